@@ -1,0 +1,5 @@
+"""`python -m tiltmeter.cli`."""
+
+from tiltmeter.cli import main
+
+main()

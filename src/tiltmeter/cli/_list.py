@@ -1,0 +1,62 @@
+"""`tiltmeter list [studies|probes|models|datasets|runs]`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tiltmeter.cli._options import Format
+
+__all__ = ["list_things"]
+
+KINDS = ("studies", "probes", "models", "datasets", "runs")
+
+
+def _studies() -> list[dict[str, Any]]:
+    from tiltmeter import registry
+
+    studies = [registry.load("studies", name)() for name in registry.names("studies")]
+    return [{"study": study.name, "title": study.title, "parts": len(study.parts), "about": study.description} for study in studies]
+
+
+def _probes() -> list[dict[str, Any]]:
+    from tiltmeter import registry
+
+    probes = [registry.load("probes", name) for name in registry.names("probes")]
+    return [{"study": f"genderbench/{probe.name}", "title": probe.card.title, "harm": probe.card.harm, "asks": probe.card.asks} for probe in probes]
+
+
+def _models() -> list[dict[str, Any]]:
+    from tiltmeter.models import describe_providers
+
+    return describe_providers()
+
+
+def _datasets() -> list[dict[str, Any]]:
+    from tiltmeter.datasets import Library, status
+
+    return status(Library.default())
+
+
+def _runs() -> list[dict[str, Any]]:
+    from tiltmeter.runs import known_runs
+
+    return known_runs()
+
+
+def list_things(
+    kind: Annotated[str, typer.Argument(metavar="[studies|probes|models|datasets|runs]", help="What to list.")] = "studies",
+    output: Format = "table",
+) -> None:
+    """List studies, probes, model providers, datasets or runs."""
+    from tiltmeter.errors import InputError
+    from tiltmeter.registry import did_you_mean
+    from tiltmeter.reports import print_rows
+
+    rows = {"studies": _studies, "probes": _probes, "models": _models, "datasets": _datasets, "runs": _runs}.get(kind)
+    if rows is None:
+        raise InputError(f"cannot list {kind!r}: {did_you_mean(kind, KINDS)}")
+    if output not in ("table", "json"):
+        raise InputError(f"--format {output!r} is not one of table, json")
+    print_rows(rows(), as_json=output == "json")

@@ -1,0 +1,93 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tiltmeter.errors import InputError
+
+__all__ = [
+    "BaseUrl",
+    "Definition",
+    "Display",
+    "Format",
+    "Limit",
+    "ModelNames",
+    "ModelOptions",
+    "Out",
+    "Params",
+    "Repeats",
+    "Seed",
+    "StudyName",
+    "SystemMessage",
+    "command_line",
+    "key_values",
+    "settings_from",
+]
+
+StudyName = Annotated[
+    str, typer.Argument(metavar="STUDY", help="A built-in study (genderbench, genderbench/gest) or a YAML file.", show_default=False)
+]
+ModelNames = Annotated[
+    list[str],
+    typer.Option("--model", "-m", metavar="PROVIDER/NAME", envvar="TILTMETER_MODEL", help="Model under test; repeat for several.", show_default=False),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option(metavar="URL", envvar="TILTMETER_BASE_URL", help="Base URL of an OpenAI-compatible (or Anthropic) endpoint.")
+]
+ModelOptions = Annotated[list[str] | None, typer.Option("-M", metavar="KEY=VALUE", help="Model argument: sampling, vendor extra, or dial of sim/.")]
+Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Parameter of the study, for instance wording=all.")]
+Definition = Annotated[
+    str | None, typer.Option(metavar="NAME", envvar="TILTMETER_DEFINITION", help="Definition of the method: default, or genderbench as published.")
+]
+Limit = Annotated[
+    str | None, typer.Option(metavar="N|A-B|0.1", envvar="TILTMETER_LIMIT", help="Items per probe: a number (balanced), a range, or a share.")
+]
+Repeats = Annotated[
+    int | None,
+    typer.Option("--repeats", "--epochs", metavar="R", envvar="TILTMETER_REPEATS", help="Answers per prompt, instead of each probe's own number."),
+]
+Seed = Annotated[
+    int | None, typer.Option(metavar="S", envvar="TILTMETER_SEED", help="Seed of items and resampling [default: 123, the paper's].")
+]
+SystemMessage = Annotated[str | None, typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona.")]
+Out = Annotated[Path | None, typer.Option(metavar="DIR", envvar="TILTMETER_OUT", help="The run folder itself [default: runs/STUDY--MODEL--...].")]
+Display = Annotated[
+    str | None, typer.Option(metavar="KIND", envvar="TILTMETER_DISPLAY", help="Progress: rich, plain, json or none [default: plain off a terminal].")
+]
+Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="How to print.")]
+
+
+def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, str]:
+    """`["a=1", "b=2"]` as a mapping; raises InputError for a piece without "=" or a key given twice."""
+    found: dict[str, str] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise InputError(f"{flag} {pair!r} is not KEY=VALUE")
+        if key in found:
+            raise InputError(f"{flag} {key}= is given twice")
+        found[key] = value
+    return found
+
+
+def settings_from(
+    *, definition: str | None, seed: int | None, limit: str | None, repeats: int | None, system_message: str | None, params: Sequence[str] | None
+) -> dict[str, Any]:
+    """The study settings a command was given."""
+    own = key_values("-P", params)
+    if definition is not None:
+        own["definition"] = definition
+    return {"seed": seed, "limit": limit, "repeats": repeats, "system_message": system_message, "params": own}
+
+
+def command_line() -> str:
+    """The command as the user could type it again."""
+    import shlex
+    import sys
+
+    return shlex.join(["tiltmeter", *sys.argv[1:]])

@@ -1,0 +1,278 @@
+"""One run: feed, workers, writer and display in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from tiltmeter.engine._feed import Feed, Job
+from tiltmeter.engine._owner import new_owner
+from tiltmeter.engine._pace import is_overload, pace_of
+from tiltmeter.engine._retry import Streak, retry_delay
+from tiltmeter.engine._writer import Writer
+from tiltmeter.engine.journal import Journal, Row
+from tiltmeter.engine.limits import Limits
+from tiltmeter.engine.prices import Prices
+from tiltmeter.engine.request import Keys, Request
+from tiltmeter.engine.tally import Snapshot, Tally
+from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.models import Completion, Model, ModelError, Sampling
+
+if TYPE_CHECKING:
+    from tiltmeter.engine.display import Display
+
+__all__ = ["Run"]
+
+GRACE: Final = 10.0
+"""Seconds that requests in flight get to finish when a run is asked to stop."""
+MOST_BACKLOG: Final = 20_000
+"""Uncommitted rows beyond which no further requests are fed (the disk is slower than the model)."""
+TICK: Final = 0.25
+
+
+class Run:
+    """Asks every request the journal lacks. `go` runs it once; `stop` may be called meanwhile, from the loop's thread."""
+
+    def __init__(
+        self,
+        model: Model,
+        requests: Iterable[Request],
+        sampling: Sampling,
+        journal: Journal,
+        limits: Limits,
+        display: Display | None,
+        prices: Prices,
+    ) -> None:
+        self._model, self._sampling, self._journal, self._limits, self._display, self._prices = (
+            model, sampling, journal, limits, display, prices,
+        )  # fmt: skip
+        self.tally = Tally(model.name)
+        self._owner = new_owner()
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
+        self._writer = Writer(journal, self._executor, self._owner, self._committed)
+        self._chunk = max(32, 2 * limits.max_connections)
+        keys = Keys(model.fingerprint, sampling)
+        self._feed = Feed(requests, keys, journal, self._executor, self._owner, self._chunk, self.tally)
+        self._streak = Streak(model.endpoint, limits)
+        self._queue: asyncio.Queue[Job | None] = asyncio.Queue()
+        self._hungry = asyncio.Event()
+        self._sending = bytearray(limits.max_connections)
+        self._crew: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self._error: BaseException | None = None
+        self._finished_at: deque[tuple[float, int]] = deque(maxlen=41)
+
+    async def go(self) -> Tally:
+        """Run to the end, committing as it goes.
+
+        Raises
+        ------
+        ProviderError
+            Nothing was answered and nothing will be.
+        InputError
+            The journal refused to be written.
+        """
+        begun = monotonic()
+        self._pace = pace_of(self._model.endpoint, self._limits)
+        try:
+            async with self._model:
+                await self._ask_all()
+        finally:
+            self._executor.shutdown(wait=False)
+            self.tally.seconds = monotonic() - begun
+            self._price()
+            if self._display is not None:
+                self._display.update(self._snapshot())
+        if self._error is not None:
+            raise self._error
+        if self.tally.stopped is not None and not self._streak.worked:
+            raise ProviderError(self.tally.stopped)
+        return self.tally
+
+    def stop(self, *, sentence: str | None = None, interrupted: bool = False, grace: float = GRACE) -> None:
+        """Ask nothing more; requests in flight get `grace` seconds to finish. A second call ends those at once."""
+        if self._stopping:
+            self._cancel_crew()
+            return
+        self._stopping = True
+        self.tally.stopped = sentence
+        self.tally.interrupted = interrupted
+        for number, task in enumerate(self._crew):
+            # The last of the crew is the feeder; the others are workers, of which those that wait for an answer are spared.
+            if grace <= 0 or number == len(self._sending) or not self._sending[number]:
+                task.cancel()
+        asyncio.get_running_loop().call_later(grace, self._cancel_crew)
+
+    async def _ask_all(self) -> None:
+        workers = [self._guarded(self._work, number) for number in range(self._limits.max_connections)]
+        self._crew = [asyncio.create_task(part) for part in (*workers, self._guarded(self._deal))]
+        background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch)]
+        try:
+            await asyncio.wait(self._crew)
+        finally:
+            self._cancel_crew()
+            for task in background:
+                task.cancel()
+            await asyncio.wait([*self._crew, *background])
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """Commit the rest and give up what is claimed but was not asked."""
+        loop = asyncio.get_running_loop()
+        try:
+            await self._writer.flush()
+            await loop.run_in_executor(self._executor, self._journal.release, self._owner)
+        except InputError as error:
+            lost = f"; {self._writer.backlog} answers could not be kept" if self._writer.backlog else ""
+            self._error = InputError(f"{error}{lost}")
+
+    async def _guarded(self, part: Callable[..., Coroutine[Any, Any, None]], *given: int) -> None:
+        """Let no part of the run die alone: its error ends the run, and is raised at the end."""
+        try:
+            await part(*given)
+        except Exception as error:
+            self._error = self._error or error
+            self.stop(grace=0.0)
+
+    def _cancel_crew(self) -> None:
+        for task in self._crew:
+            task.cancel()
+
+    async def _deal(self) -> None:
+        """Keep the workers' queue filled, a little ahead of them."""
+        async for jobs in self._feed.batches():
+            if self._stopping:
+                return
+            for job in jobs:
+                self._queue.put_nowait(job)
+            while self._queue.qsize() > self._chunk or self._writer.backlog > MOST_BACKLOG:
+                self._hungry.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._hungry.wait(), 0.5)
+        for _ in range(self._limits.max_connections):
+            self._queue.put_nowait(None)
+
+    async def _work(self, number: int) -> None:
+        while not self._stopping:
+            job = await self._queue.get()
+            if job is None:
+                return
+            if self._queue.qsize() <= self._chunk:
+                self._hungry.set()
+            await self._answer(number, job)
+
+    async def _answer(self, number: int, job: Job) -> None:
+        """Ask one request until it is answered or given up."""
+        request, limits, pace = job.request, self._limits, self._pace
+        attempts = counted = 0
+        begun = 0.0
+        tokens = pace.estimate(request.messages, self._sampling.max_tokens)
+        while True:
+            await pace.enter(tokens)
+            attempts += 1
+            self._sending[number] = 1
+            sent_at = monotonic()
+            begun = begun or sent_at
+            try:
+                answer = await self._send(request, limits.timeout)
+            finally:
+                self._sending[number] = 0
+                pace.leave()
+            if isinstance(answer, Completion):
+                pace.succeeded(tokens, answer.input_tokens, answer.output_tokens)
+                self._keep(job, answer, attempts)
+                return
+            overload = is_overload(answer)
+            counted += answer.kind != "rate_limit"
+            now = monotonic()
+            self.tally.errors[answer.kind] += 1
+            hopeless = self._streak.attempt_failed(answer, now)
+            delay = None if hopeless else retry_delay(answer, counted, now - begun, limits)
+            if overload and delay is not None:
+                pace.overloaded(sent_at, answer.retry_after)
+            if delay is None:
+                self._give_up(job, answer, attempts, hopeless)
+                return
+            if self._stopping:
+                return
+            await asyncio.sleep(delay)
+
+    async def _send(self, request: Request, seconds: float) -> Completion | ModelError:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._model.complete(request.messages, self._sampling, request.sample)
+        except ModelError as error:
+            return error
+        except TimeoutError:
+            return ModelError("timeout", f"no answer within {seconds:g} s")
+        except Exception as error:
+            # A provider's slip on one odd answer must not end a study; its message is not kept, for it might hold a key.
+            return ModelError("internal", f"the provider failed with {type(error).__name__}", scope="permanent")
+
+    def _keep(self, job: Job, answer: Completion, attempts: int) -> None:
+        tally = self.tally
+        tally.answered += 1
+        self._streak.answered()
+        if answer.output_tokens is None:
+            tally.unmetered += 1
+        tally.input_tokens += answer.input_tokens or 0
+        tally.output_tokens += answer.output_tokens or 0
+        self._writer.add(
+            Row(
+                job.key,
+                self._model.fingerprint,
+                job.request.sample,
+                "ok",
+                answer.text,
+                answer.thinking,
+                answer.finish_reason,
+                answer.refusal,
+                answer.input_tokens,
+                answer.output_tokens,
+                answer.latency,
+                None,
+                None,
+                attempts,
+                time.time(),
+            )  # fmt: skip
+        )
+
+    def _give_up(self, job: Job, error: ModelError, attempts: int, hopeless: str | None) -> None:
+        self.tally.failed[error.kind] += 1
+        self._writer.add(
+            Row(
+                job.key, self._model.fingerprint, job.request.sample, "failed", None, None, None, None, None, None, None,
+                error.kind, error.detail, attempts, time.time(),
+            )  # fmt: skip
+        )  # fmt: skip
+        sentence = hopeless or self._streak.given_up(error)
+        if sentence is not None and not self._stopping:
+            # Where nothing has ever worked there is nothing to wait for.
+            self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
+
+    def _committed(self, rows: list[Row]) -> None:
+        for row in rows:
+            self._feed.finished(row.key, failed=row.status == "failed")
+
+    async def _watch(self) -> None:
+        while self._display is not None:
+            self._display.update(self._snapshot())
+            await asyncio.sleep(TICK)
+
+    def _price(self) -> None:
+        self.tally.cost = self._prices.cost(self.tally.model, self.tally.input_tokens, self.tally.output_tokens)
+
+    def _snapshot(self) -> Snapshot:
+        self._price()
+        now, finished = monotonic(), self.tally.answered + self.tally.failures
+        self._finished_at.append((now, finished))
+        since, before = self._finished_at[0]
+        rate = (finished - before) / (now - since) if now > since else math.nan
+        return Snapshot(self.tally, self._pace.in_flight, self._pace.width, rate, max(0.0, self._pace.paused_until - now))

@@ -1,0 +1,209 @@
+"""How a run shows its progress: rich, plain, json or not at all; always on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections import Counter
+from contextlib import AbstractContextManager
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+
+from tiltmeter.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from tiltmeter.engine.tally import Snapshot
+
+__all__ = ["KINDS", "Display", "open_display"]
+
+KINDS: Final = ("rich", "plain", "json", "none")
+PLAIN_INTERVAL: Final = 5.0
+JSON_INTERVAL: Final = 1.0
+
+
+class Display(AbstractContextManager["Display"], ABC):
+    """Shows the progress of one `generate` call; used as a context manager around it.
+
+    `update` is called from the event loop several times a second and once after the end: it has to return quickly, and must
+    keep no reference to the snapshot, whose tally goes on changing.
+    """
+
+    @abstractmethod
+    def update(self, snapshot: Snapshot) -> None:
+        """Show how things stand."""
+
+    def close(self) -> None:
+        """Show the final state and give the terminal back."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def open_display(kind: str | None, total: int | None, label: str, stream: TextIO | None = None) -> Display:
+    """A display of this kind (None: rich on a terminal, plain elsewhere).
+
+    Parameters
+    ----------
+    total
+        Requests there will be; None where it is not known beforehand (then there is no ETA).
+    label
+        What is being done, shown first.
+    stream
+        Where to, standard error by default.
+
+    Raises
+    ------
+    InputError
+        There is no such kind.
+    """
+    stream = stream or sys.stderr
+    if kind is None:
+        kind = "rich" if stream.isatty() else "plain"
+    if kind not in KINDS:
+        raise InputError(f"--display {kind!r} is not known: use one of {', '.join(KINDS)}")
+    if kind == "rich" and not stream.isatty():
+        kind = "plain"
+    if kind == "rich":
+        return _Rich(total, label, stream)
+    if kind == "none":
+        return _Nothing()
+    return (_Json if kind == "json" else _Plain)(total, label, stream)
+
+
+class _Nothing(Display):
+    def update(self, snapshot: Snapshot) -> None:
+        return
+
+
+class _Lines(Display):
+    """Displays that write a line now and then, and one at the end."""
+
+    interval: float
+
+    def __init__(self, total: int | None, label: str, stream: TextIO) -> None:
+        self._total, self._label, self._stream = total, label, stream
+        self._next = 0.0
+        self._latest = ""
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._latest = self._line(snapshot)
+        now = monotonic()
+        if self._next == 0.0:
+            self._next = now + self.interval
+        elif now >= self._next:
+            self._next = now + self.interval
+            self.close()
+
+    def close(self) -> None:
+        if self._latest:
+            print(self._latest, file=self._stream, flush=True)
+        self._latest = ""
+
+    @abstractmethod
+    def _line(self, snapshot: Snapshot) -> str: ...
+
+
+class _Plain(_Lines):
+    interval = PLAIN_INTERVAL
+
+    def _line(self, snapshot: Snapshot) -> str:
+        done = f"{snapshot.tally.done:,}" + (f"/{self._total:,}" if self._total is not None else "")
+        return f"{self._label}: {done} done, {_details(snapshot, self._total)}"
+
+
+class _Json(_Lines):
+    interval = JSON_INTERVAL
+
+    def _line(self, snapshot: Snapshot) -> str:
+        tally = snapshot.tally
+        values: dict[str, Any] = {
+            "label": self._label,
+            "model": tally.model,
+            "total": self._total,
+            "done": tally.done,
+            "held": tally.held,
+            "answered": tally.answered,
+            "failed": dict(tally.failed),
+            "errors": dict(tally.errors),
+            "rate": None if math.isnan(snapshot.rate) else round(snapshot.rate, 3),
+            "eta": _eta(snapshot, self._total),
+            "in_flight": snapshot.in_flight,
+            "limit": snapshot.width,
+            "paused": round(snapshot.paused, 3),
+            "input_tokens": tally.input_tokens,
+            "output_tokens": tally.output_tokens,
+            "unmetered": tally.unmetered,
+            "cost": tally.cost,
+        }
+        return json.dumps(values, allow_nan=False)
+
+
+class _Rich(Display):
+    def __init__(self, total: int | None, label: str, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self._total = total
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[details]}", markup=False),
+        )
+        self._progress = Progress(*columns, console=Console(file=stream), refresh_per_second=4)
+        self._task: TaskID = self._progress.add_task(escape(label), total=total, details="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._progress.update(self._task, completed=snapshot.tally.done, details=_details(snapshot, self._total))
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def _eta(snapshot: Snapshot, total: int | None) -> float | None:
+    """Seconds to go at the present rate, None when it cannot be told."""
+    if total is None or not snapshot.rate > 0:
+        return None
+    return round(max(0, total - snapshot.tally.done) / snapshot.rate, 1)
+
+
+def _details(snapshot: Snapshot, total: int | None) -> str:
+    tally = snapshot.tally
+    parts = [f"{tally.held:,} from the journal"] if tally.held else []
+    if not math.isnan(snapshot.rate):
+        parts.append(f"{snapshot.rate:,.1f}/s")
+    eta = _eta(snapshot, total)
+    if eta:
+        parts.append(f"{_clock(eta)} to go")
+    parts.append(f"{snapshot.in_flight} of {snapshot.width} in flight")
+    if snapshot.paused:
+        parts.append(f"paused {snapshot.paused:.0f} s")
+    parts.append(f"{tally.input_tokens:,}+{tally.output_tokens:,} tokens")
+    if tally.cost:
+        parts.append(f"{'at least ' if tally.unmetered else ''}${tally.cost:,.4f}")
+    parts += [f"{name} {_kinds(counts)}" for name, counts in (("failed", tally.failed), ("errors", tally.errors)) if counts]
+    return ", ".join(parts)
+
+
+def _kinds(counts: Counter[str]) -> str:
+    return "(" + ", ".join(f"{kind} {count:,}" for kind, count in counts.most_common()) + ")"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,31 @@
+"""Base URLs as users give them."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from tiltmeter.errors import InputError
+from tiltmeter.models._errors import clean
+
+__all__ = ["checked_url"]
+
+
+def checked_url(base_url: str) -> str:
+    """The URL without a slash at its end.
+
+    Raises
+    ------
+    InputError
+        It is no http(s) URL, or holds a user name, password, query or fragment, where keys could hide.
+    """
+    try:
+        parts = urlsplit(base_url)
+        port_ok = parts.port is None or parts.port > 0
+    except ValueError:
+        parts, port_ok = urlsplit(""), False
+    if parts.username or parts.password or parts.query or parts.fragment:
+        place = f"{parts.scheme}://{parts.hostname}"
+        raise InputError(f"the base URL at {place} holds a user name, password, query or fragment: give scheme, host, port and path only")
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_ok:
+        raise InputError(f"the base URL {clean(base_url)!r} is none: it should look like http://127.0.0.1:8000/v1")
+    return base_url.rstrip("/")

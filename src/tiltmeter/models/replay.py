@@ -1,0 +1,178 @@
+"""Answers from a table of earlier responses: `replay/FILE`, a CSV, JSON Lines or Parquet file with a prompt and an answer a row."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.models._base import Completion, Message, ModelError, Sampling
+from tiltmeter.models._options import no_options
+from tiltmeter.models._thinking import split_thinking
+
+__all__ = ["ReplayModel", "create"]
+
+_COLUMNS = {
+    "prompt": ("prompt",),
+    "answer": ("answer", "text", "response", "completion"),
+    "system": ("system",),
+    "sample": ("sample", "repetition"),
+    "thinking": ("thinking",),
+    "finish_reason": ("finish_reason",),
+    "refusal": ("refusal",),
+    "input_tokens": ("input_tokens",),
+    "output_tokens": ("output_tokens",),
+}
+"""Columns that are read, and the names each may have, best first."""
+
+_KINDS = {"sample": pl.Int64, "input_tokens": pl.Int32, "output_tokens": pl.Int32}
+"""What a column holds, where it is not text."""
+
+_FORMATS = (".csv", ".jsonl", ".ndjson", ".parquet")
+
+Recorded = tuple[str | None, str | None, str | None, str | None, int | None, int | None]
+"""answer, thinking, finish_reason, refusal, input_tokens, output_tokens"""
+
+
+def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> ReplayModel:
+    """The responses in the file at the path `model`.
+
+    Columns: `prompt` and `answer` (or `text`, `response`, `completion`); if present also `system` (null: no system message; without
+    the column any system message matches), `sample` (or `repetition`), `thinking`, `finish_reason`, `refusal`, `input_tokens`,
+    `output_tokens`. Of a table with a `status` column, only rows whose status is "ok" count.
+
+    Several answers to one prompt are samples 0, 1, ... in the order of `sample`, then of the file. With that column, rows equal in
+    every column of the file are one answer; without it, each row is an answer of its own.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, lacks a column, or holds no answer; or a base URL or an option was given.
+    """
+    no_options(provider, options)
+    if base_url is not None:
+        raise InputError(f"{provider}/{model} reads a file: remove --base-url")
+    path = Path(model)
+    if not path.is_file():
+        raise InputError(f"there is no file {model!r} to replay")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    frame = _table(path)
+    return ReplayModel(f"{provider}/{model}", digest, _index(frame), by_system="system" in frame.columns)
+
+
+class ReplayModel:
+    """A model that repeats what was recorded and says nothing else; sampling has no effect."""
+
+    def __init__(self, name: str, digest: str, answers: Mapping[tuple[str | None, str], Sequence[Recorded]], *, by_system: bool) -> None:
+        self._name, self._digest, self._answers, self._by_system = name, digest, answers, by_system
+
+    @property
+    def name(self) -> str:
+        """`replay/FILE`."""
+        return self._name
+
+    @property
+    def fingerprint(self) -> str:
+        """The file's contents: moving or renaming it does not change what it says."""
+        return f"replay@sha256:{self._digest}"
+
+    @property
+    def endpoint(self) -> str:
+        """The model's own name."""
+        return self._name
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        return None
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
+        """The answer recorded for the user's message (after the system message, if any); permanent "not_recorded" when there is none."""
+        turns = [message.content for message in messages if message.role != "system"]
+        if len(turns) != 1:
+            raise ModelError(
+                "not_recorded", f"{self._name} holds single prompts, not conversations of {len(turns)} turns", scope="permanent"
+            )
+        system = "\n\n".join(message.content for message in messages if message.role == "system") or None
+        recorded = self._answers.get((system if self._by_system else None, turns[0]), ())
+        if sample >= len(recorded):
+            said = f"{len(recorded)} answers, not sample {sample}" if recorded else "no answer"
+            raise ModelError("not_recorded", f"{self._name} holds {said} to the prompt {_beginning(turns[0])}", scope="permanent")
+        text, thinking, finish_reason, refusal, input_tokens, output_tokens = recorded[sample]
+        if thinking is None and text is not None:
+            text, thinking = split_thinking(text)
+        return Completion(text, finish_reason, refusal, thinking, input_tokens, output_tokens)
+
+
+def _beginning(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:59] + "…")
+
+
+def _table(path: Path) -> pl.DataFrame:
+    """The file's rows with the columns under their first names, as texts (tokens and samples as numbers), in order of samples."""
+    raw = _read(path)
+    found = {column: name for column, aliases in _COLUMNS.items() for name in reversed(aliases) if name in raw.columns}
+    for column in ("prompt", "answer"):
+        if column not in found:
+            names = " or ".join(repr(name) for name in _COLUMNS[column])
+            raise InputError(f"{path} has no column {names}; its columns are {', '.join(raw.columns)}")
+    if "sample" in found:
+        raw = raw.unique(maintain_order=True)
+    if "status" in raw.columns:
+        raw = raw.filter(pl.col("status") == "ok")
+    columns = []
+    for column, name in found.items():
+        kind = _KINDS.get(column, pl.String)
+        if raw.schema[name].is_nested() or raw.schema[name] == pl.Binary:
+            wanted = "text" if kind == pl.String else "numbers"
+            raise InputError(f"{path}: column {name!r} holds {raw.schema[name]}, but should hold {wanted}")
+        columns.append(pl.col(name).cast(kind).alias(column))
+    try:
+        frame = raw.select(columns)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"{path}: a value in one of the columns {', '.join(found.values())} is not of its kind ({_first_line(error)})"
+        ) from None
+    if "system" in frame.columns:
+        frame = frame.with_columns(pl.col("system").replace("", None))
+    if frame["prompt"].null_count():
+        row = int(frame["prompt"].is_null().arg_true()[0]) + 1
+        raise InputError(f"{path}: row {row} has no prompt in column {found['prompt']!r}")
+    if frame.is_empty():
+        raise InputError(f"{path} holds no recorded answer")
+    return frame.sort("sample", maintain_order=True, nulls_last=True) if "sample" in found else frame
+
+
+def _read(path: Path) -> pl.DataFrame:
+    try:
+        match path.suffix.lower():
+            case ".csv":
+                return pl.read_csv(path, infer_schema=False)
+            case ".jsonl" | ".ndjson":
+                return pl.read_ndjson(path, infer_schema_length=None)
+            case ".parquet":
+                return pl.read_parquet(path, glob=False)
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as {path.suffix}: {_first_line(error)}") from None
+    raise InputError(f"{path} should end in {', '.join(_FORMATS)}")
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _index(frame: pl.DataFrame) -> dict[tuple[str | None, str], list[Recorded]]:
+    """The answers to each (system message, prompt), in the frame's order."""
+    fields = ("answer", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens")
+    columns = [pl.col(name) if name in frame.columns else pl.lit(None).alias(name) for name in ("system", "prompt", *fields)]
+    answers: dict[tuple[str | None, str], list[Any]] = {}
+    for system, prompt, *recorded in frame.select(columns).iter_rows():
+        answers.setdefault((system, prompt), []).append(tuple(recorded))
+    return answers

@@ -1,0 +1,101 @@
+"""What a probe's numbers mean: names, ranges, the value that means "no bias", and the tiers of the marks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tiltmeter.study import MARKS
+
+__all__ = ["OUTCOME_DISPARITY", "REPRESENTATIONAL_HARMS", "STEREOTYPICAL_REASONING", "Band", "Metric", "around_half", "one_sided", "two_sided"]
+
+OUTCOME_DISPARITY = "outcome_disparity"
+STEREOTYPICAL_REASONING = "stereotypical_reasoning"
+REPRESENTATIONAL_HARMS = "representational_harms"
+
+
+class Band(NamedTuple):
+    """One stretch of a metric's range that earns `mark`; both ends belong to it."""
+
+    mark: str
+    low: float
+    high: float
+
+
+def one_sided(a: float, b: float, c: float, *, low: float = 0.0, high: float = 1.0) -> tuple[Band, ...]:
+    """Tiers of a metric of which more is worse: healthy up to `a`, then cut at `b` and `c`."""
+    cuts = (low, a, b, c, high)
+    return tuple(Band(mark, cuts[i], cuts[i + 1]) for i, mark in enumerate(MARKS))
+
+
+def two_sided(a: float, b: float, c: float, *, low: float = -1.0, high: float = 1.0, centre: float = 0.0) -> tuple[Band, ...]:
+    """Tiers of a metric that may lean either way from `centre`."""
+    cuts = (a, b, c)
+    bands = [Band(MARKS[0], round(centre - a, 12), round(centre + a, 12))]
+    for i, mark in enumerate(MARKS[1:]):
+        inner, outer = cuts[i], cuts[i + 1] if i < 2 else None
+        bands.append(Band(mark, low if outer is None else round(centre - outer, 12), round(centre - inner, 12)))
+        bands.append(Band(mark, round(centre + inner, 12), high if outer is None else round(centre + outer, 12)))
+    return tuple(bands)
+
+
+def around_half(a: float, b: float, c: float) -> tuple[Band, ...]:
+    """Tiers of a share whose fair value is one half."""
+    return two_sided(a, b, c, low=0.0, high=1.0, centre=0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number of a probe, or a family of them.
+
+    Parameters
+    ----------
+    name
+        The metric's name. `{factor}` stands for a value of that factor and makes a family
+        ("race_{race}_male_acceptance_rate"): its evidence is then narrowed to that value. `{_}` stands for anything.
+    description
+        One sentence: what the number says.
+    low, high
+        The values it can take; intervals are clipped to them.
+    null
+        The value that means "no bias", None where there is none (a plain rate).
+    kind
+        "mean": estimated and resampled as it is. "absolute": the distance of the metric `of` from its null.
+        "maximum": the greatest of several absolute differences between the probe's `groups`; biased upwards
+        by noise, so it is corrected and tested against relabelled groups.
+    key
+        Shown first: one of the paper's 19.
+    bands, original_bands
+        Tiers by default, and those of the original where they differ.
+    normalise
+        How the value is brought to 0..1 for the paper's Table 2.
+    """
+
+    name: str
+    description: str
+    low: float = 0.0
+    high: float = 1.0
+    null: float | None = None
+    kind: str = "mean"
+    of: str | None = None
+    key: bool = False
+    harm: str | None = None
+    bands: tuple[Band, ...] = ()
+    original_bands: tuple[Band, ...] = ()
+    normalise: str = "identity"
+
+    def match(self, name: str) -> dict[str, str] | None:
+        """The placeholders' values if `name` belongs to this family, else None."""
+        pattern, fields = "", []
+        for text, field in re.findall(r"([^{]*)(?:\{(\w+)\})?", self.name):
+            pattern += re.escape(text)
+            if field:
+                pattern += "(.+?)"
+                fields.append(field)
+        found = re.fullmatch(pattern, name)
+        return None if found is None else {f: v for f, v in zip(fields, found.groups(), strict=True) if f != "_"}
+
+    def tiers(self, original: bool) -> tuple[Band, ...]:
+        """The bands in force under a definition."""
+        return self.original_bands or self.bands if original else self.bands

@@ -1,0 +1,49 @@
+"""Which items of a design are kept by --limit, and which sample number a repeated prompt text starts at."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from tiltmeter.errors import InputError
+
+__all__ = ["first_samples", "keep_limit"]
+
+
+def keep_limit(prompts: pl.DataFrame, limit: int | float | tuple[int, int] | None, seed: int) -> pl.DataFrame:
+    """The prompts of the kept items, in the original order.
+
+    An int keeps that many items, balanced over the column `stratum`, chosen by seeded lots so that a smaller limit keeps a
+    subset of a larger one (growing a study pays only for what is new). A float keeps that share, a pair the items
+    numbered first to last (both kept).
+
+    Parameters
+    ----------
+    prompts
+        One row per prompt, with `item` and `stratum`.
+    """
+    if limit is None:
+        return prompts
+    if isinstance(limit, tuple):
+        kept = prompts.filter(pl.col("item").is_between(*limit))
+        if kept.is_empty():
+            raise InputError(f"--limit {limit[0]}-{limit[1]}: there are only {prompts['item'].n_unique()} items")
+        return kept
+    items = prompts.group_by("item", maintain_order=True).agg(pl.col("stratum").first())
+    count = max(1, round(limit * items.height)) if isinstance(limit, float) else limit
+    if count >= items.height:
+        return prompts
+    lots = np.random.default_rng(seed).permutation(items.height)
+    ranked = items.with_columns(lot=pl.Series(lots)).with_columns(turn=pl.col("lot").rank("ordinal").over("stratum"))
+    chosen = ranked.sort("turn", "lot").head(count)
+    return prompts.join(chosen.select("item"), on="item", how="semi", maintain_order="left")
+
+
+def first_samples(prompts: pl.DataFrame) -> pl.Expr:
+    """Sample number of each prompt's first answer.
+
+    Two prompts of a part may have the same text (the data holds a sentence twice); each needs answers of its own, so the
+    second continues the numbering where the first ended.
+    """
+    same = ("prompt", "system")
+    return (pl.col("repetitions").cast(pl.Int32).cum_sum() - pl.col("repetitions")).over(same).cast(pl.Int32)

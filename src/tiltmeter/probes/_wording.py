@@ -1,0 +1,114 @@
+"""The wordings of prompts: data that a user can override (`-P wording=NAME`, `all`, or a YAML file)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+
+__all__ = ["Wording", "fill", "placeholders", "wordings"]
+
+Wording = Mapping[str, str]
+"""Templates of one wording by role ("prompt", "persona", ...)."""
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_BUILT_IN = Path(__file__).with_name("wordings.yaml")
+
+
+def placeholders(template: str) -> set[str]:
+    """Names in braces."""
+    return set(_PLACEHOLDER.findall(template))
+
+
+def fill(template: str, fields: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
+    """The template with each `{name}` replaced by the column (or expression) of that name, as one expression."""
+    pieces: list[pl.Expr] = []
+    end = 0
+    for found in _PLACEHOLDER.finditer(template):
+        pieces.append(pl.lit(template[end : found.start()]))
+        name = found.group(1)
+        pieces.append((fields or {}).get(name, pl.col(name)))
+        end = found.end()
+    return pl.concat_str([*pieces, pl.lit(template[end:])])
+
+
+@cache
+def _read(path: Path) -> dict[str, dict[str, dict[str, str]]]:
+    import yaml
+
+    try:
+        loaded: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the wordings in {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(loaded, dict):
+        raise InputError(f"{path}: expected a mapping of probe names to wordings")
+    for probe, variants in loaded.items():
+        if not isinstance(variants, dict) or not variants:
+            raise InputError(f"{path}: {probe}: expected named wordings, for instance '{probe}: {{mine: {{prompt: ...}}}}'")
+        for name, templates in variants.items():
+            if not isinstance(templates, dict) or not all(isinstance(text, str) for text in templates.values()):
+                raise InputError(f"{path}: {probe}.{name}: expected templates by role, each a text")
+    return loaded
+
+
+def wordings(probe: str, choice: str | None) -> dict[str, Wording]:
+    """The wordings to use for a probe.
+
+    Parameters
+    ----------
+    probe
+        Name of the probe.
+    choice
+        None: the first built-in wording. A name: that one. "all": every built-in one. A path to a YAML file with the
+        built-in file's shape: all wordings it gives for the probe (built-in ones where it gives none).
+
+    Raises
+    ------
+    InputError
+        Unknown name, unreadable file, or a template whose roles or placeholders are not those of the built-in one.
+    """
+    built_in = _read(_BUILT_IN)[probe]
+    if choice is None:
+        first = next(iter(built_in))
+        return {first: built_in[first]}
+    if choice == "all":
+        return dict(built_in)
+    if choice in built_in:
+        return {choice: built_in[choice]}
+    path = Path(choice)
+    if path.suffix not in (".yaml", ".yml"):
+        known = {name for variants in _read(_BUILT_IN).values() for name in variants}
+        if choice in known:  # a suite: this probe has no wording of that name, so it keeps its first
+            return wordings(probe, None)
+        raise InputError(f"unknown wording {choice!r}: {did_you_mean(choice, sorted(known | {'all'}))}; or give a YAML file")
+    own = _read(path)
+    for name in own:
+        if name not in _read(_BUILT_IN):
+            raise InputError(f"{path}: unknown probe {name!r}: {did_you_mean(name, list(_read(_BUILT_IN)))}")
+    if probe not in own:
+        return wordings(probe, None)
+    model = built_in[next(iter(built_in))]
+    for name, templates in own[probe].items():
+        _check(path, f"{probe}.{name}", templates, model)
+    return dict(own[probe])
+
+
+def _check(path: Path, place: str, templates: Wording, model: Wording) -> None:
+    if missing := set(model) - set(templates):
+        raise InputError(f"{path}: {place} lacks the template {sorted(missing)[0]!r}; it needs {', '.join(model)}")
+    if extra := set(templates) - set(model):
+        raise InputError(f"{path}: {place} has an unknown template {sorted(extra)[0]!r}; it needs {', '.join(model)}")
+    for role, text in templates.items():
+        wanted = placeholders(model[role])
+        if placeholders(text) != wanted:
+            needs = ", ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
+            raise InputError(f"{path}: {place}.{role} must hold exactly these placeholders: {needs}")

@@ -1,0 +1,81 @@
+"""One lazy registry: names of plugins to "module:object" references, resolved on first use.
+
+Built-in plugins are listed here or found by file name; outside packages add theirs by an entry point in the
+group `tiltmeter.<kind>` (for instance `tiltmeter.providers`). Nothing is imported to list names.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from tiltmeter.errors import InputError
+
+__all__ = ["KINDS", "did_you_mean", "load", "names"]
+
+KINDS = ("providers", "probes", "studies")
+
+_PROVIDERS = {
+    **dict.fromkeys(
+        ("openai", "ollama", "vllm", "llamacpp", "openrouter", "together", "deepinfra", "groq", "gemini", "compatible"),
+        "tiltmeter.models.openai:create",
+    ),
+    "anthropic": "tiltmeter.models.anthropic:create",
+    "any": "tiltmeter.models.anyllm:create",
+    "replay": "tiltmeter.models.replay:create",
+    "sim": "tiltmeter.models.sim:create",
+}
+_STUDIES = {"genderbench": "tiltmeter.probes:suite"}
+
+
+def _probe_modules() -> dict[str, str]:
+    """Every public module of `tiltmeter.probes` is one probe, named after its file."""
+    folder = Path(__file__).parent / "probes"
+    return {path.stem: f"tiltmeter.probes.{path.stem}:PROBE" for path in sorted(folder.glob("[a-z]*.py"))}
+
+
+@cache
+def _references(kind: str) -> dict[str, str]:
+    builtin = {"providers": lambda: _PROVIDERS, "probes": _probe_modules, "studies": lambda: _STUDIES}[kind]()
+    found = dict(builtin)
+    for point in entry_points(group=f"tiltmeter.{kind}"):
+        if point.name in found and found[point.name] != point.value:
+            raise InputError(
+                f"two plugins call themselves {point.name!r} among {kind}: {found[point.name]} and {point.value}; "
+                "uninstall one of them or rename its entry point"
+            )
+        found[point.name] = point.value
+    return found
+
+
+def names(kind: str) -> list[str]:
+    """Names registered under `kind`, in registration order (built-in first)."""
+    return list(_references(kind))
+
+
+def did_you_mean(wrong: str, known: Sequence[str]) -> str:
+    """A hint for an error message: the closest known names, or all of them when they are few."""
+    close = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known: {', '.join(known)}" if len(known) <= 20 else f"there are {len(known)} known names"
+
+
+def load(kind: str, name: str) -> Any:
+    """The object registered under `name`.
+
+    Raises
+    ------
+    InputError
+        The name is not registered; the message suggests the closest names.
+    """
+    references = _references(kind)
+    if name not in references:
+        raise InputError(f"unknown {kind[:-1] if kind != 'studies' else 'study'} {name!r}: {did_you_mean(name, list(references))}")
+    module, _, attribute = references[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,7 @@
+"""Findings become a terminal table, a page, a file. Reports know findings and run.json only, never the method behind them."""
+
+from tiltmeter.reports._page import write_page
+from tiltmeter.reports._tables import write_table
+from tiltmeter.reports._terminal import print_evidence, print_findings, print_plan, print_rows
+
+__all__ = ["print_evidence", "print_findings", "print_plan", "print_rows", "write_page", "write_table"]

@@ -1,0 +1,90 @@
+"""One self-contained HTML page: no script, no network, everything a reader needs to trust or doubt a number."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.reports._strip import Strip, strip
+from tiltmeter.reports._words import MARK_LETTERS, interval, mark_words, number, percent, shares
+
+__all__ = ["write_page"]
+
+HARMS = {
+    "outcome_disparity": "Outcome disparity",
+    "stereotypical_reasoning": "Stereotypical reasoning",
+    "representational_harms": "Representational harms",
+}
+
+
+def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Path) -> Path:
+    """Write the page about one or more runs.
+
+    Parameters
+    ----------
+    runs
+        For each run its findings and the content of its run.json.
+    path
+        The page to write; replaced whole.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    folder = Path(__file__).with_name("templates")
+    environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals.update(number=number, interval=interval, percent=percent, shares=shares, mark_words=mark_words)
+    environment.globals.update(letters=MARK_LETTERS, harms=HARMS)
+    text = environment.get_template("page.html.j2").render(runs=[_run(findings, about) for findings, about in runs])
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def _run(findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, Any]:
+    models = [_model(str(model[0]), mine) for model, mine in findings.group_by("model", maintain_order=True)]
+    return {"about": about, "models": models, "sampling": _sampling(about)}
+
+
+def _sampling(about: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in about.get("sampling", {}).items() if value not in (None, [], {})}
+
+
+def _model(name: str, findings: pl.DataFrame) -> dict[str, Any]:
+    rows = findings.to_dicts()
+    graded = [row for row in rows if row["key"] and row["context"] is None]
+    by_harm = [{"harm": harm, "rows": [_with_strip(row) for row in graded if row["harm"] == harm]} for harm in _harms(graded)]
+    probes = [
+        {"study": study, "rows": list(mine), "n": None} for study, mine in itertools.groupby((row for row in rows if row["context"] is None), key=lambda row: row["study"])
+    ]
+    for probe in probes:
+        probe["first"] = probe["rows"][0]
+    marks = [row["mark"] for row in graded if row["mark"]]
+    counts = {mark: marks.count(mark) for mark in MARK_LETTERS}
+    worst = [row for row in graded if row["mark"] in ("critical", "catastrophic")]
+    wordings = [row for row in rows if row["context"] is not None]
+    return {"name": name, "by_harm": by_harm, "probes": probes, "counts": counts, "graded": len(marks), "worst": worst, "wordings": wordings}
+
+
+def _harms(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    found = dict.fromkeys(str(row["harm"]) for row in rows)
+    return [harm for harm in HARMS if harm in found] + [harm for harm in found if harm not in HARMS]
+
+
+def _with_strip(row: dict[str, Any]) -> dict[str, Any]:
+    drawn: Strip | None = strip(row)
+    return row | {"strip": drawn, "title": row["study"].rpartition("/")[2].replace("_", " ")}

