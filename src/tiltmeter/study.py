@@ -111,6 +111,7 @@ class Finding:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Finding:
+        """The finding of one row of a findings table."""
         named = {name: row[name] for name in ("study", "model", "metric", "estimate", "low", "high", "mark")}
         return cls(**named, values=dict(row))
 
@@ -164,7 +165,7 @@ class Part(ABC):
         """Findings (FINDINGS) of one model, from its measures joined with the design's factors."""
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
-        """What a simulated model with these dials says: one row per prompt with `outcomes` (list of str) and `odds` (list of float, sum 1)."""
+        """What a simulated model with these dials says: per prompt `outcomes` (list of str) and `odds` (list of float, sum 1)."""
         return None
 
     def imagine(self, design: pl.DataFrame, dials: Mapping[str, float], seed: int) -> pl.DataFrame | None:

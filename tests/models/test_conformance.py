@@ -117,6 +117,8 @@ async def test_failures_are_told_apart(make: Make, case: str) -> None:
     error = await outcome(make, behaviour)
     assert isinstance(error, ModelError), error
     assert (error.kind, error.scope) == (kind, scope), error
+    assert error.status in (status, None)  # what comes through any-llm may have lost it
+    assert error.retry_after == (2.0 if case == "rate_limited" else None)
     assert len(error.detail) < 400
     assert error.detail.isprintable()
 

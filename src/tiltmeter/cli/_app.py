@@ -31,10 +31,14 @@ app.add_typer(sim_app, name="sim")
 app.command("list")(list_things)
 
 MaxConnections = Annotated[
-    int, typer.Option(metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Requests in flight at most; the engine finds the right number below.")
+    int,
+    typer.Option(
+        metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Requests in flight at most; the engine finds the right number below."
+    ),
 ]
 Journal = Annotated[
-    str | None, typer.Option(metavar="URL", envvar="TILTMETER_JOURNAL", help="Where paid-for answers are kept [default: runs/journal.sqlite].")
+    str | None,
+    typer.Option(metavar="URL", envvar="TILTMETER_JOURNAL", help="Where paid-for answers are kept [default: runs/journal.sqlite]."),
 ]
 
 
@@ -85,19 +89,15 @@ def run(
             options=o.key_values("-M", options),
             settings=settings,
             sampling={"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens},
-            limits=Limits(max_connections=max_connections, requests_per_minute=rpm, tokens_per_minute=tpm, timeout=timeout, retries=retries),
+            limits=Limits(
+                max_connections=max_connections, requests_per_minute=rpm, tokens_per_minute=tpm, timeout=timeout, retries=retries
+            ),
             journal=journal,
             out=out,
-            display=_display(display),
+            display=display,
             command=o.command_line(),
         )
     )
-
-
-def _display(kind: str | None) -> str:
-    import sys
-
-    return kind or ("rich" if sys.stderr.isatty() else "plain")
 
 
 def finish(result: RunResult, *, lenient: bool = False) -> None:
@@ -123,7 +123,7 @@ def demo(
     """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
     from tiltmeter.runs import run_named
 
-    finish(run_named("genderbench", ["sim/mild"], settings={"limit": limit}, out=out, display=_display(display)), lenient=True)
+    finish(run_named("genderbench", ["sim/mild"], settings={"limit": limit}, out=out, display=display), lenient=True)
 
 
 @app.command()
@@ -161,9 +161,13 @@ def plan(
 
 @app.command()
 def analyse(
-    responses: Annotated[list[Path], typer.Argument(metavar="RESPONSES...", help="CSV, JSONL or Parquet tables, or GenderBench probe logs.")],
+    responses: Annotated[
+        list[Path], typer.Argument(metavar="RESPONSES...", help="CSV, JSONL or Parquet tables, or GenderBench probe logs.")
+    ],
     study: Annotated[str, typer.Option("--study", metavar="STUDY", help="The study whose prompts were answered.")],
-    model: Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="The model's name, where the table has no column for it.")] = "own responses",
+    model: Annotated[
+        str, typer.Option("--model", "-m", metavar="NAME", help="The model's name, where the table has no column for it.")
+    ] = "own responses",
     params: o.Params = None,
     definition: o.Definition = None,
     seed: o.Seed = None,
@@ -221,7 +225,9 @@ def show(
 @app.command()
 def report(
     names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or their names under runs/.")],
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page [default: report.html in the first run].")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page [default: report.html in the first run].")
+    ] = None,
 ) -> None:
     """Write one self-contained HTML page about one or more runs."""
     from tiltmeter.reports import write_page

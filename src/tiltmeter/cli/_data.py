@@ -10,8 +10,12 @@ from tiltmeter.cli._options import Format
 
 __all__ = ["data_app"]
 
-data_app = typer.Typer(help="The outside data the probes need: where it comes from, under which licence, and whether it is here.", no_args_is_help=True)
-Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Names from `tiltmeter data list` [default: all].", show_default=False)]
+data_app = typer.Typer(
+    help="The outside data the probes need: where it comes from, under which licence, and whether it is here.", no_args_is_help=True
+)
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME...]", help="Names from `tiltmeter data list` [default: all].", show_default=False)
+]
 
 
 @data_app.command("list")
@@ -20,7 +24,7 @@ def list_data(output: Format = "table") -> None:
     from tiltmeter.datasets import Library, status
     from tiltmeter.reports import print_rows
 
-    print_rows(status(Library.default()), as_json=output == "json")
+    print_rows([copy._asdict() for copy in status(Library.default())], as_json=output == "json")
 
 
 @data_app.command()
@@ -30,9 +34,9 @@ def fetch(names: Names = None) -> None:
     from tiltmeter.errors import EXIT_INCOMPLETE
     from tiltmeter.reports import print_rows
 
-    results = fetch_all(Library.default(), names or None)
-    print_rows(results, as_json=False)
-    if any(not row["ok"] for row in results):
+    results = fetch_all(Library.default(progress=lambda line: typer.echo(line, err=True)), names or None)
+    print_rows([one._asdict() for one in results], as_json=False)
+    if any(one.problem for one in results):
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
@@ -45,6 +49,6 @@ def check(names: Names = None) -> None:
     from tiltmeter.reports import print_rows
 
     results = verify(Library.default(), names or None)
-    print_rows(results, as_json=False)
-    if any(row["ok"] is False for row in results):
+    print_rows([one._asdict() for one in results], as_json=False)
+    if any(one.ok is False for one in results):
         raise typer.Exit(EXIT_INPUT)

@@ -24,19 +24,28 @@ def _probes() -> list[dict[str, Any]]:
     from tiltmeter import registry
 
     probes = [registry.load("probes", name) for name in registry.names("probes")]
-    return [{"study": f"genderbench/{probe.name}", "title": probe.card.title, "harm": probe.card.harm, "asks": probe.card.asks} for probe in probes]
+    return [
+        {"study": f"genderbench/{probe.name}", "title": probe.card.title, "harm": probe.card.harm, "asks": probe.card.asks}
+        for probe in probes
+    ]
 
 
 def _models() -> list[dict[str, Any]]:
-    from tiltmeter.models import describe_providers
+    from tiltmeter import registry
+    from tiltmeter.models import ENDPOINTS
 
-    return describe_providers()
+    rows = []
+    for name in registry.names("providers"):
+        endpoint = ENDPOINTS.get(name)
+        where = endpoint.base_url or "--base-url" if endpoint else ""
+        rows.append({"model": f"{name}/...", "endpoint": where, "key from": endpoint.key_variable if endpoint else ""})
+    return rows
 
 
 def _datasets() -> list[dict[str, Any]]:
     from tiltmeter.datasets import Library, status
 
-    return status(Library.default())
+    return [copy._asdict() for copy in status(Library.default())]
 
 
 def _runs() -> list[dict[str, Any]]:

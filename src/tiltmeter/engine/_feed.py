@@ -10,9 +10,10 @@ from itertools import islice
 from time import monotonic
 from typing import Final, NamedTuple, TypeVar
 
-from tiltmeter.engine.journal import Journal
-from tiltmeter.engine.request import Keys, Request
-from tiltmeter.engine.tally import Tally
+from tiltmeter.engine._journal import Journal
+from tiltmeter.engine._owner import Owner
+from tiltmeter.engine._request import Keys, Request
+from tiltmeter.engine._tally import Tally
 
 __all__ = ["Feed", "Job"]
 
@@ -40,7 +41,7 @@ class Feed:
     """
 
     def __init__(
-        self, requests: Iterable[Request], keys: Keys, journal: Journal, executor: Executor, owner: str, claim_size: int, tally: Tally
+        self, requests: Iterable[Request], keys: Keys, journal: Journal, executor: Executor, owner: Owner, claim_size: int, tally: Tally
     ) -> None:
         self._requests = iter(requests)
         self._keys, self._journal, self._executor = keys, journal, executor

@@ -8,9 +8,9 @@ import sys
 import uuid
 from pathlib import Path
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["EXPIRY", "Liveness", "new_owner"]
+__all__ = ["EXPIRY", "Liveness", "Owner", "new_owner"]
 
 EXPIRY: Final = 60.0
 """Seconds without a heartbeat after which an owner counts as dead."""
@@ -18,13 +18,11 @@ EXPIRY: Final = 60.0
 
 def _machine() -> str:
     """Names the set of process numbers we can see: host, boot and process namespace (containers may share a host name)."""
-    parts = [platform.node()]
-    for read in (lambda: Path("/proc/sys/kernel/random/boot_id").read_text().strip(), lambda: str(Path("/proc/self/ns/pid").readlink())):
-        try:
-            parts.append(read())
-        except OSError:
-            parts.append("")
-    return "/".join(parts).replace("|", "_")
+    try:
+        boot, space = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        boot = space = ""
+    return f"{platform.node()}/{boot}/{space}".replace("|", "_")
 
 
 def _started(pid: int) -> str | None:
@@ -46,9 +44,17 @@ def _started(pid: int) -> str | None:
     return ""
 
 
-def new_owner() -> str:
-    """A name for one run of this process: machine, process number, its start, and a random part."""
-    return f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{uuid.uuid4().hex[:12]}"
+class Owner(NamedTuple):
+    """One run of one process, which may claim prompts."""
+
+    token: str
+    process: str
+    """Machine, process number and start of the process."""
+
+
+def new_owner() -> Owner:
+    """An owner of this process, unlike any other."""
+    return Owner(uuid.uuid4().hex, f"{_machine()}|{os.getpid()}|{_started(os.getpid())}")
 
 
 class Liveness:
@@ -61,13 +67,13 @@ class Liveness:
         self._machine = _machine()
         self._seen: dict[str, tuple[int, float]] = {}
 
-    def is_dead(self, owner: str, beat: int) -> bool:
+    def is_dead(self, owner: Owner, beat: int) -> bool:
         """Whether `owner`, whose counter stands at `beat`, will never finish what it claimed."""
-        machine, pid, started, _ = owner.rsplit("|", 3)
+        machine, pid, started = owner.process.rsplit("|", 2)
         if machine == self._machine and _started(int(pid)) != started:
             return True
-        before = self._seen.get(owner)
+        before = self._seen.get(owner.token)
         if before is None or before[0] != beat:
-            self._seen[owner] = (beat, monotonic())
+            self._seen[owner.token] = (beat, monotonic())
             return False
         return monotonic() - before[1] > EXPIRY

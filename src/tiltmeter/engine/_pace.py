@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from tiltmeter.engine.limits import Limits
+from tiltmeter.engine._limits import Limits
 from tiltmeter.models import Message, ModelError
 
 __all__ = ["Pace", "is_overload", "pace_of"]

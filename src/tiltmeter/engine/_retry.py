@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from tiltmeter.engine.limits import Limits
+from tiltmeter.engine._limits import Limits
 from tiltmeter.models import ModelError
 
 __all__ = ["Streak", "retry_delay"]

@@ -13,20 +13,20 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from tiltmeter.engine._feed import Feed, Job
+from tiltmeter.engine._journal import Journal, Row
+from tiltmeter.engine._limits import Limits
 from tiltmeter.engine._owner import new_owner
 from tiltmeter.engine._pace import is_overload, pace_of
+from tiltmeter.engine._prices import Prices
+from tiltmeter.engine._request import Keys, Request
 from tiltmeter.engine._retry import Streak, retry_delay
+from tiltmeter.engine._tally import Snapshot, Tally
 from tiltmeter.engine._writer import Writer
-from tiltmeter.engine.journal import Journal, Row
-from tiltmeter.engine.limits import Limits
-from tiltmeter.engine.prices import Prices
-from tiltmeter.engine.request import Keys, Request
-from tiltmeter.engine.tally import Snapshot, Tally
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Model, ModelError, Sampling
 
 if TYPE_CHECKING:
-    from tiltmeter.engine.display import Display
+    from tiltmeter.engine._display import Display
 
 __all__ = ["Run"]
 
@@ -63,7 +63,9 @@ class Run:
         self._streak = Streak(model.endpoint, limits)
         self._queue: asyncio.Queue[Job | None] = asyncio.Queue()
         self._hungry = asyncio.Event()
-        self._sending = bytearray(limits.max_connections)
+        self._sending = [0.0] * limits.max_connections
+        """When each worker's request was sent (monotonic), 0 while it waits for none."""
+        self._overdue = bytearray(limits.max_connections)
         self._crew: list[asyncio.Task[None]] = []
         self._stopping = False
         self._error: BaseException | None = None
@@ -113,7 +115,7 @@ class Run:
     async def _ask_all(self) -> None:
         workers = [self._guarded(self._work, number) for number in range(self._limits.max_connections)]
         self._crew = [asyncio.create_task(part) for part in (*workers, self._guarded(self._deal))]
-        background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch)]
+        background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch, self._time_out)]
         try:
             await asyncio.wait(self._crew)
         finally:
@@ -177,13 +179,13 @@ class Run:
         while True:
             await pace.enter(tokens)
             attempts += 1
-            self._sending[number] = 1
-            sent_at = monotonic()
+            self._overdue[number] = 0
+            sent_at = self._sending[number] = monotonic()
             begun = begun or sent_at
             try:
-                answer = await self._send(request, limits.timeout)
+                answer = await self._send(number, request)
             finally:
-                self._sending[number] = 0
+                self._sending[number] = 0.0
                 pace.leave()
             if isinstance(answer, Completion):
                 pace.succeeded(tokens, answer.input_tokens, answer.output_tokens)
@@ -204,14 +206,19 @@ class Run:
                 return
             await asyncio.sleep(delay)
 
-    async def _send(self, request: Request, seconds: float) -> Completion | ModelError:
+    async def _send(self, number: int, request: Request) -> Completion | ModelError:
         try:
-            async with asyncio.timeout(seconds):
-                return await self._model.complete(request.messages, self._sampling, request.sample)
+            return await self._model.complete(request.messages, self._sampling, request.sample)
         except ModelError as error:
             return error
         except TimeoutError:
-            return ModelError("timeout", f"no answer within {seconds:g} s")
+            return ModelError("timeout", "no answer in time")
+        except asyncio.CancelledError:
+            task = self._crew[number]
+            if not self._overdue[number] or task.uncancel() > 0:
+                raise
+            self._overdue[number] = 0
+            return ModelError("timeout", f"no answer within {self._limits.timeout:g} s")
         except Exception as error:
             # A provider's slip on one odd answer must not end a study; its message is not kept, for it might hold a key.
             return ModelError("internal", f"the provider failed with {type(error).__name__}", scope="permanent")
@@ -224,34 +231,21 @@ class Run:
             tally.unmetered += 1
         tally.input_tokens += answer.input_tokens or 0
         tally.output_tokens += answer.output_tokens or 0
-        self._writer.add(
-            Row(
-                job.key,
-                self._model.fingerprint,
-                job.request.sample,
-                "ok",
-                answer.text,
-                answer.thinking,
-                answer.finish_reason,
-                answer.refusal,
-                answer.input_tokens,
-                answer.output_tokens,
-                answer.latency,
-                None,
-                None,
-                attempts,
-                time.time(),
-            )  # fmt: skip
+        given = (
+            answer.text,
+            answer.thinking,
+            answer.finish_reason,
+            answer.refusal,
+            answer.input_tokens,
+            answer.output_tokens,
+            answer.latency,
         )
+        self._writer.add(Row(job.key, self._model.fingerprint, job.request.sample, "ok", attempts, time.time(), *given))
 
     def _give_up(self, job: Job, error: ModelError, attempts: int, hopeless: str | None) -> None:
         self.tally.failed[error.kind] += 1
-        self._writer.add(
-            Row(
-                job.key, self._model.fingerprint, job.request.sample, "failed", None, None, None, None, None, None, None,
-                error.kind, error.detail, attempts, time.time(),
-            )  # fmt: skip
-        )  # fmt: skip
+        row = Row(job.key, self._model.fingerprint, job.request.sample, "failed", attempts, time.time())
+        self._writer.add(row._replace(error_kind=error.kind, error_detail=error.detail))
         sentence = hopeless or self._streak.given_up(error)
         if sentence is not None and not self._stopping:
             # Where nothing has ever worked there is nothing to wait for.
@@ -260,6 +254,16 @@ class Run:
     def _committed(self, rows: list[Row]) -> None:
         for row in rows:
             self._feed.finished(row.key, failed=row.status == "failed")
+
+    async def _time_out(self) -> None:
+        """Cancel requests that take too long: one look at all of them now and then, where a timer each would cost a tenth of the speed."""
+        while True:
+            await asyncio.sleep(min(TICK, self._limits.timeout / 8))
+            limit = monotonic() - self._limits.timeout
+            for number, sent_at in enumerate(self._sending):
+                if 0.0 < sent_at < limit and not self._overdue[number]:
+                    self._overdue[number] = 1
+                    self._crew[number].cancel()
 
     async def _watch(self) -> None:
         while self._display is not None:

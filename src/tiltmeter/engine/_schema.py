@@ -30,6 +30,8 @@ completions = Table(
     Column("model", Text, nullable=False),  # fingerprint
     Column("sample", Integer, nullable=False),
     Column("status", String(8), nullable=False),  # "ok" or "failed"
+    Column("attempts", Integer, nullable=False),
+    Column("created_at", Float, nullable=False),  # seconds since 1970, UTC
     Column("text", Text),
     Column("thinking", Text),
     Column("finish_reason", Text),
@@ -39,19 +41,23 @@ completions = Table(
     Column("latency", Float),  # seconds
     Column("error_kind", Text),
     Column("error_detail", Text),
-    Column("attempts", Integer, nullable=False),
-    Column("created_at", Float, nullable=False),  # seconds since 1970, UTC
 )
 
 owners = Table(
     "owners",
     _tables,
-    Column("owner", String(255), primary_key=True),
+    Column("owner", String(32), primary_key=True),  # a random token
+    Column("process", String(255), nullable=False),  # machine, process number and start
     Column("beat", Integer, nullable=False),  # raised while the owner lives: no clocks are compared between machines
 )
 
+# Only what is being asked right now stands here.
 claims = Table(
-    "claims", _tables, Column("key", LargeBinary(32), primary_key=True), Column("owner", String(255), nullable=False, index=True)
+    "claims",
+    _tables,
+    Column("key", LargeBinary(32), primary_key=True),
+    Column("owner", String(32), nullable=False),
+    sqlite_with_rowid=False,
 )
 
 _BUSY_SECONDS: Final = 30.0
@@ -129,8 +135,6 @@ def prepare(connection: Connection) -> int:
             return int(found)
     for table in _tables.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
-        for index in table.indexes:
-            index.create(connection, checkfirst=True)
     connection.execute(meta.insert().values(name="schema", value=str(SCHEMA)))
     return SCHEMA
 

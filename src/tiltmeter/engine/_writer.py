@@ -8,7 +8,8 @@ from concurrent.futures import Executor
 from time import monotonic
 from typing import Final
 
-from tiltmeter.engine.journal import Journal, Row
+from tiltmeter.engine._journal import Journal, Row
+from tiltmeter.engine._owner import Owner
 
 __all__ = ["Writer"]
 
@@ -22,7 +23,7 @@ class Writer:
     `committed` is called, in the event loop, with the rows of each commit.
     """
 
-    def __init__(self, journal: Journal, executor: Executor, owner: str, committed: Callable[[list[Row]], None]) -> None:
+    def __init__(self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None]) -> None:
         self._journal, self._executor, self._owner, self._committed = journal, executor, owner, committed
         self._rows: list[Row] = []
         self._writing: list[Row] = []

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tiltmeter.measures._text import squash, text_table, verdict
+from tiltmeter.measures._text import lowered, squash, text_table, verdict
 from tiltmeter.measures.refusal import declines
 
 __all__ = ["read_choice"]
@@ -85,10 +85,12 @@ def read_choice(answer: pl.Series, option_texts: pl.Series) -> pl.DataFrame:
         The Series differ in length.
     """
     table = text_table(answer, options=option_texts.cast(pl.List(pl.String))).with_row_index("row")
-    lower = pl.col("text").str.to_lowercase().str.replace_all(r"[\[({<]\s*([a-z])\s*[\])}>]", "{${1}}")
+    lower = lowered(pl.col("text")).str.replace_all(r"[\[({<]\s*([a-z])\s*[\])}>]", "{${1}}")
     lower = lower.str.replace_all(r"(^|\n)\s*([a-e])\)", "${1}{${2}}")
     lower = lower.str.replace_all(r"\b(?:option|choice|letter)\s+['\"]?([b-e])\b['\"]?", "{${1}}")
-    lower = lower.str.replace_all(r"\b(?:option|choice|letter)\s+['\"]?a['\"]?(\s+(?:is|was|because|as|since|or|and|seems)\b|[.,:;)]|\s*\n|\s*$)", "{a}${1}")
+    lower = lower.str.replace_all(
+        r"\b(?:option|choice|letter)\s+['\"]?a['\"]?(\s+(?:is|was|because|as|since|or|and|seems)\b|[.,:;)]|\s*\n|\s*$)", "{a}${1}"
+    )
     table = table.with_columns(lower=lower).with_columns(
         *(_option(i).alias(letter) for i, letter in enumerate(_LETTERS)), squashed=squash(pl.col("lower"), "{}")
     )
@@ -125,7 +127,10 @@ def _by_letter(table: pl.DataFrame) -> pl.DataFrame:
     )
     undecided = pl.col("joined").is_not_null() & (pl.col("joined") != pl.col("lead"))
     first = pl.coalesce(pl.when(~undecided.fill_null(False)).then("lead"), pl.col("bare").str.extract(rf"^['\"(\[\s]*{_BARE}", 1))
-    elsewhere = (*(pl.col("affirmed").str.extract(p, 1) for p in _DECLARED), *(pl.col("bare_affirmed").str.extract(p, 1) for p in _DECLARED_BARE))
+    elsewhere = (
+        *(pl.col("affirmed").str.extract(p, 1) for p in _DECLARED),
+        *(pl.col("bare_affirmed").str.extract(p, 1) for p in _DECLARED_BARE),
+    )
     stands_out = lower.str.contains(r"(?:^|[.!?:;,\n]\s*|\bbut\s+)\{[a-e]\}")
     single = (pl.col("named").list.len() == 1) & (stands_out | ~declines(lower))
     only = pl.when(single).then(pl.col("named").list.get(0, null_on_oob=True).str.slice(1, 1))
@@ -174,9 +179,14 @@ def _mentions(letter: str) -> pl.Expr:
         return pl.col("said").str.count_matches(wanted, literal=True).fill_null(0).cast(pl.Int32)
 
     own = pl.col(letter)
-    denied = pl.sum_horizontal(count(pl.concat_str(pl.lit(f"{word} "), own)) for word in ("not", "n t", "isn t", "than", "instead of", "unlike"))
+    denied = pl.sum_horizontal(
+        count(pl.concat_str(pl.lit(f"{word} "), own)) for word in ("not", "n t", "isn t", "than", "instead of", "unlike")
+    )
     longer = [
-        pl.when((pl.col(c) != own) & pl.concat_str(pl.lit(" "), c, pl.lit(" ")).str.contains(pl.concat_str(pl.lit(" "), own, pl.lit(" ")), literal=True))
+        pl.when(
+            (pl.col(c) != own)
+            & pl.concat_str(pl.lit(" "), c, pl.lit(" ")).str.contains(pl.concat_str(pl.lit(" "), own, pl.lit(" ")), literal=True)
+        )
         .then(count(pl.col(c)))
         .otherwise(0)
         for c in _LETTERS

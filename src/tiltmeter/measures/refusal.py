@@ -11,7 +11,7 @@ from functools import cache
 
 import polars as pl
 
-from tiltmeter.measures._text import alternatives, load_data, plain
+from tiltmeter.measures._text import alternatives, load_data, lowered, plain
 
 __all__ = ["conceded", "declines", "declines_to_write", "refused"]
 
@@ -41,12 +41,12 @@ def _pattern(*kinds: str) -> str:
 def declines(text: pl.Expr, *, or_cannot_tell: bool = True) -> pl.Expr:
     """Whether a phrase of refusal occurs in plain text; with `or_cannot_tell` also "I cannot determine" and the like."""
     kinds = ("declines", "cannot_tell") if or_cannot_tell else ("declines",)
-    return text.str.to_lowercase().str.contains(_pattern(*kinds))
+    return lowered(text).str.contains(_pattern(*kinds))
 
 
 def declines_to_write(text: pl.Expr) -> pl.Expr:
     """Whether a text that was asked for is declined in its opening, and not delivered afterwards all the same."""
-    lower = text.str.to_lowercase()
+    lower = lowered(text)
     delivered = lower.str.contains(r"\b(?:here(?:'s| is) (?:an?|the|my|your)|below is|subject:|dear )|\bname:") & (
         lower.str.len_chars() > _GOES_ON
     )
@@ -55,7 +55,7 @@ def declines_to_write(text: pl.Expr) -> pl.Expr:
 
 def conceded(text: pl.Expr) -> pl.Expr:
     """What a declining text says after its turn ("As an AI I have no feelings, but ..."); "" when there is no turn."""
-    found = text.str.to_lowercase().str.extract(rf"(?s){_pattern('declines', 'cannot_tell')}.*?\b{_TURN}(.*)$", 1)
+    found = lowered(text).str.extract(rf"(?s){_pattern('declines', 'cannot_tell')}.*?\b{_TURN}(.*)$", 1)
     return found.fill_null("")
 
 

@@ -2,5 +2,6 @@
 
 from tiltmeter.models._base import Completion, Message, Model, ModelError, Sampling
 from tiltmeter.models._create import create_model, sampling_from_options
+from tiltmeter.models._endpoints import ENDPOINTS, Endpoint
 
-__all__ = ["Completion", "Message", "Model", "ModelError", "Sampling", "create_model", "sampling_from_options"]
+__all__ = ["ENDPOINTS", "Completion", "Endpoint", "Message", "Model", "ModelError", "Sampling", "create_model", "sampling_from_options"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from collections.abc import Mapping, Sequence
 from time import perf_counter
@@ -148,13 +149,16 @@ class AnyModel:
             return ModelError("bad_request", detail, scope="fatal")
         if kind == "ContextLengthExceededError":
             return ModelError("context_length", detail, scope="permanent", status=getattr(error, "status_code", None))
+        origin = getattr(error, "original_exception", None) or error
+        if isinstance(origin, (UnicodeError, json.JSONDecodeError)):
+            return ModelError("bad_response", detail)
         status = getattr(error, "status_code", None) or _STATUS_OF.get(kind)
         if status is not None:
             wait = getattr(error, "retry_after", None)
             codes = f"{getattr(error, 'code', None) or ''} {getattr(error, 'error_type', None) or ''}"
             complaint = Complaint(said, codes, None, flagged=False)
             return model_error(status, {"retry-after": str(wait)} if wait is not None else {}, complaint, detail)
-        below = type(getattr(error, "original_exception", None) or error).__name__.lower()
+        below = type(origin).__name__.lower()
         lost = "connect" in below or "timeout" in below
         return ModelError("connection" if lost else "bad_response", detail)
 

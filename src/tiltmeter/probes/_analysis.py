@@ -173,7 +173,7 @@ def _estimate(
         return Estimate(metric, name, value, low, high, twin.p, f"from the interval of {twin.name}")
     low, high = stats.percentile_interval(samples, settings.level)
     how = "bootstrap percentiles"
-    if low == high:
+    if stats.is_constant(samples):
         low, high = stats.rare_event_interval(value, items, metric.low, metric.high, settings.level)
         how = "exact bound: every resample gave the same value"
     low, high = max(min(low, value), metric.low), min(max(high, value), metric.high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["LETTERS", "labels_of_letters", "letter_of", "mean_columns", "mean_of", "per_item", "reading", "share"]
+__all__ = ["LETTERS", "labels_of_letters", "letter_of", "mean_columns", "mean_of", "per_item", "reading", "share", "spread"]
 
 LETTERS = "abcde"
 
@@ -51,6 +51,14 @@ def mean_columns(value: pl.Expr, cells: Mapping[str, pl.Expr]) -> dict[str, pl.E
 def mean_of(s: Sums, cell: str) -> NDArray[np.float64]:
     """The mean over the items of a cell made by `mean_columns`; NaN where it is empty."""
     return stats.ratio(s[f"sum_{cell}"], s[f"n_{cell}"])
+
+
+def spread(rates: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The greatest absolute difference between two of the rates; NaN where one is NaN."""
+    import numpy as np
+
+    stacked = np.stack(list(rates))
+    return np.asarray(stacked.max(axis=0) - stacked.min(axis=0))
 
 
 def letter_of(label: str, options: str = "options", count: int = 3) -> pl.Expr:

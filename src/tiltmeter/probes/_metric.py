@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tiltmeter.study import MARKS
@@ -25,13 +26,13 @@ class Band(NamedTuple):
 
 def one_sided(a: float, b: float, c: float, *, low: float = 0.0, high: float = 1.0) -> tuple[Band, ...]:
     """Tiers of a metric of which more is worse: healthy up to `a`, then cut at `b` and `c`."""
-    cuts = (low, a, b, c, high)
+    cuts = (float(low), a, b, c, float(high))
     return tuple(Band(mark, cuts[i], cuts[i + 1]) for i, mark in enumerate(MARKS))
 
 
 def two_sided(a: float, b: float, c: float, *, low: float = -1.0, high: float = 1.0, centre: float = 0.0) -> tuple[Band, ...]:
     """Tiers of a metric that may lean either way from `centre`."""
-    cuts = (a, b, c)
+    low, high, cuts = float(low), float(high), (a, b, c)
     bands = [Band(MARKS[0], round(centre - a, 12), round(centre + a, 12))]
     for i, mark in enumerate(MARKS[1:]):
         inner, outer = cuts[i], cuts[i + 1] if i < 2 else None
@@ -70,6 +71,8 @@ class Metric:
         Tiers by default, and those of the original where they differ.
     normalise
         How the value is brought to 0..1 for the paper's Table 2.
+    where
+        Factors (with their value as text) its evidence is narrowed to, besides those in the name.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Metric:
     bands: tuple[Band, ...] = ()
     original_bands: tuple[Band, ...] = ()
     normalise: str = "identity"
+    where: Mapping[str, str] = field(default_factory=dict)
 
     def match(self, name: str) -> dict[str, str] | None:
         """The placeholders' values if `name` belongs to this family, else None."""
@@ -94,7 +98,7 @@ class Metric:
                 pattern += "(.+?)"
                 fields.append(field)
         found = re.fullmatch(pattern, name)
-        return None if found is None else {f: v for f, v in zip(fields, found.groups(), strict=True) if f != "_"}
+        return None if found is None else {**self.where, **{f: v for f, v in zip(fields, found.groups(), strict=True) if f != "_"}}
 
     def tiers(self, original: bool) -> tuple[Band, ...]:
         """The bands in force under a definition."""

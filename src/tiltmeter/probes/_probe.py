@@ -225,6 +225,31 @@ class Probe(Part):
             odds=pl.concat_list([value.cast(pl.Float64) for value in odds.values()]),
         )
 
+    def heard(self, label: str) -> pl.Expr:
+        """The label a reader gives the simulated model's answer for a label of `lean`, as an expression over the factors."""
+        return pl.lit(label)
+
+    def imagine(self, design: pl.DataFrame, dials: Mapping[str, float], seed: int) -> pl.DataFrame | None:
+        """See Part.imagine."""
+        odds = self.lean(dials)
+        if not odds:
+            return None
+        drawn, attempts = draw(design, odds, seed)
+        label = pl.coalesce(pl.when(pl.Series(drawn) == i).then(self.heard(label)) for i, label in enumerate(odds))
+        return attempts.with_columns(model=pl.lit("imagined"), outcome=pl.lit("answered"), label=label)
+
+
+def draw(design: pl.DataFrame, odds: Mapping[str, pl.Expr], seed: int) -> tuple[NDArray[np.int64], pl.DataFrame]:
+    """For each attempt of a design the number of the label drawn with these odds, and the attempts with their factors."""
+    import numpy as np
+
+    texts = ("prompt", "system")
+    attempts = design.drop(texts, strict=False).with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+    chances = attempts.with_columns(value.cast(pl.Float64).alias(f"odds {label}") for label, value in odds.items())
+    bounds = np.cumsum(chances.select(f"odds {label}" for label in odds).to_numpy(), axis=1)
+    chance = np.random.default_rng(seed).random(attempts.height)
+    return np.minimum((chance[:, None] >= bounds).sum(axis=1), len(odds) - 1), attempts
+
 
 def is_original(settings: Settings) -> bool:
     """Whether the definition asked for is the original's; raises InputError for an unknown one."""
@@ -234,7 +259,7 @@ def is_original(settings: Settings) -> bool:
 
 
 def _literal(value: str) -> str:
-    return value if value.isdigit() else "'" + value.replace("'", "''") + "'"
+    return value if value.isdigit() or value in ("true", "false") else "'" + value.replace("'", "''") + "'"
 
 
 def _cast(frame: pl.DataFrame, name: str, kind: pl.DataType | type[pl.DataType]) -> pl.Expr:

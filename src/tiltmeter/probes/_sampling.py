@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from tiltmeter.errors import InputError
@@ -33,6 +32,8 @@ def keep_limit(prompts: pl.DataFrame, limit: int | float | tuple[int, int] | Non
     count = max(1, round(limit * items.height)) if isinstance(limit, float) else limit
     if count >= items.height:
         return prompts
+    import numpy as np
+
     lots = np.random.default_rng(seed).permutation(items.height)
     ranked = items.with_columns(lot=pl.Series(lots)).with_columns(turn=pl.col("lot").rank("ordinal").over("stratum"))
     chosen = ranked.sort("turn", "lot").head(count)

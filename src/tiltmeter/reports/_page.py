@@ -40,7 +40,9 @@ def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Pat
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     folder = Path(__file__).with_name("templates")
-    environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.globals.update(number=number, interval=interval, percent=percent, shares=shares, mark_words=mark_words)
     environment.globals.update(letters=MARK_LETTERS, harms=HARMS)
     text = environment.get_template("page.html.j2").render(runs=[_run(findings, about) for findings, about in runs])
@@ -69,7 +71,8 @@ def _model(name: str, findings: pl.DataFrame) -> dict[str, Any]:
     graded = [row for row in rows if row["key"] and row["context"] is None]
     by_harm = [{"harm": harm, "rows": [_with_strip(row) for row in graded if row["harm"] == harm]} for harm in _harms(graded)]
     probes = [
-        {"study": study, "rows": list(mine), "n": None} for study, mine in itertools.groupby((row for row in rows if row["context"] is None), key=lambda row: row["study"])
+        {"study": study, "rows": list(mine), "n": None}
+        for study, mine in itertools.groupby((row for row in rows if row["context"] is None), key=lambda row: row["study"])
     ]
     for probe in probes:
         probe["first"] = probe["rows"][0]
@@ -77,7 +80,15 @@ def _model(name: str, findings: pl.DataFrame) -> dict[str, Any]:
     counts = {mark: marks.count(mark) for mark in MARK_LETTERS}
     worst = [row for row in graded if row["mark"] in ("critical", "catastrophic")]
     wordings = [row for row in rows if row["context"] is not None]
-    return {"name": name, "by_harm": by_harm, "probes": probes, "counts": counts, "graded": len(marks), "worst": worst, "wordings": wordings}
+    return {
+        "name": name,
+        "by_harm": by_harm,
+        "probes": probes,
+        "counts": counts,
+        "graded": len(marks),
+        "worst": worst,
+        "wordings": wordings,
+    }
 
 
 def _harms(rows: Sequence[Mapping[str, Any]]) -> list[str]:

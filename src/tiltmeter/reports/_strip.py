@@ -57,7 +57,7 @@ def strip(row: Mapping[str, Any]) -> Strip | None:
     def place(value: float) -> float:
         value = min(max(value, edges[0]), edges[-1])
         i = next(i for i in range(len(bands)) if value <= edges[i + 1])
-        return round(MARGIN + step * (i + (value - edges[i]) / (edges[i + 1] - edges[i])), 1)
+        return round(float(MARGIN + step * (i + (value - edges[i]) / (edges[i + 1] - edges[i]))), 1)
 
     tiers = [Tier(round(MARGIN + i * step, 1), round(step, 1), band["mark"], MARK_LETTERS[band["mark"]]) for i, band in enumerate(bands)]
     cuts = [Cut(round(MARGIN + i * step, 1), number(edge, 2)) for i, edge in enumerate(edges)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,11 @@ __all__ = ["write_table"]
 def write_table(table: pl.DataFrame, path: Path) -> None:
     """Write a table as .csv, .jsonl or .parquet, whole or not at all; raises InputError for another suffix or an unwritable place."""
     aside = path.with_name(f".{path.name}.part")
-    writers = {".csv": table.write_csv, ".jsonl": table.write_ndjson, ".parquet": table.write_parquet}
+    writers: dict[str, Callable[[Path], None]] = {
+        ".csv": table.write_csv,
+        ".jsonl": table.write_ndjson,
+        ".parquet": lambda place: table.write_parquet(place),
+    }
     writer = writers.get(path.suffix)
     if writer is None:
         raise InputError(f"{path}: unknown kind of file {path.suffix!r}; give .csv, .jsonl or .parquet")

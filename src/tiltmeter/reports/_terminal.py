@@ -79,7 +79,9 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
     for (model,), mine in chosen.group_by("model", maintain_order=True):
         table = _table(f"\n{model}")
         for name in ("probe", "metric", "value", "95% interval", "mark", "answered", "refused", "unread"):
-            table.add_column(name, justify="right" if name in ("value", "answered", "refused", "unread") else "left", no_wrap=name != "mark")
+            table.add_column(
+                name, justify="right" if name in ("value", "answered", "refused", "unread") else "left", no_wrap=name != "mark"
+            )
         for row in mine.iter_rows(named=True):
             share = shares(row)
             mark = Text(mark_words(row), style=_COLOURS.get(row["mark"] or "", ""))
@@ -103,7 +105,12 @@ def print_plan(
         return
     print_rows([*parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}], as_json=False)
     rows = [
-        {"part": row["part"], "metric": row["metric"], "interval ±": number(row["half_width"]), "detectable (80% power)": number(row["detectable"])}
+        {
+            "part": row["part"],
+            "metric": row["metric"],
+            "interval ±": number(row["half_width"]),
+            "detectable (80% power)": number(row["detectable"]),
+        }
         for row in metrics.iter_rows(named=True)
     ]
     print_rows(rows, as_json=False)

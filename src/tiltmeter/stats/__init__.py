@@ -1,1 +1,74 @@
-"""stats"""
+"""Numbers to estimates: resampling, intervals, tests and lines, in NumPy and SciPy; knows nothing of text or models."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tiltmeter.stats.bootstrap import replayed_totals, resampled_totals
+    from tiltmeter.stats.intervals import (
+        Interval,
+        MaximumEstimate,
+        absolute_interval,
+        is_constant,
+        maximum_interval,
+        normal_interval,
+        percentile_interval,
+        rare_event_interval,
+    )
+    from tiltmeter.stats.lines import box_line_slope, lsq_linear_slope
+    from tiltmeter.stats.multiple import benjamini_hochberg
+    from tiltmeter.stats.permutation import swapped_totals
+    from tiltmeter.stats.power import detectable, half_width
+    from tiltmeter.stats.ratios import nan_mean, pearson_from_sums, ratio
+
+__all__ = [
+    "Interval",
+    "MaximumEstimate",
+    "absolute_interval",
+    "benjamini_hochberg",
+    "box_line_slope",
+    "detectable",
+    "half_width",
+    "is_constant",
+    "lsq_linear_slope",
+    "maximum_interval",
+    "nan_mean",
+    "normal_interval",
+    "pearson_from_sums",
+    "percentile_interval",
+    "rare_event_interval",
+    "ratio",
+    "replayed_totals",
+    "resampled_totals",
+    "swapped_totals",
+]
+
+_HOMES = {
+    "bootstrap": ("replayed_totals", "resampled_totals"),
+    "intervals": (
+        "Interval",
+        "MaximumEstimate",
+        "absolute_interval",
+        "is_constant",
+        "maximum_interval",
+        "normal_interval",
+        "percentile_interval",
+        "rare_event_interval",
+    ),
+    "lines": ("box_line_slope", "lsq_linear_slope"),
+    "multiple": ("benjamini_hochberg",),
+    "permutation": ("swapped_totals",),
+    "power": ("detectable", "half_width"),
+    "ratios": ("nan_mean", "pearson_from_sums", "ratio"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazily: NumPy takes a tenth of a second to import, and listing studies must not pay for it.
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -50,9 +50,9 @@ def resampled_totals(x: ArrayLike, *, resamples: int, seed: int, strata: ArrayLi
     def draw() -> NDArray[np.intp]:
         return (start + generator.random(start.size) * size).astype(np.intp)
 
-    totals = _totals(weighted, resamples, draw)
-    totals *= factor
-    return totals + values[lone].sum(axis=0)
+    totals = _totals(weighted, resamples, draw) * factor
+    totals += values[lone].sum(axis=0)
+    return totals
 
 
 def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> NDArray[np.float64]:
@@ -77,7 +77,7 @@ def replayed_totals(x: ArrayLike, *, resamples: int, seed: int) -> NDArray[np.fl
     # Both generators are MT19937 with the same 53-bit recipe, so the state of one continues in the other.
     *key, position = random.Random(seed).getstate()[1]
     stream = np.random.RandomState()
-    stream.set_state(("MT19937", np.array(key, dtype=np.uint32), position))
+    stream.set_state(("MT19937", np.array(key, dtype=np.uint32), position, 0, 0.0))
     return _totals(values, resamples, lambda: (stream.random_sample(n) * n).astype(np.intp))
 
 

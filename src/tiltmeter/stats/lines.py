@@ -33,12 +33,12 @@ def box_line_slope(n: ArrayLike, sx: ArrayLike, sy: ArrayLike, sxx: ArrayLike, s
     n, sx, sy, sxx, sxy = _arrays(n, sx, sy, sxx, sxy)
     slope, intercept = _unbounded(n, sx, sy, sxx, sxy)
     edges_a, edges_b = [], []
-    for a in SLOPE:
-        edges_a.append(np.full(slope.shape, a))
-        edges_b.append(np.clip(ratio(sy - a * sx, n), *INTERCEPT))
-    for b in INTERCEPT:
-        edges_a.append(np.clip(ratio(sxy - b * sx, sxx), *SLOPE))
-        edges_b.append(np.full(slope.shape, b))
+    for end in SLOPE:
+        edges_a.append(np.full(slope.shape, end))
+        edges_b.append(np.clip(ratio(sy - end * sx, n), *INTERCEPT))
+    for end in INTERCEPT:
+        edges_a.append(np.clip(ratio(sxy - end * sx, sxx), *SLOPE))
+        edges_b.append(np.full(slope.shape, end))
     a, b = np.stack(edges_a), np.stack(edges_b)
     # Excess squared error over the unbounded line, as a sum of squares: no cancellation of large sums.
     da, db = a - slope, b - intercept

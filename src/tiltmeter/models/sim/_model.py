@@ -27,8 +27,8 @@ VERSION = 1
 class SimulatedModel:
     """Answers by the dials, and by the odds it was given with `learn`.
 
-    The text of an answer depends on the dials, the messages, the sample number and what is planted for the prompt, and on
-    nothing else; sampling parameters are accepted and change nothing.
+    The text of an answer depends on the dials, the messages, the sample number, the seed of the sampling and what is planted
+    for the prompt, and on nothing else; other sampling parameters are accepted and change nothing.
 
     Parameters
     ----------
@@ -45,6 +45,7 @@ class SimulatedModel:
         self.dials = dials
         self.latency = latency
         self._key = Key()
+        self._planted = False
         shown = {f"bias.{dial}" if dial in HARMS else dial: value for dial, value in dials.mapping().items()}
         self._fingerprint = f"sim/{VERSION} " + " ".join(f"{dial}={value:g}" for dial, value in shown.items() if dial != "seed")
         self._fingerprint += f" seed={dials.seed}"
@@ -57,8 +58,8 @@ class SimulatedModel:
 
     @property
     def fingerprint(self) -> str:
-        """All dials and the version of the simulation."""
-        return self._fingerprint
+        """All dials, the version of the simulation, and whether it leans by a key: answers with and without one never mix."""
+        return f"{self._fingerprint} planted" if self._planted else self._fingerprint
 
     @property
     def endpoint(self) -> str:
@@ -88,8 +89,9 @@ class SimulatedModel:
             A row breaks these rules.
         """
         self._key.add(key)
+        self._planted = True
 
-    def reply(self, messages: Sequence[Message], sample: int = 0) -> Completion:
+    def reply(self, messages: Sequence[Message], sample: int = 0, seed: int | None = None) -> Completion:
         """The answer, at once: `complete` without the event loop. The last user message is the prompt."""
         prompt = next((content for role, content in reversed(messages) if role == "user"), "")
         marked = digest(prompt)
@@ -97,7 +99,7 @@ class SimulatedModel:
         if len(messages) != 1:
             for role, content in messages:
                 seeded.update(digest(role) + digest(content))
-        seeded.update(str(sample).encode())
+        seeded.update(f"{seed} {sample}".encode())
         draws = Draws(seeded.digest())
         fate = draws.unit()
         if fate < self.dials.refusal:
@@ -121,7 +123,7 @@ class SimulatedModel:
         """See Model.complete."""
         if self.latency:
             await asyncio.sleep(self.latency)
-        return self.reply(messages, sample)
+        return self.reply(messages, sample, sampling.seed)
 
 
 def _tokens(text: str) -> int:

@@ -112,7 +112,8 @@ _BEFORE_SENTENCE = re.compile(r"(?:^|[.!?\n])\W*$")
 _GOES_ON = re.compile(r"\W{0,2}\s*(?:,|\(|:|;|and\b|is\b|who\b|meets?\b)")
 _NAMED = re.compile(r"\b(?:named|called)\W+$", re.IGNORECASE)
 _PLACE = re.compile(
-    r"\bat\s+(?:the\s+location\s+of\s+)?\W?((?:the\s+|an?\s+)?[^\W\d_][\w \-]{1,40}?)\W?(?=\s+in\b|\s+where\b|\s*[.,;:\n()]|\s*$)"
+    r"\bat\s+(?!(?:most|least|length|once|all|last|first)\b)(?:the\s+location\s+of\s+)?"
+    r"\W?((?:the\s+|an?\s+)?[^\W\d_][\w \-]{1,40}?)\W?(?=\s+in\b|\s+where\b|\s*[.,;:\n()]|\s*$)"
 )
 
 

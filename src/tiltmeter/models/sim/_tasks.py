@@ -60,7 +60,7 @@ _WORD_LIST = re.compile(
     r"|(?:^\s*[-*•]\s*[a-z-]{3,20}\s*$\n?){4,40}",  # or a line each
     re.MULTILINE,
 )
-_BREAK = re.compile(r"<hr\s*/?>", re.IGNORECASE)
+_BREAK = re.compile(r"^[ \t]*<hr\s*/?>[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _RULE = re.compile(r"^[ \t]*(?:={3,}|\*{3,}|_{3,}|-{3,}|#{3,})[ \t]*$", re.MULTILINE)
 _NUMBERED_CV = re.compile(r"^\W*(?:résumé|resume|CV|candidate|applicant)\s*(?:#|no\.?\s*)?\d+\b", re.IGNORECASE | re.MULTILINE)
 _NAME_FIELD = re.compile(r"^\W*(?:full\s+)?name\W*?[:\-–][ \t*_]*([^\W\d_][^\n*_,;|]{2,60}?)[ \t*_]*$", re.IGNORECASE | re.MULTILINE)
@@ -162,7 +162,7 @@ def _email(prompt: str, lower: str) -> Task | None:
 
 
 def _is_continuation(unquoted: str) -> bool:
-    return bool(_CONTINUE.search(unquoted)) or not _ENDED.search(unquoted)
+    return bool(_CONTINUE.search(unquoted)) or bool(unquoted.strip() and not _ENDED.search(unquoted))
 
 
 _WRITTEN: tuple[tuple[str, Callable[[str], object]], ...] = (

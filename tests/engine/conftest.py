@@ -1,0 +1,16 @@
+"""A journal for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tiltmeter.engine import Journal, open_journal
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with open_journal(tmp_path / "journal.db") as opened:
+        yield opened

@@ -1,0 +1,85 @@
+"""Dials: presets, `-M` options, limits, and what identifies a simulated model."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from tiltmeter.errors import InputError
+from tiltmeter.models import Model
+from tiltmeter.models.sim import PRESETS, Dials, create
+
+HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
+
+
+@pytest.mark.parametrize(("name", "bias"), PRESETS.items())
+def test_a_preset_sets_all_three_biases(name: str, bias: float) -> None:
+    model = create("sim", name)
+    assert isinstance(model, Model)
+    assert model.name == f"sim/{name}"
+    assert [model.dials.mapping()[harm] for harm in HARMS] == [bias] * 3
+
+
+def test_bias_sets_all_harms_and_a_harms_own_key_wins() -> None:
+    dials = create(
+        "sim", "mild", options={"bias": "0.3", "bias.outcome_disparity": "0.1", "refusal": "0.05", "verbosity": "2", "seed": "7"}
+    ).dials
+    assert dials == Dials(0.1, 0.3, 0.3, refusal=0.05, verbosity=2, seed=7)
+
+
+def test_mapping_has_every_dial_as_a_number() -> None:
+    assert Dials(0.1, 0.2, 0.3, 0.4, 0.5, 0, 9).mapping() == {
+        "outcome_disparity": 0.1,
+        "stereotypical_reasoning": 0.2,
+        "representational_harms": 0.3,
+        "refusal": 0.4,
+        "unreadable": 0.5,
+        "verbosity": 0,
+        "seed": 9,
+    }
+
+
+def test_dials_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Dials().refusal = 0.5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("biassed", {}, "did you mean biased"),
+        ("gpt", {}, "known: fair, mild, biased"),
+        ("fair", {"refusals": "0.1"}, "did you mean refusal"),
+        ("fair", {"refusal": "often"}, "-M refusal=often"),
+        ("fair", {"refusal": "nan"}, "-M refusal=nan"),
+        ("fair", {"bias": "1.5"}, "between 0 and 1, not 1.5"),
+        ("fair", {"unreadable": "-0.1"}, "between 0 and 1"),
+        ("fair", {"refusal": "0.6", "unreadable": "0.6"}, "together be at most 1"),
+        ("fair", {"verbosity": "3"}, "0 .terse., 1 .normal. or 2 .wordy., not 3"),
+        ("fair", {"verbosity": "1.5"}, "whole number"),
+        ("fair", {"latency": "-1"}, "seconds between 0 and 600"),
+    ],
+)
+def test_a_wrong_preset_or_option_is_explained(model: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        create("sim", model, options=options)
+
+
+def test_a_base_url_is_refused() -> None:
+    with pytest.raises(InputError, match="--base-url"):
+        create("sim", "fair", base_url="http://127.0.0.1:1/v1")
+
+
+def test_the_fingerprint_tells_dials_apart_but_not_the_way_they_were_set() -> None:
+    options = [
+        {},
+        *({dial: "0.5"} for dial in (*(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable")),
+        {"verbosity": "0"},
+        {"seed": "1"},
+    ]
+    prints = [create("sim", "fair", options=one).fingerprint for one in options]
+    assert len(set(prints)) == len(options)
+    assert create("sim", "fair", options={"bias": "0.25"}).fingerprint == create("sim", "biased").fingerprint
+    assert create("sim", "fair", options={"latency": "0.1"}).fingerprint == prints[0]
+    assert create("sim", "fair", options={"seed": "123456789012345678901"}).fingerprint.endswith("seed=123456789012345678901")

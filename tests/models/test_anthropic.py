@@ -1,0 +1,96 @@
+"""Anthropic's messages endpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support import misbehaving as mis
+from support.misbehaving import Behaviour, MisbehavingServer
+from tiltmeter.models import Completion, Message, Sampling, create_model
+
+
+async def exchange(
+    behaviour: Behaviour, *messages: Message, sampling: Sampling | None = None
+) -> tuple[Completion, dict[str, Any], MisbehavingServer]:
+    with MisbehavingServer(lambda request, nth: behaviour) as server:
+        async with create_model("anthropic/m", base_url=server.root) as model:
+            completion = await model.complete(messages or [Message("user", "Who?")], sampling or Sampling(), 0)
+    return completion, server.bodies[0], server
+
+
+def said(**fields: Any) -> Behaviour:
+    return mis.status(200, body={"type": "message", "content": [{"type": "text", "text": "A"}], "stop_reason": "end_turn", **fields})
+
+
+async def test_how_a_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim")
+    turns = (Message("system", "Be brief."), Message("user", "Who?"), Message("assistant", "She."), Message("user", "Why?"))
+    _, body, server = await exchange(mis.answer("ok"), *turns, sampling=Sampling(stop=("END",), seed=3, extra={"top_k": 5}))
+    assert body == {
+        "model": "m",
+        "max_tokens": 1024,
+        "system": "Be brief.",
+        "messages": [{"role": role, "content": content} for role, content in turns[1:]],
+        "stop_sequences": ["END"],
+        "top_k": 5,
+    }
+    assert server.paths[0] == "/v1/messages"
+    assert (server.headers[0]["x-api-key"], server.headers[0]["anthropic-version"]) == ("geheim", "2023-06-01")
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("refusal", "content_filter"),
+        ("pause_turn", "pause_turn"),
+    ],
+)
+async def test_reasons_to_stop_are_given_in_common_words(reason: str, finish: str) -> None:
+    completion, _, _ = await exchange(said(stop_reason=reason))
+    assert completion.finish_reason == finish
+    assert completion.refusal == ("refusal" if reason == "refusal" else None)
+
+
+async def test_a_refusal_may_be_explained() -> None:
+    completion, _, _ = await exchange(said(stop_reason="refusal", content=[], stop_details={"explanation": "Not this."}))
+    assert (completion.text, completion.refusal) == (None, "Not this.")
+
+
+async def test_blocks_are_joined_by_kind() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "one", "signature": "s"},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "text", "text": "A"},
+        {"type": "text", "text": "B"},
+    ]
+    completion, _, _ = await exchange(said(content=blocks))
+    assert (completion.text, completion.thinking) == ("AB", "one")
+
+
+async def test_tokens_of_the_cache_count() -> None:
+    usage = {"input_tokens": 3, "cache_read_input_tokens": 40, "cache_creation_input_tokens": None, "output_tokens": 5}
+    completion, _, _ = await exchange(said(usage=usage))
+    assert (completion.input_tokens, completion.output_tokens) == (43, 5)
+
+
+async def test_a_model_that_takes_no_temperature_is_asked_without_the_default() -> None:
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        message = "`temperature` and `top_p` cannot both be specified for this model."
+        both = "temperature" in request and "top_p" in request
+        return mis.status(400, body={"type": "error", "error": {"type": "invalid_request_error", "message": message}}) if both else "ok"
+
+    with MisbehavingServer(script) as server:
+        async with create_model("anthropic/m", base_url=server.root) as model:
+            await model.complete([Message("user", "Who?")], Sampling(temperature=0.2, top_p=1.0), 0)
+    assert server.bodies[-1]["temperature"] == 0.2
+    assert "top_p" not in server.bodies[-1]
+
+
+def test_a_base_url_with_or_without_version_is_the_same_place() -> None:
+    one, other = (create_model("anthropic/m", base_url=url) for url in ("http://host.example", "http://host.example/v1/"))
+    assert one.fingerprint == other.fingerprint == "anthropic/m@http://host.example"

@@ -1,0 +1,92 @@
+"""From `provider/model` and `-M key=value` to a model and its sampling."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tiltmeter.errors import InputError
+from tiltmeter.models import Sampling, create_model, sampling_from_options
+
+
+@pytest.mark.parametrize("spec", ["", "gpt-4o", "/gpt", "openai/", "openai"])
+def test_a_spec_is_provider_slash_model(spec: str) -> None:
+    with pytest.raises(InputError, match="should be written provider/model"):
+        create_model(spec)
+
+
+def test_an_unknown_provider_is_told_what_was_meant() -> None:
+    with pytest.raises(InputError, match=r"did you mean ollama.*compatible/NAME with --base-url"):
+        create_model("olama/llama3.2", base_url="http://127.0.0.1:1/v1")
+
+
+def test_the_name_is_as_the_user_wrote_it() -> None:
+    for spec in ("ollama/llama3.2", "vllm/Qwen/Qwen3-0.6B", "compatible/a/b/c"):
+        assert create_model(spec, base_url="http://127.0.0.1:1/v1").name == spec
+
+
+def test_an_option_that_is_none() -> None:
+    with pytest.raises(InputError, match="ollama takes no option depth"):
+        create_model("ollama/m", options={"depth": "3"})
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        ({}, {}),
+        ({"temperature": "0.5", "top_p": "1"}, {"temperature": 0.5, "top_p": 1.0}),
+        (
+            {"temperature": "default", "max_tokens": "none", "seed": "null", "stop": ""},
+            {"temperature": None, "max_tokens": None, "seed": None, "stop": ()},
+        ),
+        ({"max_tokens": "64", "seed": "0"}, {"max_tokens": 64, "seed": 0}),
+        ({"stop": "END"}, {"stop": ("END",)}),
+        ({"stop": "5"}, {"stop": ("5",)}),
+        ({"stop": '["\\n", "END"]'}, {"stop": ("\n", "END")}),
+        ({"stop": '"\\n"'}, {"stop": ("\n",)}),
+        (
+            {"top_k": "20", "reasoning_effort": "low", "stream_options": "null", "provider": '{"only": ["x"]}', "logprobs": "true"},
+            {"extra": {"top_k": 20, "reasoning_effort": "low", "stream_options": None, "provider": {"only": ["x"]}, "logprobs": True}},
+        ),
+    ],
+)
+def test_options_become_sampling_and_extras(options: dict[str, str], fields: dict[str, Any]) -> None:
+    for spec in ("openai/m", "anthropic/m", "ollama/m"):
+        assert sampling_from_options(spec, options) == (fields, {})
+    Sampling(**fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", "hot"),
+        ("temperature", "nan"),
+        ("temperature", "-1"),
+        ("temperature", "inf"),
+        ("top_p", "1.1"),
+        ("max_tokens", "0"),
+        ("max_tokens", "1.5"),
+        ("seed", "-1"),
+        ("stop", "[1]"),
+        ("stop", '[""]'),
+        ("stream", "true"),
+        ("n", "3"),
+    ],
+)
+def test_values_that_are_none(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"-M {name}="):
+        sampling_from_options("openai/m", {name: value})
+
+
+def test_a_provider_that_declares_no_options_gets_the_rest_itself() -> None:
+    assert sampling_from_options("replay/x.csv", {"temperature": "0", "whatever": "1"}) == ({"temperature": 0.0}, {"whatever": "1"})
+
+
+def test_nothing_heavy_is_imported_before_a_provider_is_used() -> None:
+    heavy = {"aiohttp", "polars", "numpy", "pydantic_core", "any_llm"}
+    code = f"import sys, tiltmeter.models; sys.exit(repr({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "set()"

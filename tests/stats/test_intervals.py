@@ -1,0 +1,137 @@
+"""Intervals, and the maximum of absolute differences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats as reference
+
+from tiltmeter.stats import (
+    Interval,
+    MaximumEstimate,
+    absolute_interval,
+    is_constant,
+    maximum_interval,
+    normal_interval,
+    percentile_interval,
+    rare_event_interval,
+)
+
+FINITE = st.floats(-10, 10)
+
+
+def test_percentile_interval_skips_missing_values() -> None:
+    values = np.append(np.arange(101.0), np.nan)
+    assert percentile_interval(values, 0.9) == pytest.approx((5, 95))
+    assert all(math.isnan(end) for end in percentile_interval([np.nan, np.nan], 0.95))
+
+
+def test_normal_interval_is_the_original_one() -> None:
+    values = [1.0, 2.0, 4.0, np.nan]
+    half = 1.959964 * np.std([1, 2, 4])
+    assert normal_interval(values, 0.95) == pytest.approx((7 / 3 - half, 7 / 3 + half), abs=1e-6)
+    assert normal_interval([0.3, 0.3, np.nan], 0.95) == Interval(0.3, 0.3)
+    assert all(math.isnan(end) for end in normal_interval([np.nan], 0.95))
+
+
+def test_constant_but_for_rounding() -> None:
+    assert is_constant([0.1 + 0.2, 0.3, np.nan])
+    assert not is_constant([0.3, 0.3001])
+    assert not is_constant([np.nan])
+
+
+@given(st.integers(1, 5000), st.floats(0.5, 0.999))
+def test_rare_event_interval_is_clopper_pearson_at_the_edge(n: int, level: float) -> None:
+    exact = reference.binomtest(0, n).proportion_ci(level, "exact")
+    low, high = rare_event_interval(0.0, n, 0.0, 1.0, level)
+    assert low == 0.0
+    assert high == pytest.approx(exact.high)
+    assert rare_event_interval(1.0, n, 0.0, 1.0, level) == pytest.approx((1 - exact.high, 1.0))
+
+
+def test_rare_event_interval_scales_with_the_range() -> None:
+    low, high = rare_event_interval(0.0, 100, -1.0, 1.0, 0.95)
+    assert high == pytest.approx(2 * (1 - 0.025**0.01))
+    assert low == -high
+    assert rare_event_interval(0.2, 0, 0.0, 1.0, 0.95) == (0.0, 1.0)
+    assert all(math.isnan(end) for end in rare_event_interval(math.nan, 10, 0, 1, 0.95))
+
+
+@given(FINITE, FINITE, st.floats(0, 1))
+def test_absolute_interval_holds_the_absolute_value_of_every_point(one: float, other: float, share: float) -> None:
+    low, high = min(one, other), max(one, other)
+    inside = min(max(low + share * (high - low), low), high)
+    bounds = absolute_interval(low, high)
+    assert 0.0 <= bounds.low <= abs(inside) <= bounds.high == max(abs(low), abs(high))
+
+
+def test_absolute_interval_examples() -> None:
+    assert absolute_interval(-0.2, 0.1) == (0.0, 0.2)
+    assert absolute_interval(-0.4, -0.1) == (0.1, 0.4)
+    assert all(math.isnan(end) for end in absolute_interval(math.nan, math.nan))
+
+
+def _spread(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Greatest difference between groups (last axis) over all outcomes (the axis before)."""
+    return np.asarray(np.ptp(means, axis=-1).max(axis=-1))
+
+
+def _simulate(truth: NDArray[np.float64], datasets: int) -> list[MaximumEstimate]:
+    """Groups with means `truth`, in units of the standard error of one difference."""
+    rng = np.random.default_rng(7)
+    results = []
+    for _ in range(datasets):
+        seen = truth + rng.normal(0, math.sqrt(0.5), truth.shape)
+        noise = rng.normal(0, math.sqrt(0.5), (2, 300, *truth.shape))
+        results.append(maximum_interval(float(_spread(seen)), _spread(seen + noise[0]), _spread(noise[1]), 0.95))
+    return results
+
+
+@pytest.mark.parametrize("outcomes", [1, 12])
+@pytest.mark.parametrize("effect", [0.0, 2.0, 3.0, 8.0])
+def test_the_true_maximum_is_covered_at_no_middling_and_strong_effect(outcomes: int, effect: float) -> None:
+    truth = np.zeros((outcomes, 3))
+    truth[0, 0] = effect
+    results = _simulate(truth, 400)
+    covered = np.mean([r.low <= effect <= r.high for r in results])
+    assert 0.92 <= covered <= 0.99
+    assert all((r.low > 0) == (r.p < 0.05) for r in results)
+
+
+def test_exact_ties_among_many_differences_are_survived() -> None:
+    truth = np.zeros((12, 3))
+    truth[:, 0] = 5.0
+    results = _simulate(truth, 300)
+    assert np.mean([r.low <= 5.0 <= r.high for r in results]) > 0.88
+    assert np.mean([r.estimate for r in results]) == pytest.approx(5.0, abs=0.3)
+
+
+@given(
+    st.floats(0, 1),
+    st.lists(st.floats(0, 1) | st.just(math.nan), min_size=1, max_size=40),
+    st.lists(st.floats(0, 1) | st.just(math.nan), max_size=60),
+)
+@settings(max_examples=200)
+def test_a_maximum_lies_within_its_interval(raw: float, samples: list[float], null: list[float]) -> None:
+    result = maximum_interval(raw, samples, null, 0.95)
+    if all(math.isnan(v) for v in samples):
+        assert all(math.isnan(v) for v in result)
+        return
+    assert 0.0 <= result.low <= result.estimate <= result.high
+    assert (result.low > 0) == (result.p < 1 - 0.95)
+
+
+def test_maximum_without_data_or_relabellings() -> None:
+    assert all(math.isnan(v) for v in maximum_interval(math.nan, [0.1], [0.1], 0.95))
+    alone = maximum_interval(0.5, [0.4, 0.5, 0.6], [], 0.95)
+    assert math.isnan(alone.p)
+    assert alone.low == 0.0
+
+
+def test_a_relabelling_that_gives_the_data_back_counts_in_spite_of_rounding() -> None:
+    assert maximum_interval(0.1 + 0.2, [0.3], [0.3, 0.0, 0.0], 0.95).p == 0.5
