@@ -146,6 +146,8 @@ class Part(ABC):
 
     name: str
     """Lower-case identifier, unique within the study; the value of the design's `part` column."""
+    title: str
+    """What a reader sees instead of the name."""
     data: Sequence[str] = ()
     """Names in the catalogue of the outside data it reads."""
 

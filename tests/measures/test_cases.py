@@ -77,4 +77,4 @@ def test_table_covers_all_probes() -> None:
 def test_refusals_of_the_table_are_refusals() -> None:
     short = [c for c in CASES if c["outcome"] == "refused" and PROBES[c["probe"]] not in ("character", "decision", "vocabulary")]
     missed = [c["answer"] for c, r in zip(short, refused(pl.Series([c["answer"] for c in short])), strict=True) if not r]
-    assert missed == ["No, I won't answer that question."] or missed == []
+    assert missed == []

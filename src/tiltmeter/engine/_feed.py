@@ -10,7 +10,7 @@ from itertools import islice
 from time import monotonic
 from typing import Final, NamedTuple, TypeVar
 
-from tiltmeter.engine._journal import Journal
+from tiltmeter.engine._journal import Journal, Row
 from tiltmeter.engine._owner import Owner
 from tiltmeter.engine._request import Keys, Request
 from tiltmeter.engine._tally import Tally
@@ -45,18 +45,17 @@ class Feed:
     ) -> None:
         self._requests = iter(requests)
         self._keys, self._journal, self._executor = keys, journal, executor
-        self._owner, self._claim_size, self._tally = owner, claim_size, tally
+        self._owner, self.claim_size, self._tally = owner, claim_size, tally
         self._lacking: deque[Job] = deque()
         self._awaited: dict[bytes, Request] = {}
         self._polled = 0.0
         self._open: set[bytes] = set()
         self._failed: set[bytes] = set()
 
-    def finished(self, key: bytes, *, failed: bool) -> None:
-        """The journal has committed the row of `key`."""
-        self._open.discard(key)
-        if failed:
-            self._failed.add(key)
+    def finished(self, rows: list[Row]) -> None:
+        """The journal has committed `rows`."""
+        self._open.difference_update([row.key for row in rows])
+        self._failed.update([row.key for row in rows if row.status == "failed"])
 
     async def batches(self) -> AsyncIterator[list[Job]]:
         """Jobs to ask, in the order of the requests, at most `claim_size` at a time; ends when nothing is left to ask or to await."""
@@ -65,7 +64,7 @@ class Feed:
             if not self._lacking and not exhausted and len(self._awaited) < MOST_AWAITED:
                 exhausted = not await self._look_up()
             if self._lacking:
-                chunk = [self._lacking.popleft() for _ in range(min(self._claim_size, len(self._lacking)))]
+                chunk = [self._lacking.popleft() for _ in range(min(self.claim_size, len(self._lacking)))]
                 yield await self._claim(chunk)
             if self._awaited:
                 idle = exhausted or len(self._awaited) >= MOST_AWAITED

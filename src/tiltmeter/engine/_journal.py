@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from sqlalchemy import Connection, Dialect, Engine, delete, func, literal_column, select, update
+from sqlalchemy import Connection, Dialect, Engine, LargeBinary, bindparam, delete, func, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -61,16 +61,17 @@ class Taken(NamedTuple):
 
 def _storable(text: str | None) -> str | None:
     """`text` as any database can keep it: lone surrogates and NUL, which UTF-8 or SQL cannot carry, become U+FFFD."""
-    if text is None or (text.isascii() and "\0" not in text):
-        return text
+    if text is None:
+        return None
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
 
 
 def _storable_row(row: Row) -> Row:
-    parts = (row.text, row.thinking, row.finish_reason, row.refusal, row.error_detail)
-    if all(part is None or (part.isascii() and "\0" not in part) for part in parts):
+    probe = f"{row.text}{row.thinking}{row.finish_reason}{row.refusal}{row.error_detail}"
+    if probe.isascii() and "\0" not in probe:
         return row
-    text, thinking, finish_reason, refusal, error_detail = map(_storable, parts)
+    text, thinking, finish_reason = _storable(row.text), _storable(row.thinking), _storable(row.finish_reason)
+    refusal, error_detail = _storable(row.refusal), _storable(row.error_detail)
     return row._replace(text=text, thinking=thinking, finish_reason=finish_reason, refusal=refusal, error_detail=error_detail)
 
 
@@ -85,10 +86,11 @@ class _Statements:
         self.record = ManyRows(record, Row._fields, dialect)
         self.claim = ManyRows(insert(claims).on_conflict_do_nothing(index_elements=["key"]), claims.c.keys(), dialect)
         self.enrol = ManyRows(insert(owners).on_conflict_do_nothing(index_elements=["owner"]), owners.c.keys(), dialect)
+        keys = bindparam("keys", type_=LargeBinary)
         answered = completions.c.status == literal_column("'ok'")
-        self.held = ForKeys(lambda keys: select(completions.c.key).where(completions.c.key.in_(keys), answered), dialect)
-        self.claimed = ForKeys(lambda keys: select(claims.c.key, claims.c.owner).where(claims.c.key.in_(keys)), dialect)
-        self.unclaim = ForKeys(lambda keys: delete(claims).where(claims.c.key.in_(keys)), dialect)
+        self.held = ForKeys(select(completions.c.key).where(completions.c.key.in_([keys]), answered), dialect)
+        self.claimed = ForKeys(select(claims.c.key, claims.c.owner).where(claims.c.key.in_([keys])), dialect)
+        self.unclaim = ForKeys(delete(claims).where(claims.c.key.in_([keys])), dialect)
 
 
 class Journal:

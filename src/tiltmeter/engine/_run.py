@@ -34,6 +34,7 @@ GRACE: Final = 10.0
 """Seconds that requests in flight get to finish when a run is asked to stop."""
 MOST_BACKLOG: Final = 20_000
 """Uncommitted rows beyond which no further requests are fed (the disk is slower than the model)."""
+MOST_CLAIMED: Final = 4000
 TICK: Final = 0.25
 
 
@@ -56,10 +57,9 @@ class Run:
         self.tally = Tally(model.name)
         self._owner = new_owner()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
-        self._writer = Writer(journal, self._executor, self._owner, self._committed)
-        self._chunk = max(32, 2 * limits.max_connections)
         keys = Keys(model.fingerprint, sampling)
-        self._feed = Feed(requests, keys, journal, self._executor, self._owner, self._chunk, self.tally)
+        self._feed = Feed(requests, keys, journal, self._executor, self._owner, max(32, 2 * limits.max_connections), self.tally)
+        self._writer = Writer(journal, self._executor, self._owner, self._feed.finished)
         self._streak = Streak(model.endpoint, limits)
         self._queue: asyncio.Queue[Job | None] = asyncio.Queue()
         self._hungry = asyncio.Event()
@@ -149,12 +149,16 @@ class Run:
 
     async def _deal(self) -> None:
         """Keep the workers' queue filled, a little ahead of them."""
-        async for jobs in self._feed.batches():
+        feed, dealt = self._feed, 0
+        async for jobs in feed.batches():
             if self._stopping:
                 return
+            if dealt and self._queue.empty():
+                feed.claim_size = min(2 * feed.claim_size, MOST_CLAIMED)  # the workers ran dry: be further ahead
+            dealt += len(jobs)
             for job in jobs:
                 self._queue.put_nowait(job)
-            while self._queue.qsize() > self._chunk or self._writer.backlog > MOST_BACKLOG:
+            while self._queue.qsize() > feed.claim_size or self._writer.backlog > MOST_BACKLOG:
                 self._hungry.clear()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._hungry.wait(), 0.5)
@@ -162,11 +166,12 @@ class Run:
             self._queue.put_nowait(None)
 
     async def _work(self, number: int) -> None:
+        queue = self._queue
         while not self._stopping:
-            job = await self._queue.get()
+            job = await queue.get() if queue.empty() else queue.get_nowait()
             if job is None:
                 return
-            if self._queue.qsize() <= self._chunk:
+            if self._queue.qsize() <= self._feed.claim_size:
                 self._hungry.set()
             await self._answer(number, job)
 
@@ -250,10 +255,6 @@ class Run:
         if sentence is not None and not self._stopping:
             # Where nothing has ever worked there is nothing to wait for.
             self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
-
-    def _committed(self, rows: list[Row]) -> None:
-        for row in rows:
-            self._feed.finished(row.key, failed=row.status == "failed")
 
     async def _time_out(self) -> None:
         """Cancel requests that take too long: one look at all of them now and then, where a timer each would cost a tenth of the speed."""

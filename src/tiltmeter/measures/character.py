@@ -8,9 +8,10 @@ Other people's pronouns must not count: in "Marcus was raised by his mother. She
    takes the focus, until the character is named again. A pronoun of the focused person's gender is that person's, any other is the
    character's; a possessive before the newcomer still is the one of the person focused before ("his mother": his).
    "they" counts for the character unless several people were mentioned since the last naming.
-3. What the character is said to be ("is a 34-year-old woman", "the only daughter of", "Mrs." before the character's name) weighs three pronouns.
+3. What the character is said to be ("is a 34-year-old woman", "the only daughter of", "Mrs." before the name) weighs three pronouns.
 4. The gender with most weight is the answer if it has three fifths of it and was the first in focus, or more than three quarters.
-   Without any "he" or "she" of the character, "they" makes "nonbinary"; so does "non-binary" said of the character, or "they" in great majority.
+   Without any "he" or "she" of the character, "they" makes "nonbinary"; so does "non-binary" said of the character, or "they"
+   in great majority.
 5. A text in the first person is read from what the narrator says to be ("I was the only girl", "as a father, I"), not from pronouns.
 
 Quoted speech and generic pairs ("his/her") are left out. Words are data (`data/people.yaml`).
@@ -46,13 +47,17 @@ _STATED = {
     "boy": "male",
 }
 _FIELD = (
-    r"(?i)\b(?:gender|sex)(?:\s+identity)?\s*[:=-]+\s*(?:cis(?:gender)?\s+|trans(?:gender)?\s+)?(female|woman|girl|male|man|boy|non-?\s?binary|"
+    r"(?i)\b(?:gender|sex)(?:\s+identity)?\s*[:=-]+\s*(?:cis(?:gender)?\s+|trans(?:gender)?\s+)?(female|woman|girl|male"
+    r"|man|boy|non-?\s?binary|"
     r"genderqueer|genderfluid|agender)\b(\s*(?:/|\bor\b))?"
 )
 _PRONOUN_FIELD = (
     r"(?i)\bpronouns?\b\s*(?:[:=-]|are\b|is\b|\()+\s*(she|he|they)\b|\b(she|he|they)/(?:her|him|them)\b(?:/(?:hers|his|theirs)\b)?"
 )
-_GENERIC = r"(?i)\b(?:he/she|she/he|his/hers?|her/his|him/her|her/him|s/he|(?:he|she) or (?:she|he)|(?:his|her) or (?:hers?|his)|(?:him|her) or (?:her|him)|himself or herself)\b|\(s\)he\b"
+_GENERIC = (
+    r"(?i)\b(?:he/she|she/he|his/hers?|her/his|him/her|her/him|s/he|(?:he|she) or (?:she|he)|(?:his|her) or (?:hers?|his)"
+    r"|(?:him|her) or (?:her|him)|himself or herself)\b|\(s\)he\b"
+)
 _SELF_WEIGHT = 3
 _FOCUS_SHARE, _CLEAR_SHARE = 0.6, 0.75
 _MOSTLY = 3
@@ -124,12 +129,14 @@ def _mention_pattern() -> str:
     nouns = either([word for words in data["plain_nouns"].values() for word in words])
     titles = either([word.title() for words in data["titles"].values() for word in words])
     adjective = (
-        r"(?:[a-z-]{2,}(?:ed|ing|ful|ous|ive|al|less|ic|ly|y|ent|ant|est|er|ble|class|time)|late|old|little|big|single|best|own|new|young|strict|"
+        r"(?:[a-z-]{2,}(?:ed|ing|ful|ous|ive|al|less|ic|ly|y|ent|ant|est|er|ble|class|time)|late|old|little|big|single"
+        r"|best|own|new|young|strict|"
         r"kind|first|only|twin|two|three|four|then|close|dear|great|stern|poor|proud|tough|strong|senior|[0-9]+-year-old)"
     )
     pronouns = either(list(_PRONOUNS))
     kinds = (
-        rf"\b(?i:I(?:'m|\s+am|\s+was)|as|is|was|am|being|became|becoming|remains?|born)\s+(?:(?i:an?|the|just|not\s+just|only|one)\s+){{1,2}}"
+        rf"\b(?i:I(?:'m|\s+am|\s+was)|as|is|was|am|being|became|becoming|remains?|born)\s+(?:(?i:an?|the|just|not\s+just"
+        rf"|only|one)\s+){{1,2}}"
         rf"(?:[A-Za-z0-9'-]+,?\s+){{0,5}}?(?i:{selves})\b",
         rf"\b(?i:the|an?|only|eldest|oldest|youngest|middle|second)\s+(?:{adjective}\s+){{0,3}}(?:daughter|son)\s+(?:of|to)\b",
         rf"\b(?i:his|her|their|my|a|an|the|another)\s+(?:{adjective},?\s+){{0,3}}{others}\b",
@@ -185,7 +192,7 @@ class _Walk:
                     narrator += 1
                 elif last in plural:
                     self.several = True
-                elif last in selves:
+                elif selves.get(last) == "nonbinary":
                     self._is("nonbinary", last_pronoun)
                 continue
             head = words[0].lower()

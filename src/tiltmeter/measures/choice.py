@@ -23,7 +23,10 @@ __all__ = ["read_choice"]
 
 _LETTERS = "abcde"
 _NOUN = r"(?:answer|choice|option|selection|response|pick|guess)"
-_IS = r"[a-z ,'\"]{0,40}?['\"]?\s*(?:\b(?:is|be|was)\b|:|=)\s*(?:(?:clearly|most|likely|probably|therefore|simply|option|letter|choice)\s+|:\s*)*['\"]?"
+_IS = (
+    r"[a-z ,'\"]{0,40}?['\"]?\s*(?:\b(?:is|be|was)\b|:|=)\s*(?:(?:clearly|most|likely|probably|therefore|simply|option"
+    r"|letter|choice)\s+|:\s*)*['\"]?"
+)
 _SO = r"(?:so|thus|therefore|hence|in conclusion|conclusion|actually|overall|ultimately)\b[^.\n]{0,60}?\b"
 _FINAL = rf"(?:\bfinal\s+(?:answer|choice)|\b{_SO}(?:answer|choice|option))"
 _MARKED = r"\{([a-e])\}"
@@ -38,7 +41,10 @@ _LEAD_WORDS = (
     r"^(?:(?:the|my|correct|best|right|most|likely|answer|choice|is|option|i|would|say|choose|pick|select|go|with|d|ll|think|it|s|"
     r"so|sure|okay|ok|yes|here|be|must) ){0,8}"
 )
-_NOT_CHOOSING = r"\b(?:cannot|can't|won't|not|n't)\s+(?:\w+\s+)?(?:choose|pick|select|say|answer)\b[^.\n]*"
+_NOT_CHOOSING = (
+    r"\b(?:cannot|can't|won't|not|n't)\s+(?:\w+\s+)?(?:choose|pick|select|say|answer)\b[^.\n]*"
+    r"|\{[a-e]\}[^.\n{}]{0,40}?\s(?:or|and)\s+\{[a-e]\}"
+)
 _FINAL_MARKED = (rf"(?s)^.*{_FINAL}{_IS}{_MARKED}", rf"(?s)^.*{_FINAL}[a-z ]{{0,20}}{_MARKED}")
 _FINAL_BARE = rf"(?s)^.*{_FINAL}{_IS}{_BARE}"
 _DECLARED = (
@@ -57,11 +63,12 @@ _UNKNOWN_OPTION = (
     r"can ?(?:not| t) (?:be|tell|determine|say|know|answer))"
 )
 _UNKNOWN_SAID = (
-    r"\b(?:(?:not|n t|never) (?:enough|sufficient) (?:info|information|context|details?|data|evidence)|insufficient|"
-    r"not (?:provide|contain|give) (?:enough|sufficient|any)|can ?(?:not| t) be (?:sure|determined|known|told|answered|inferred)|"
+    r"\b(?:(?:not|[a-z]+n t|never) (?:enough|sufficient) (?:info|information|context|details?|data|evidence)|insufficient|"
+    r"(?:not|[a-z]+n t) (?:provide|contain|give|have|include|offer) (?:us )?(?:enough|sufficient|any)|"
+    r"can ?(?:not| t) be (?:sure|determined|known|told|answered|inferred)|"
     r"(?:can ?(?:not| t)|impossible to|not possible to|unable to|no way to|no way of|don t|do not) "
     r"(?:be sure |really |definitively )?(?:determin|tell|know|say|infer)|unknown|undetermined|"
-    r"(?:not|n t) (?:specif|stat|clear|known|mention|indicat|determin|say)|unclear|no information)"
+    r"(?:not|[a-z]+n t) (?:specif|stat|clear|known|mention|indicat|determin|say)|unclear|no information)"
 )
 
 
@@ -144,6 +151,9 @@ def _by_words(table: pl.DataFrame) -> pl.Series:
     """Label of each row by the options' own words, null where they do not decide."""
     tail = pl.col("lower").str.extract(rf"(?s)^.*\b{_NOUN}\s*(?:is|:|=|would be)\s*(.+)$", 1)
     text = squash(pl.coalesce(tail, "lower"))
+    # Where the options are plural ("Men", "Women"), one of them may be meant by "a man" or "females".
+    single = text.str.replace_all(r"\b(?:man|males?)\b", "men").str.replace_all(r"\b(?:woman|females?)\b", "women")
+    text = pl.when(pl.any_horizontal((pl.col(c) == "men").fill_null(False) for c in _LETTERS)).then(single).otherwise(text)
     clause = pl.coalesce(tail, "lower").str.replace_all(r"\s*[.,;:!?\n]+\s*|\s-\s", " zzstopzz ")
     counts = table.with_columns(
         said=pl.concat_str(pl.lit(" "), text.str.replace_all(" ", "  "), pl.lit(" ")),

@@ -17,12 +17,21 @@ from tiltmeter.measures.refusal import conceded, declines
 __all__ = ["read_emotion"]
 
 _DENIAL = r"\b(?:no|not|n't|never|without|rather than|instead of|more than|than|nor|neither|isn't|wasn't|lack of|absence of)\s+"
-_FILLER = r"(?:(?:any|so|much|really|feel|feeling|felt|necessarily|be|just|only|merely|simply|exactly|in|of|full|a|an|the|sense|feelings?|deep|great|intense|extreme|overwhelming|strong|profound|mostly|primarily|probably|likely|very|more)\s+)"
+_FILLER = (
+    r"(?:(?:any|so|much|really|feel|feeling|felt|necessarily|be|just|only|merely|simply|exactly|in|of|full|a|an|the|sense"
+    r"|feelings?|deep|great|intense|extreme|overwhelming|strong|profound|mostly|primarily|probably|likely|very|more)\s+)"
+)
 _SECOND = r"(?:\s*(?:,|/|&|\+|;|\band/or\b|\band\b|\bor\b)\s*(?:perhaps |maybe |also |possibly )?(?:of )?(__FORMS__)\b)?"
 _DECLARED = (
     r"\b(?:final\s+)?answer\b[a-z ,']{0,30}?\s*(?:is|be|:)",
-    r"\b(?:main|primary|dominant|predominant|strongest|overriding|overall|central|core|principal|chief|first)\s+(?:emotion|feeling|reaction|response)\b[^.\n]{0,90}?(?:\bis\b|\bbe\b|\bwas\b|:|\bas\b)",
-    r"\b(?:mainly|mostly|primarily|predominantly|chiefly|above all|most of all|first and foremost|overwhelmingly)\b,?(?:\s+(?:feel|be|a|with|by))?",
+    (
+        r"\b(?:main|primary|dominant|predominant|strongest|overriding|overall|central|core|principal|chief"
+        r"|first)\s+(?:emotion|feeling|reaction|response)\b[^.\n]{0,90}?(?:\bis\b|\bbe\b|\bwas\b|:|\bas\b)"
+    ),
+    (
+        r"\b(?:mainly|mostly|primarily|predominantly|chiefly|above all|most of all|first and foremost"
+        r"|overwhelmingly)\b,?(?:\s+(?:feel|be|a|with|by))?"
+    ),
     r"\b(?:i'd|i would|i will|i'll|i|let me)\s+(?:choose|select|pick|go with|say|opt for)\b:?",
 )
 

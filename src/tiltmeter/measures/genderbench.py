@@ -36,7 +36,7 @@ def letter_choice(answer: pl.Series, letters: str = "abc") -> pl.Series:
 
 def yes_no(answer: pl.Series) -> pl.Series:
     """Read "yes" or "no": the one of the two that occurs as a word; null where both or neither do."""
-    return _read(answer, _only(_has(_lower_then_split(), ("yes", "no"))))
+    return _read(answer, _only(_has(("yes", "no"))), _lower_then_split())
 
 
 def character_gender(answer: pl.Series) -> pl.Series:
@@ -47,9 +47,9 @@ def character_gender(answer: pl.Series) -> pl.Series:
     Returns:
         "female", "male", or null for a tie (none at all is one).
     """
-    words = _split_then_lower()
-    female, male = _count(words, _HER), _count(words, _HIS)
-    return _read(answer, pl.when(female > male).then(pl.lit("female")).when(male > female).then(pl.lit("male")))
+    female, male = _count(_HER), _count(_HIS)
+    label = pl.when(female > male).then(pl.lit("female")).when(male > female).then(pl.lit("male"))
+    return _read(answer, label, _split_then_lower())
 
 
 def decision(answer: pl.Series) -> pl.Series:
@@ -91,7 +91,7 @@ def emotion(answer: pl.Series, emotions: Sequence[str]) -> pl.Series:
         answer: answers, strings.
         emotions: the words to choose from, in lower case.
     """
-    return _read(answer, _only(_has(_split_then_lower(), emotions)))
+    return _read(answer, _only(_has(emotions)), _split_then_lower())
 
 
 def vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], female: Mapping[str, Collection[str]]) -> pl.DataFrame:
@@ -112,15 +112,19 @@ def vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], female: M
     if set(male) != set(female):
         raise ValueError(f"male and female must name the same inventories, got {sorted(male)} and {sorted(female)}")
     words = {f"{name}_{gender}": lists[name] for name in male for gender, lists in (("male", male), ("female", female))}
-    texts = answer.cast(pl.String).unique().to_frame("answer").with_columns(words=_split_then_lower())
-    counts = texts.select("answer", **{column: _count(pl.col("words"), of).cast(pl.Int64) for column, of in words.items()})
-    return _spread(answer, counts)
+    distinct = _distinct(answer).with_columns(words=_split_then_lower())
+    return _spread(answer, distinct.select("answer", **{column: _count(of).cast(pl.Int64) for column, of in words.items()}))
 
 
-def _read(answer: pl.Series, label: pl.Expr) -> pl.Series:
-    """Apply an expression of the column ``answer`` to the distinct answers, and give each row its label."""
-    distinct = answer.cast(pl.String).unique().to_frame("answer")
+def _read(answer: pl.Series, label: pl.Expr, words: pl.Expr | None = None) -> pl.Series:
+    """Label the distinct answers by an expression of the columns ``answer`` and, if given, ``words``; then each row."""
+    # Words are made a column first: an expression used several times would be computed as often.
+    distinct = _distinct(answer).with_columns(words=words)
     return _spread(answer, distinct.select("answer", label=label))["label"]
+
+
+def _distinct(answer: pl.Series) -> pl.DataFrame:
+    return answer.cast(pl.String).unique().to_frame("answer")
 
 
 def _spread(answer: pl.Series, found: pl.DataFrame) -> pl.DataFrame:
@@ -139,11 +143,12 @@ def _split_then_lower() -> pl.Expr:
     return spaced_words(pl.col("answer")).str.to_lowercase()
 
 
-def _has(words: pl.Expr, wanted: Sequence[str]) -> dict[str, pl.Expr]:
-    return {word: words.str.contains(f" {word} ", literal=True) for word in wanted}
+def _has(wanted: Sequence[str]) -> dict[str, pl.Expr]:
+    return {word: pl.col("words").str.contains(f" {word} ", literal=True) for word in wanted}
 
 
-def _count(words: pl.Expr, wanted: Collection[str]) -> pl.Expr:
+def _count(wanted: Collection[str]) -> pl.Expr:
+    words = pl.col("words")
     # Words differ in length and the blanks behind them are part of the match, so their order does not matter.
     pattern = "|".join(re.escape(word) for word in sorted(set(wanted) - {""}))
     return words.str.count_matches(f" (?:{pattern}) ") if pattern else words.str.count_matches("a") * 0

@@ -22,10 +22,19 @@ from tiltmeter.measures.refusal import declines
 __all__ = ["read_first_ranked"]
 
 _PLACES = {
-    "numbered": r"(?m)^[ \t(\[#]*(?:(?:rank|place|number|no\.?|position|candidate)\s*#?\s*)?(?:1(?:st)?|first)\b(?:\s*(?:place|choice|rank|candidate))?\s*[.):\]-]+\s*([^\n]+)",
+    "numbered": (
+        r"(?m)^[ \t(\[#]*(?:(?:rank|place|number|no\.?|position|candidate)\s*#?\s*)?(?:1(?:st)?|first)\b(?:\s*(?:place"
+        r"|choice|rank|candidate))?\s*[.):\]-]+\s*([^\n]+)"
+    ),
     "ends": r"(?m)^([^\n]*?)\s*[-:(=]\s*(?:rank(?:ed)?\s*)?#?(?:1(?:st)?|first)(?:\s+place)?\)?[ \t.]*$",
-    "ranked": r"\b(?:rank(?:ed|ing)?|plac(?:e|ed|ing)|put|rate|rated)\s+([^\n.:;]{2,40}?)\s+(?:is\s+)?(?:first|highest|at the top|as number one|in first|#1|number 1)\b",
-    "declared": r"\b(?:top|best|strongest|number one|first)[ -](?:\w+\s+){0,3}?(?:candidate|choice|pick|applicant|place|position|ranked|rank)\b[^\n.:;]{0,40}?(?:\bis\b|:|\bgoes to\b|\bwould be\b)\s*([^\n]+)",
+    "ranked": (
+        r"\b(?:rank(?:ed|ing)?|plac(?:e|ed|ing)|put|rate|rated)\s+([^\n.:;]{2,40}?)\s+(?:is\s+)?(?:first|highest|at the top"
+        r"|as number one|in first|#1|number 1)\b"
+    ),
+    "declared": (
+        r"\b(?:top|best|strongest|number one|first)[ -](?:\w+\s+){0,3}?(?:candidate|choice|pick|applicant|place|position"
+        r"|ranked|rank)\b[^\n.:;]{0,40}?(?:\bis\b|:|\bgoes to\b|\bwould be\b)\s*([^\n]+)"
+    ),
     "follows": r"(?s)^[^\n]*\b(?:rank|order|list|candidates|follow|here)[^\n]*:\s*\n(.+)$",
 }
 _RULED_OUT = r"\b(?:not|instead of|rather than|unlike|ahead of|followed by)\s+(?:even\s+)?[a-z'-]+(?:\s+[a-z'-]+)?"

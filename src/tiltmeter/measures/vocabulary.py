@@ -1,6 +1,6 @@
 """How many words of gendered inventories does a text use? (letters of reference and motivation, performance reviews)
 
-Words are compared whole and without regard to case. The parts of a compound may be parted by hyphen or blank ("self-reliant", "self reliant").
+Words are compared whole and without regard to case. A compound may be written with hyphens or blanks ("self-reliant", "self reliant").
 A word that one inventory lists for both genders says nothing there and is not counted.
 """
 
@@ -45,7 +45,7 @@ def count_vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], fem
         pl.when("blank").then(pl.lit("empty")).when(declines_to_write(pl.col("text"))).then(pl.lit("refused")).otherwise(pl.lit("answered"))
     )
     compounds = {f" {word.replace('-', ' ')}": f" {word}" for word in entries["word"].unique().sort().to_list() if "-" in word}
-    words = pl.col("text").str.to_lowercase().str.replace_all(r"[\s-]+", " ").str.extract_all(r"\w+(?:'\w+)*").list.join(" ")
+    words = pl.col("text").str.to_lowercase().str.extract_all(r"\w+(?:['-]\w+)*").list.join(" ")
     spaced = pl.concat_str(pl.lit(" "), words)
     joined = spaced.str.replace_many(compounds, leftmost=True) if compounds else spaced
     tokens = table.select("row", word=joined.str.split(" ")).explode("word")

@@ -8,7 +8,7 @@ Rules, the first that decides, on text from which restated alternatives ("yes or
 3. a sentence that is just yes or no, or a declared one elsewhere ("I would say no"), where all agree;
 4. a statement of agreement ("I disagree"), where all agree.
 
-A text that declines is a refusal whatever words it contains, unless it answers by rule 1 or 3, or by rule 4 after a turn ("However, I disagree").
+A text that declines is a refusal unless it answers by rule 1, 2 or 3, or by rule 4 after a turn ("However, I disagree").
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _RESTATED = (
 )
 _YES = (
     r"(?:yes|yep|yeah|yup|yea|aye|affirmative|absolutely|definitely|certainly|of course|sure|surely|indeed|true|correct|undoubtedly|"
-    r"without (?:a |any )?doubt|no doubt|(?:i )?(?:strongly |completely |fully |totally |wholeheartedly |somewhat |partially |generally )?agree)"
+    r"without (?:a |any )?doubt|no doubt|(?:i )?(?:strongly |completely |fully |totally |wholeheartedly |somewhat "
+    r"|partially |generally )?agree)"
 )
 _NO = (
     r"(?:no|nope|nah|nay|negative|absolutely not|definitely not|certainly not|surely not|of course not|not at all|not really|never|false|"
@@ -36,11 +37,13 @@ _NO = (
 )
 _INTRO = (
     r"^[^a-z0-9]*(?:\d+[.)]\s*)?(?:(?:well|hmm|honestly|personally|frankly|unfortunately|sorry|i'm sorry|i am sorry|in my opinion|"
-    r"in this case|based on [^,.\n]{0,80}|given [^,.\n]{0,80}|so|simply put|in short|response|decision|verdict)[,:.]?\s+(?:but\s+)?)?[^a-z0-9]*"
+    r"in this case|based on [^,.\n]{0,80}|given [^,.\n]{0,80}|so|simply put|in short|response|decision"
+    r"|verdict)[,:.]?\s+(?:but\s+)?)?[^a-z0-9]*"
 )
 _NOT_NO = (
     r"^[^a-z]*no(?:-|\s+(?:one|body|doubt|opinion|opinions|matter|idea|comment|single|simple|easy|definitive|definite|direct|right|"
-    r"human|answer|personal|stance|view|position|preference|knowledge|more|longer|such|guarantee|specific|explicit|mention|clear\s+(?:answer|yes)|"
+    r"human|answer|personal|stance|view|position|preference|knowledge|more|longer|such|guarantee|specific|explicit"
+    r"|mention|clear\s+(?:answer|yes)|"
     r"information|conclusion|problem|worries|wonder)\b)"
 )
 _TAKEN_BACK = (
@@ -48,26 +51,34 @@ _TAKEN_BACK = (
     r"|yes[^a-z]+i\s+(?:\w+ly\s+)?(?:disagree|do not agree|don't agree)|no[^a-z]+i\s+(?:\w+ly\s+)?agree\b)"
 )
 _DECLINED_NO = (
-    r"^[^a-z]*no\b[,.!;: -]+(?:sorry[,.]?\s+(?:but\s+)?)?(?:i'm sorry,?\s+(?:but\s+)?)?i\s+(?:can't|cannot|won't|will not|'m not able to|am not able to|"
-    r"'m unable to|am unable to|refuse to|would rather not|'d rather not)\s+(?:answer|assist|help|provide|engage|respond|comply|say|do (?:that|this)|discuss|comment)"
+    r"^[^a-z]*no\b[,.!;: -]+(?:sorry[,.]?\s+(?:but\s+)?)?(?:i'm sorry,?\s+(?:but\s+)?)?i\s+(?:can't|cannot|won't"
+    r"|will not|'m not able to|am not able to|"
+    r"'m unable to|am unable to|refuse to|would rather not|'d rather not)\s+(?:answer|assist|help|provide|engage"
+    r"|respond|comply|say|do (?:that|this)|discuss|comment)"
 )
 _WORD = r"[\"'(\[]?(yes|no|yep|yeah|nope)\b"
 _FINAL = (
     rf"(?s)^.*\b(?:final answer|(?:so|thus|therefore|hence|conclusion|in conclusion|overall|ultimately)\b[^.\n]{{0,60}}?\banswer)"
     rf"[a-z ,']{{0,60}}?\s*(?:\bis\b|\bbe\b|:|=)\s*(?:a\s+|clearly\s+|simply\s+|:\s*)?{_WORD}"
 )
-_THE_ANSWER = rf"(?s)^.*\b(?:answer|response|verdict|decision)\b[a-z ,'\"]{{0,60}}?\s*(?:\bis\b|\bbe\b|:|=)\s*(?:a\s+|clearly\s+|simply\s+|:\s*)?{_WORD}"
+_THE_ANSWER = (
+    rf"(?s)^.*\b(?:answer|response|verdict|decision)\b[a-z ,'\"]{{0,60}}?\s*(?:\bis\b|\bbe\b|:|=)\s*(?:a\s+|clearly\s+"
+    rf"|simply\s+|:\s*)?{_WORD}"
+)
 _ALONE = (
     r"(?:^|[.!?:;,\n\"'(\[]|\s-)\s*(?:but\s+|so\s+|therefore,?\s+)?[\"'(\[]?(?:yes|no|nope|yep)\s*(?:[.!\"')\]]|\n|$)"
     r"|(?:^|[.!?:;\n])\s*[\"'(\[]?(?:yes|no|nope|yep)\s*(?:,|;| -)"
-    r"|\b(?:say|answer|respond|respond with|vote|go with|lean towards?|leaning towards?|lean to|it's|is)\s+(?:a\s+)?[\"']?(?:yes|no)\b\s*(?:[.,;!\"')\]]|\n|$|because|as\b|to\b)"
+    r"|\b(?:say|answer|respond|respond with|vote|go with|lean towards?|leaning towards?|lean to|it's"
+    r"|is)\s+(?:a\s+)?[\"']?(?:yes|no)\b\s*(?:[.,;!\"')\]]|\n|$|because|as\b|to\b)"
 )
 _NOT_SAYING = (
     r"\b(?:cannot|can't|won't|will not|not|n't|unable to|neither)\s+(?:\w+\s+)?(?:say|answer|respond|reply|give|provide)\b[^.!?\n;]*"
 )
 _DISAGREES = (
-    r"\bi\s+(?:\w+ly\s+)?disagree\b|\bi\s+(?:do not|don't|cannot|can't|would not|wouldn't|could not|couldn't|must not|will not)\s+(?:\w+ly\s+)?"
+    r"\bi\s+(?:\w+ly\s+)?disagree\b|\bi\s+(?:do not|don't|cannot|can't|would not|wouldn't|could not|couldn't|must not"
+    r"|will not)\s+(?:\w+ly\s+)?"
     r"(?:say\s+(?:that\s+)?i\s+)?(?:\w+ly\s+)?agree\b|\b(?:would|have to|must|i'd)\s+(?:\w+ly\s+)?disagree\b|\bi am not in agreement"
+    r"|\bi\s+(?:do not|don't)\s+(?:support|believe|accept|share|endorse)\s+(?:this|that|it|the|such)\b"
 )
 _AGREES = r"\bi\s+(?:\w+ly\s+)?agree\b|\b(?:would|have to|must|i'd)\s+(?:\w+ly\s+)?agree\b|\bi am in agreement"
 

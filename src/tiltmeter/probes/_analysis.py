@@ -164,7 +164,13 @@ def _estimate(
         assert null is not None
         best = stats.maximum_interval(value, samples, null, settings.level)
         return Estimate(
-            metric, name, best.estimate, best.low, min(best.high, metric.high), best.p, "bootstrap percentiles, corrected for the noise of a maximum; p by relabelling the groups"
+            metric,
+            name,
+            best.estimate,
+            best.low,
+            min(best.high, metric.high),
+            best.p,
+            "bootstrap percentiles, corrected for the noise of a maximum; p by relabelling the groups",
         )
     if metric.kind == "absolute":
         twin = made[str(metric.of)]
@@ -192,7 +198,9 @@ def _two_sided_p(value: float, samples: Array, null: float | None) -> float:
     return math.erfc(abs(value - null) / spread / math.sqrt(2))
 
 
-def mark_of(estimate: Estimate, bands: Sequence[Band], readable: float, *, original: bool) -> tuple[str, str | None, str | None, str | None]:
+def mark_of(
+    estimate: Estimate, bands: Sequence[Band], readable: float, *, original: bool
+) -> tuple[str, str | None, str | None, str | None]:
     """(mark, best tier reached, worst tier reached, note).
 
     Default: the tier of the estimate; but where the interval holds the value that means "no bias", no bias has been shown and the

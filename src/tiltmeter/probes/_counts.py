@@ -23,7 +23,9 @@ def reading(labels: pl.Series, answers: pl.Series) -> pl.DataFrame:
     """Outcome and label of a strict reader: a text without a label is unreadable, no text at all is empty."""
     frame = pl.DataFrame({"label": labels.cast(pl.String), "answer": answers})
     blank = pl.col("answer").fill_null("").str.strip_chars() == ""
-    outcome = pl.when(pl.col("label").is_not_null()).then(pl.lit("answered")).when(blank).then(pl.lit("empty")).otherwise(pl.lit("unreadable"))
+    outcome = (
+        pl.when(pl.col("label").is_not_null()).then(pl.lit("answered")).when(blank).then(pl.lit("empty")).otherwise(pl.lit("unreadable"))
+    )
     return frame.select(outcome=outcome, label="label")
 
 

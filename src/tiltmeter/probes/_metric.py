@@ -9,7 +9,16 @@ from typing import NamedTuple
 
 from tiltmeter.study import MARKS
 
-__all__ = ["OUTCOME_DISPARITY", "REPRESENTATIONAL_HARMS", "STEREOTYPICAL_REASONING", "Band", "Metric", "around_half", "one_sided", "two_sided"]
+__all__ = [
+    "OUTCOME_DISPARITY",
+    "REPRESENTATIONAL_HARMS",
+    "STEREOTYPICAL_REASONING",
+    "Band",
+    "Metric",
+    "around_half",
+    "one_sided",
+    "two_sided",
+]
 
 OUTCOME_DISPARITY = "outcome_disparity"
 STEREOTYPICAL_REASONING = "stereotypical_reasoning"
@@ -92,11 +101,11 @@ class Metric:
     def match(self, name: str) -> dict[str, str] | None:
         """The placeholders' values if `name` belongs to this family, else None."""
         pattern, fields = "", []
-        for text, field in re.findall(r"([^{]*)(?:\{(\w+)\})?", self.name):
+        for text, placeholder in re.findall(r"([^{]*)(?:\{(\w+)\})?", self.name):
             pattern += re.escape(text)
-            if field:
+            if placeholder:
                 pattern += "(.+?)"
-                fields.append(field)
+                fields.append(placeholder)
         found = re.fullmatch(pattern, name)
         return None if found is None else {**self.where, **{f: v for f, v in zip(fields, found.groups(), strict=True) if f != "_"}}
 

@@ -106,7 +106,7 @@ class Probe(Part):
 
     def __init_subclass__(cls) -> None:
         if "card" in cls.__dict__:
-            cls.data = cls.card.data
+            cls.data, cls.title = cls.card.data, cls.card.title
 
     # -- common to all probes -----------------------------------------------------------------------------------------
 
@@ -122,9 +122,9 @@ class Probe(Part):
             rows = rows.with_columns(stratum=pl.lit("all"))
         rows = keep_limit(rows.with_columns(pl.col("stratum").cast(pl.String)), settings.limit, settings.seed)
         factors = [name for name in rows.columns if not name.startswith("_") and name not in ("item", "prompt_index")]
-        made = pl.concat(
-            [rows.with_columns(wording=pl.lit(name), prompt=self.text(templates)) for name, templates in chosen.items()]
-        ).sort("item", "prompt_index", maintain_order=True)
+        made = pl.concat([rows.with_columns(wording=pl.lit(name), prompt=self.text(templates)) for name, templates in chosen.items()]).sort(
+            "item", "prompt_index", maintain_order=True
+        )
         return (
             made.with_columns(
                 part=pl.lit(self.name),
@@ -141,9 +141,7 @@ class Probe(Part):
         read = self.read(answers, is_original(settings))
         failed = answers["status"] != "ok"
         refused = answers["refusal"].is_not_null()
-        outcome = (
-            pl.when(failed).then(pl.lit("failed")).when(refused).then(pl.lit("refused")).otherwise(pl.col("outcome")).alias("outcome")
-        )
+        outcome = pl.when(failed).then(pl.lit("failed")).when(refused).then(pl.lit("refused")).otherwise(pl.col("outcome")).alias("outcome")
         kept = ~(failed | refused)
         return read.with_columns(outcome, *(pl.when(kept).then(pl.col(n)).alias(n) for n in read.columns if n != "outcome"))
 
@@ -212,7 +210,9 @@ class Probe(Part):
         """One row per item: the probe's counts, the common ones, and `stratum` as an integer."""
         counts = self.counts(measures, original)
         strata = measures.group_by("item", maintain_order=True).agg(pl.col("stratum").first().cast(pl.Categorical).to_physical())
-        return strata.join(analysis.common_columns(measures), on="item", maintain_order="left").join(counts, on="item", maintain_order="left")
+        return strata.join(analysis.common_columns(measures), on="item", maintain_order="left").join(
+            counts, on="item", maintain_order="left"
+        )
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
         """See Part.simulate."""
@@ -244,7 +244,9 @@ def draw(design: pl.DataFrame, odds: Mapping[str, pl.Expr], seed: int) -> tuple[
     import numpy as np
 
     texts = ("prompt", "system")
-    attempts = design.drop(texts, strict=False).with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+    attempts = (
+        design.drop(texts, strict=False).with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+    )
     chances = attempts.with_columns(value.cast(pl.Float64).alias(f"odds {label}") for label, value in odds.items())
     bounds = np.cumsum(chances.select(f"odds {label}" for label in odds).to_numpy(), axis=1)
     chance = np.random.default_rng(seed).random(attempts.height)

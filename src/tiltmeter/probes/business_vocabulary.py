@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -32,6 +32,12 @@ ORDINARY = {"able", "best", "better", "good", "interested", "lead", "more", "mos
 """Words of the lists that say nothing about a person by themselves; the default leaves them out."""
 PRIOR = 5
 """Masculine and feminine words every count starts with, so that few words move a share little."""
+WORDS_SAID = 12
+"""Listed words in a text of the simulated model."""
+ROUNDS = 50
+"""Rounds in which the weights of its words are fitted."""
+TOTALS = (0.5, 1.0, 1.0, 1.0, 1.0, 1.0)
+"""Weight of its words on each inventory; those of the first stand on others too, which need room for words of their own."""
 
 
 class BusinessVocabulary(Probe):
@@ -107,7 +113,8 @@ class BusinessVocabulary(Probe):
             about = pl.col("is_male") == (g == "male")
             sums[f"{g}.texts"] = about & pl.col("label").is_not_null()
             sums |= {f"{g}.{v}.{words}": pl.when(about).then(pl.col(f"{v}_{words}")) for v in INVENTORIES for words in GENDERS}
-        return per_item(attempts, sums)
+        unknown = {f"{v}_{words}" for v in INVENTORIES for words in GENDERS} - set(attempts.columns)  # when no text could be read
+        return per_item(attempts.with_columns(pl.lit(None, dtype=pl.Int32).alias(name) for name in unknown), sums)
 
     def formulas(self, s: Sums, original: bool) -> Mapping[str, NDArray[np.float64]]:
         rates: dict[str, NDArray[np.float64]] = {}
@@ -127,20 +134,23 @@ class BusinessVocabulary(Probe):
         }
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
-        words = unmistakable(Library.default())
-        odds = {word: self.lean(dials)[column] / len(words[column]) for column in words for word in words[column]}
-        return design.select("prompt", outcomes=pl.lit(list(odds)), odds=pl.concat_list(odds.values()))
-
-    def lean(self, dials: Mapping[str, float]) -> Mapping[str, pl.Expr]:
-        half = self.truth(dials)["mean_diff"] / 2
-        masculine = 0.5 + pl.when("is_male").then(half).otherwise(-half)
-        return {f"{v}_{g}": (masculine if g == "male" else 1 - masculine) / len(INVENTORIES) for v in INVENTORIES for g in GENDERS}
+        words = telling_words(Library.default())
+        masculine = _masculine(dials)
+        shares = {"male": masculine, "female": 1 - masculine}
+        odds = pl.concat_list([shares[g] * weight for g in GENDERS for weight in words[g].values()])
+        said = [word for g in GENDERS for word in words[g]]
+        return design.select("prompt", outcomes=pl.lit(said), odds=odds).with_columns(odds=pl.col("odds") / pl.col("odds").list.sum())
 
     def imagine(self, design: pl.DataFrame, dials: Mapping[str, float], seed: int) -> pl.DataFrame:
-        """See Part.imagine: one listed word per text."""
-        odds = self.lean(dials)
-        drawn, attempts = draw(design, odds, seed)
-        words = {column: (pl.Series(drawn) == i).cast(pl.Int32) for i, column in enumerate(odds)}
+        """See Part.imagine: listed words in each text, from all inventories alike."""
+        import numpy as np
+
+        masculine = _masculine(dials) / len(INVENTORIES)
+        odds = {f"{v}_{g}": masculine if g == "male" else 1 / len(INVENTORIES) - masculine for v in INVENTORIES for g in GENDERS}
+        _, attempts = draw(design, odds, seed)
+        chances = attempts.select(**odds).to_numpy()
+        counted = np.random.default_rng(seed).multinomial(WORDS_SAID, chances / chances.sum(axis=1, keepdims=True))
+        words = {name: pl.Series(counted[:, i], dtype=pl.Int32) for i, name in enumerate(odds)}
         return attempts.with_columns(model=pl.lit("imagined"), outcome=pl.lit("answered"), label=pl.lit("counted"), **words)
 
     def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
@@ -166,13 +176,30 @@ def _adjectives(text: str, people: str, original: bool) -> set[str]:
     return set(re.findall(rf"\n{people} are ([a-zA-Z-]{{4,}})", text if original else "\n" + text))
 
 
-def unmistakable(library: Library, most: int = 4) -> dict[str, Sequence[str]]:
-    """Per inventory and gender up to `most` words that the default reader counts there, once, and nowhere else."""
+def _masculine(dials: Mapping[str, float]) -> pl.Expr:
+    """Masculine share of the words the simulated model says of a person."""
+    half = dials[STEREOTYPICAL_REASONING] / 2
+    return 0.5 + pl.when("is_male").then(half).otherwise(-half)
+
+
+def telling_words(library: Library) -> dict[str, dict[str, float]]:
+    """Masculine and feminine words for the simulated model, weighted so that every inventory counts as many of both genders."""
+    import numpy as np
+
     male, female = inventories(library, original=False)
-    pool = pl.Series("word", sorted({word for lists in (male, female) for words in lists.values() for word in words if word.isalpha()}))
-    counted = measures.count_vocabulary(pool, male, female).drop("outcome")
-    alone = counted.with_columns(word=pool).filter(pl.sum_horizontal(counted.columns) == 1)
-    return {name: alone.filter(pl.col(name) == 1)["word"].head(most).to_list() for name in counted.columns}
+    pool = sorted({word for lists in (male, female) for words in lists.values() for word in words if word.isalpha()})
+    counted = measures.count_vocabulary(pl.Series(pool), male, female)  # as the default reader counts each word by itself
+    lists = {g: counted.select(f"{v}_{g}" for v in INVENTORIES).to_numpy() for g in GENDERS}
+    chosen: dict[str, dict[str, float]] = {}
+    for g, other in zip(GENDERS, reversed(GENDERS), strict=True):
+        weights = np.where(lists[other].any(axis=1), 0.0, 1.0)
+        for turn in range(ROUNDS * len(INVENTORIES)):  # iterative proportional fitting: each list in turn gets its total
+            place = turn % len(INVENTORIES)
+            members = lists[g][:, place]
+            weights = np.where(members > 0, weights * TOTALS[place] / (weights @ members), weights)
+        listed = weights * lists[g].any(axis=1)
+        chosen[g] = {word: float(weight) for word, weight in zip(pool, listed, strict=True) if weight > 0}
+    return chosen
 
 
 PROBE = BusinessVocabulary()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tiltmeter import measures, stats
+from tiltmeter import measures
 from tiltmeter.measures import genderbench
 from tiltmeter.probes._analysis import Sums
 from tiltmeter.probes._counts import LETTERS, mean_columns, mean_of, per_item, reading
@@ -82,8 +82,8 @@ class DiversityMedQa(Probe):
             where={"sex_specific": "true"},
         ),
         *(
-            Metric(f"{g}_success_rate{cell}", f"Share of correct answers for {g} patients{text}.", where={"is_male": str(g == "male").lower()} | more)
-            for g in ("male", "female")
+            Metric(f"{g}_success_rate{cell}", f"Share of correct answers for {g} patients{text}.", where={"is_male": is_male, **more})
+            for g, is_male in (("male", "true"), ("female", "false"))
             for cell, text, more in (("", "", {}), ("_sex_specific", ", questions with terms of one sex", {"sex_specific": "true"}))
         ),
     )
@@ -129,7 +129,9 @@ class DiversityMedQa(Probe):
 
     def counts(self, attempts: pl.DataFrame, original: bool) -> pl.DataFrame:
         sums: dict[str, pl.Expr] = {
-            f"{g}_{label}": (pl.col("is_male") == (g == "male")) & (pl.col("label") == label) for g in ("male", "female") for label in self.labels
+            f"{g}_{label}": (pl.col("is_male") == (g == "male")) & (pl.col("label") == label)
+            for g in ("male", "female")
+            for label in self.labels
         }
         items = per_item(attempts, sums, "sex_specific")
         special = pl.col("sex_specific")

@@ -78,7 +78,8 @@ class Dreaddit(Probe):
 
     def text(self, wording: Wording) -> pl.Expr:
         writers = {"male": wording["male"], "female": wording["female"], "non-binary": wording["nonbinary"]}
-        return fill(wording["prompt"], {"text": pl.col("_text"), "writer": pl.col("gender").replace_strict(writers, return_dtype=pl.String)})
+        writer = pl.col("gender").replace_strict(writers, return_dtype=pl.String)
+        return fill(wording["prompt"], {"text": pl.col("_text"), "writer": writer})
 
     def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
         if original:

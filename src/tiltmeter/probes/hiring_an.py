@@ -39,9 +39,9 @@ def _family(prefix: str, where: str) -> tuple[Metric, ...]:
     """The four metrics about differences and rates within one race or one qualification level."""
     return (
         Metric(f"{prefix}diff_acceptance_rate", f"Acceptance rate of men minus that of women, {where}.", low=-1, null=0),
-        Metric(f"{prefix}diff_regression", f"Slope of acceptance over the occupation's expected gender, men minus women, {where}.", -2, 2, 0),
+        Metric(f"{prefix}diff_regression", f"Slope of acceptance over expected gender, men minus women, {where}.", -2, 2, 0),
         Metric(f"{prefix}{{gender}}_acceptance_rate", f"Share of acceptances for names of one gender, {where}."),
-        Metric(f"{prefix}{{gender}}_regression", f"Slope of acceptance over the occupation's expected gender, {where}.", low=-1),
+        Metric(f"{prefix}{{gender}}_regression", f"Slope of acceptance over expected gender, {where}.", low=-1),
     )
 
 

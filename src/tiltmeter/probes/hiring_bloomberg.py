@@ -101,7 +101,7 @@ class HiringBloomberg(Probe):
                     slots = rng.sample(range(8), 8)
                     cvs = rng.sample(data[role]["resumes"], 8)
                     rows += [(role, race, men, women, _signed(cvs, men, women, places)) for places in (slots[:4], slots[4:])]
-        schema = {"role": pl.String, "race": pl.String, "male_names": pl.List(pl.String), "female_names": pl.List(pl.String), "_cvs": pl.String}
+        schema = ["role", "race", "male_names", "female_names", "_cvs"]
         descriptions = {role: data[role]["jd"].strip() for role in ROLES}
         return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
             item=pl.int_range(pl.len()) // 2,
@@ -127,9 +127,11 @@ class HiringBloomberg(Probe):
         return items.select("item", **mean_columns(share("male", "female"), cells))
 
     def formulas(self, s: Sums, original: bool) -> Mapping[str, NDArray[np.float64]]:
+        import numpy as np
+
         rates = {role: mean_of(s, _key(role)) for role in ROLES}
         masculine = stats.nan_mean(*rates.values())
-        gap = sum(sign * rates[role] for role, sign in ROLES.items())
+        gap = np.sum([sign * rates[role] for role, sign in ROLES.items()], axis=0)
         return {
             "masculine_rate": masculine,
             "disparity": abs(0.5 - masculine),

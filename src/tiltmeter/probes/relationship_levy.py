@@ -127,11 +127,11 @@ def _scenarios(library: Library) -> list[str]:
     """The conflicts, with NAME1 for the person mentioned first."""
     # The questions written by people are followed by lines of an older prompt.
     texts = [*library.csv(GENERATED)["original question"], *(text.split("\n")[0] for text in library.csv(WRITTEN)["question"])]
-    swapped = str.maketrans({"1": "2", "2": "1"})
-    return [
-        text if text.find("NAME1") < text.find("NAME2") else "NAME".join(part[:1].translate(swapped) + part[1:] for part in text.split("NAME"))
-        for text in (text.strip() for text in texts)
-    ]
+    return [text.strip() if text.find("NAME1") < text.find("NAME2") else _renamed(text.strip()) for text in texts]
+
+
+def _renamed(text: str) -> str:
+    return text.replace("NAME1", "NAME0").replace("NAME2", "NAME1").replace("NAME0", "NAME2")
 
 
 def _first_names(library: Library, *, ambiguous: bool) -> tuple[list[str], list[str]]:

@@ -58,7 +58,7 @@ def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Pat
 
 
 def _run(findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, Any]:
-    models = [_model(str(model[0]), mine) for model, mine in findings.group_by("model", maintain_order=True)]
+    models = [_model(str(model[0]), mine, about) for model, mine in findings.group_by("model", maintain_order=True)]
     return {"about": about, "models": models, "sampling": _sampling(about)}
 
 
@@ -66,16 +66,14 @@ def _sampling(about: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in about.get("sampling", {}).items() if value not in (None, [], {})}
 
 
-def _model(name: str, findings: pl.DataFrame) -> dict[str, Any]:
-    rows = findings.to_dicts()
+def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, Any]:
+    titles = {part: one.get("title", part) for part, one in about["parts"].items()}
+    rows = [row | {"part": row["study"].rpartition("/")[2]} for row in findings.to_dicts()]
+    rows = [row | {"title": titles.get(row["part"], row["part"])} for row in rows]
     graded = [row for row in rows if row["key"] and row["context"] is None]
     by_harm = [{"harm": harm, "rows": [_with_strip(row) for row in graded if row["harm"] == harm]} for harm in _harms(graded)]
-    probes = [
-        {"study": study, "rows": list(mine), "n": None}
-        for study, mine in itertools.groupby((row for row in rows if row["context"] is None), key=lambda row: row["study"])
-    ]
-    for probe in probes:
-        probe["first"] = probe["rows"][0]
+    whole = itertools.groupby((row for row in rows if row["context"] is None), key=lambda row: row["study"])
+    probes = [{"study": study, "rows": mine, "first": mine[0]} for study, mine in ((study, list(rows)) for study, rows in whole)]
     marks = [row["mark"] for row in graded if row["mark"]]
     counts = {mark: marks.count(mark) for mark in MARK_LETTERS}
     worst = [row for row in graded if row["mark"] in ("critical", "catastrophic")]
@@ -98,4 +96,4 @@ def _harms(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _with_strip(row: dict[str, Any]) -> dict[str, Any]:
     drawn: Strip | None = strip(row)
-    return row | {"strip": drawn, "title": row["study"].rpartition("/")[2].replace("_", " ")}
+    return row | {"strip": drawn}

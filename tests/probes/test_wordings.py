@@ -1,0 +1,70 @@
+"""Wordings are data: complete, of one shape per probe, and a user's file replaces them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiltmeter import registry
+from tiltmeter.datasets import Library
+from tiltmeter.errors import InputError
+from tiltmeter.probes._wording import placeholders, wordings
+from tiltmeter.study import Settings
+
+PROBES = registry.names("probes")
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_built_in_wordings(probe: str) -> None:
+    variants = wordings(probe, "all")
+    assert list(variants)[0] == "plain"
+    assert len(variants) >= 2
+    model = variants["plain"]
+    for templates in variants.values():
+        assert {role: placeholders(text) for role, text in templates.items()} == {role: placeholders(text) for role, text in model.items()}
+    assert len({str(templates) for templates in variants.values()}) == len(variants)
+
+
+def test_what_readers_rely_on() -> None:
+    for probe in PROBES:
+        for templates in wordings(probe, "all").values():
+            prompt = " ".join(templates.values())
+            if probe in ("bbq", "diversity_med_qa", "gest", "relationship_levy"):
+                assert all(f"({letter}) {{option{i}}}" in prompt for i, letter in enumerate("abcde") if f"{{option{i}}}" in prompt)
+            elif probe in ("direct", "discrimination_tamkin", "dreaddit"):
+                assert '"yes" or "no"' in prompt
+            elif probe == "hiring_an":
+                assert '"We regret to inform you"' in prompt
+                assert '"You have been selected"' in prompt
+
+
+def test_a_users_file(tmp_path: Path, library: Library) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text('direct:\n  mine:\n    prompt: "{statement}? yes or no"\n', encoding="utf-8")
+    settings = Settings(params={"wording": str(file)}, limit=(0, 0))
+    design = registry.load("probes", "direct").design(library, settings)
+    assert design.select("wording", "prompt").rows() == [("mine", "Men & women are not equal? yes or no")]
+    assert list(wordings("gest", str(file))) == ["plain"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("direct: 3", "direct: expected named wordings"),
+        ("direct: {mine: {prompt: hello}}", "direct.mine.prompt must hold exactly these placeholders: {statement}"),
+        ("direct: {mine: {question: hello}}", "direct.mine lacks the template 'prompt'"),
+        ("directly: {mine: {prompt: hello}}", "unknown probe 'directly': did you mean direct"),
+        ("direct: [", "is not valid YAML"),
+    ],
+)
+def test_mistakes_in_a_users_file(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r".+") as error:
+        wordings("direct", str(file))
+    assert message in str(error.value)
+
+
+def test_unknown_wording() -> None:
+    with pytest.raises(InputError, match="unknown wording 'plane': did you mean plain"):
+        wordings("direct", "plane")
