@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from support.adder import Adder, add, sums
 
+from support.adder import Adder, add, sums
 from tiltmeter.engine import Journal, Limits, Prices, Request, Snapshot, agenerate, generate, request_key
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, ModelError, Sampling

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
 import pytest
+
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.probes import business_vocabulary
@@ -63,10 +65,9 @@ def test_what_the_simulated_model_says_is_heard_as_meant(probe: str, designs: De
     part, design = registry.load("probes", probe), designs(probe, "default")
     spoken = {"accept": "You have been selected.", "reject": "We regret to inform you."}
     for label in part.lean(dials(0.1)):
-        said = design.select(said=pl.lit(None, dtype=pl.String).fill_null(part.voiced(label)))["said"]
-        said = pl.Series([f"({word})" if len(word) == 1 else spoken.get(word, word) for word in said.to_list()])
-        said = said if said.len() == design.height else pl.repeat(said[0], design.height, eager=True)
-        assert measured(probe, said, "default")["label"].equals(design.select(pl.lit("").replace("", part.heard(label)).alias("label"))["label"])
+        pair = design.with_columns(said=part.voiced(label), meant=part.heard(label))
+        said = pl.Series([f"({word})" if len(word) == 1 else spoken.get(word, word) for word in pair["said"].to_list()])
+        assert measured(probe, said, "default")["label"].to_list() == pair["meant"].to_list()
 
 
 @pytest.mark.parametrize("answer", [REFUSAL, ""])
@@ -87,12 +88,9 @@ def test_a_model_that_does_not_answer_is_ungraded(
 @pytest.mark.parametrize("probe", PROBES)
 def test_evidence_selects_answers_of_this_probe(probe: str, designs: Designs, analysed: Analysed) -> None:
     measures = imagined(probe, designs, 0.1)
-    if "label" not in measures.columns:
-        measures = measures.with_columns(label=pl.lit("counted"))
-    part = measures.filter(pl.col("item") < 4 * measures["item"].max() // 5)  # type: ignore[operator]
     for name, row in analysed(probe, measures, "default", resamples=2).items():
         assert set(row) == set(FINDINGS)
-        found = pl.SQLContext(measures=part).execute(f"SELECT COUNT(*) AS n FROM measures WHERE {row['evidence']}", eager=True)
+        found = pl.SQLContext(measures=measures).execute(f"SELECT COUNT(*) AS n FROM measures WHERE {row['evidence']}", eager=True)
         assert found["n"].item() > 0, (name, row["evidence"])
 
 
@@ -111,7 +109,7 @@ def test_documentation_is_complete(probe: str, library: Library) -> None:
         for original in (True, False):
             bands = sorted(metric.tiers(original), key=lambda band: band.low)
             assert not bands or (bands[0].low, bands[-1].high) == (metric.low, metric.high)
-            assert all(left.high == right.low for left, right in zip(bands, bands[1:], strict=False))
+            assert all(left.high == right.low for left, right in pairwise(bands))
 
 
 def test_questions_with_terms_of_one_sex_are_reported_apart(designs: Designs, measured: Measured, analysed: Analysed) -> None:
@@ -188,7 +186,8 @@ def test_slopes_are_exact(designs: Designs, analysed: Analysed) -> None:
 
 
 def test_tiers_of_a_distance_are_those_of_its_signed_twin() -> None:
-    for probe, pairs in {"relationship_levy": ("diff_success_rate", "diff_abs_success_rate"), "hiring_bloomberg": ("masculine_rate", "disparity")}.items():
+    twins = {"relationship_levy": ("diff_success_rate", "diff_abs_success_rate"), "hiring_bloomberg": ("masculine_rate", "disparity")}
+    for probe, pairs in twins.items():
         metrics = {metric.name: metric for metric in registry.load("probes", probe).metrics}
         signed, distance = (metrics[name] for name in pairs)
         centre = signed.null or 0

@@ -136,7 +136,7 @@ def test_a_limit_keeps_a_balanced_part_of_the_same_items(probe: str, library: Li
     assert part["item"].n_unique() == 60
     assert part.join(designs(probe), on=["prompt_id", "prompt"], how="anti").is_empty()
     sizes = part.group_by("stratum").agg(pl.col("item").n_unique())["item"]
-    assert sizes.max() - sizes.min() <= 1  # type: ignore[operator]
+    assert sizes.max() - sizes.min() <= 1
 
 
 def test_the_two_prompts_of_a_ranking_swap_whose_names_are_on_which_cvs(designs: Designs) -> None:

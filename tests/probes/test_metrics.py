@@ -93,7 +93,9 @@ def test_two_probes_of_the_original_call_silence_healthy(
     assert (graded["estimate"], graded["mark"]) == (0, "healthy")
 
 
-def test_the_original_needs_three_items_for_a_slope_of_hiring(measured: Measured, analysed: Analysed, designs: Callable[..., pl.DataFrame]) -> None:
+def test_the_original_needs_three_items_for_a_slope_of_hiring(
+    measured: Measured, analysed: Analysed, designs: Callable[..., pl.DataFrame]
+) -> None:
     measures = measured("hiring_an", pl.repeat("You have been selected", designs("hiring_an").height, eager=True))
     few = measures.filter(pl.col("item") < 6)
     men = (few["gender"] == "male").sum()

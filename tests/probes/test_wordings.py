@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError

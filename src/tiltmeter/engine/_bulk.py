@@ -11,7 +11,6 @@ from itertools import chain
 from typing import Any, Final
 
 from sqlalchemy import ClauseElement, Connection, Dialect
-from sqlalchemy.engine import CursorResult
 
 __all__ = ["ForKeys", "ManyRows"]
 
@@ -62,8 +61,8 @@ class ForKeys:
         self._before, self._slot, self._after = str(compiled)[: found.start(1)], found.group(1), str(compiled)[found.end(1) :]
         self._texts: dict[int, str] = {}
 
-    def run(self, connection: Connection, keys: Sequence[bytes]) -> Iterator[CursorResult[Any]]:
-        """Run for all `keys`, one result for every some hundred of them."""
+    def run(self, connection: Connection, keys: Sequence[bytes]) -> Iterator[Any]:
+        """Run for all `keys`; one result (rows, where there are any) for every some hundred of them."""
         for start in range(0, len(keys), _SIZES[-1]):
             chunk = tuple(keys[start : start + _SIZES[-1]])
             size = next(size for size in _SIZES if size >= len(chunk))

@@ -21,6 +21,7 @@ _CHARACTERS = {
     **dict.fromkeys("\u2013\u2014\u2015\u2212", " - "),
     **dict.fromkeys("\u2010\u2011\uff0d", "-"),
     **dict.fromkeys("\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000\t|", " "),
+    **dict.fromkeys((chr(i) for i in (*range(9), *range(14, 32), 127)), " "),
     **dict.fromkeys("\r\u2028\u2029\u0085\u000b\u000c", "\n"),
     **dict.fromkeys(_INVISIBLE, ""),
     **dict.fromkeys("\uff08\u2768\u27ee", "("),

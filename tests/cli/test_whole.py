@@ -1,0 +1,180 @@
+"""The whole chain through the command, against real HTTP servers on the real data."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import Tiltmeter
+from support import misbehaving
+from support.misbehaving import MisbehavingServer
+
+KEY = "sk-marker-5f3a9b-never-to-be-seen"
+
+
+def tables(run: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(run.glob("*.parquet"))}
+
+
+@pytest.fixture(scope="module")
+def simulated() -> object:
+    from tiltmeter.models import create_model
+    from tiltmeter.models.sim.serve import running
+
+    with running(create_model("sim/mild", options={"refusal": "0.1"})) as url:
+        yield url
+
+
+def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -> None:
+    """All 14 probes against an OpenAI-compatible server, then the same command again: nothing is asked twice."""
+    command = ("run", "genderbench", "--model", "vllm/any", "--base-url", simulated, "--limit", "10", "--display", "none", "--out", "run")
+    done = tiltmeter(*command)
+    assert done.returncode == 0, done.stderr
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["complete"]
+    assert [one["status"] for one in about["parts"].values()] == ["run"] * 14
+    findings = pl.read_parquet(tmp_path / "run" / "findings.parquet")
+    assert findings["study"].n_unique() == 14
+    assert findings.filter("key").height == 19
+    counts = findings.select("answered", "refused", "unreadable", "empty", "failed").sum_horizontal()
+    assert (counts == findings["n"]).all(), "every attempt ends in exactly one way"
+    assert findings.filter("key")["refused"].sum() > 0
+    before = tables(tmp_path / "run")
+    again = tiltmeter(*command)
+    assert again.returncode == 0, again.stderr
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["models"][0]["tally"]["answered"] == 0
+    assert tables(tmp_path / "run") == before
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<script" not in page
+    assert "http://" not in page.replace(simulated, "").replace("http://www.w3.org", "")
+
+
+def test_same_seed_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, hiring_an, business_vocabulary]\nlimit: 40\n")
+    for out, connections in (("a", "4"), ("b", "64")):
+        journal = f"{out}.sqlite"
+        assert (
+            tiltmeter(
+                "run", "study.yaml", "-m", "sim/mild", "--out", out, "--journal", journal, "--display", "none", "--max-connections", connections
+            ).returncode
+            == 0
+        )
+    assert tables(tmp_path / "a") == tables(tmp_path / "b")
+
+
+def test_growing_a_study_asks_only_for_what_is_new(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    for limit, new in (("20", 20), ("50", 30)):
+        tiltmeter("run", "genderbench/direct", "-m", "sim/mild", "--limit", limit, "--out", limit, "--display", "none")
+        tally = json.loads((tmp_path / limit / "run.json").read_text())["models"][0]["tally"]
+        assert tally["answered"] == new
+
+
+def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    """A server that fails in every way and repeats what it was sent, the key among it."""
+
+    def script(request: dict[str, object], nth: int) -> misbehaving.Behaviour:
+        number = len(str(request)) % 3
+        body = json.dumps({"error": {"message": f"cannot use key {KEY} (Bearer {KEY})"}})
+        return misbehaving.status((400, 500, 200)[number], {}, body)
+
+    with MisbehavingServer(script) as server:
+        done = tiltmeter(
+            *("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "30", "--retries", "1", "--out", "run"),
+            VLLM_API_KEY=KEY,
+        )
+        assert any(KEY in str(headers) for headers in server.headers), "the key was sent"
+    assert done.returncode in (3, 4)
+    places = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name.startswith("journal.sqlite") for path in places)
+    assert KEY not in done.stdout + done.stderr
+    for path in places:
+        assert KEY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "said"),
+    [
+        (misbehaving.status(401, {}, '{"error": {"message": "no"}}'), "key"),
+        (misbehaving.status(404, {}, '{"error": {"message": "model not found"}}'), "model"),
+    ],
+)
+def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: misbehaving.Behaviour, said: str) -> None:
+    begun = time.monotonic()
+    with MisbehavingServer(lambda request, nth: behaviour) as server:
+        done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--out", "run", "--display", "none")
+        assert server.requests < 200, "it stops early"
+    assert done.returncode == 4
+    assert said in done.stderr.lower()
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert time.monotonic() - begun < 30
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_server(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", "--base-url", "http://127.0.0.1:9/v1", "--out", "run", "--display", "none")
+    assert (done.returncode, len(done.stderr.strip().splitlines())) == (4, 1), done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_killed_and_run_again(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
+    """kill -9 in the middle: the union is complete, and only what was in flight is paid for a second time."""
+    arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--out", "run", "--max-connections", "16", "--display", "none"]
+    with MisbehavingServer(lambda request, nth: misbehaving.slow(0.005, "no")) as server:
+        command = [*arguments, "--base-url", server.url]
+        process = subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *command], cwd=tmp_path, env=environment)
+        while server.requests < 1_000:
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        done = tiltmeter(*command)
+        assert done.returncode == 0, done.stderr
+        responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")
+        assert (responses["status"] == "ok").all()
+        assert responses.height == 3_944
+        twice = sum(server.paid.values()) - 3_944
+    assert 0 <= twice < 2_000, "at most half a second of answers and those in flight"
+
+
+def test_interrupted_run_keeps_what_it_has(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
+    arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--out", "run", "--max-connections", "8", "--display", "none"]
+    with MisbehavingServer(lambda request, nth: misbehaving.slow(0.01, "no")) as server:
+        command = [*arguments, "--base-url", server.url]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tiltmeter.cli", *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        while server.requests < 300:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 3, said
+        assert b"interrupted" in said
+        paid = sum(server.paid.values())
+        held = pl.read_parquet(tmp_path / "run" / "responses.parquet").filter(pl.col("status") == "ok").height
+        assert held == paid, "nothing that was answered is lost"
+        assert tiltmeter(*command).returncode == 0
+        assert sum(server.paid.values()) == 3_944, "and nothing is paid for twice"
+
+
+def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    def script(request: dict[str, object], nth: int) -> object:
+        return misbehaving.context_too_long() if "women" in str(request).lower() else "Yes"
+
+    with MisbehavingServer(script) as server:
+        done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "60", "--out", "run", "--display", "none")
+    assert done.returncode == 3
+    assert "answers failed (context_length" in done.stderr
+    responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")
+    failed = responses.filter(pl.col("status") == "failed")
+    assert failed.height > 0
+    assert failed["answer"].is_null().all()
+    assert failed["error"].str.starts_with("context_length").all()
+    finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").row(0, named=True)
+    assert finding["failed"] == failed.height
+    assert finding["estimate"] == 1.0

@@ -1,0 +1,163 @@
+"""The journal: what it holds, who may claim, and how it says that a file cannot be one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from tiltmeter.engine import Journal, Row, open_journal
+from tiltmeter.engine._owner import Owner, new_owner
+from tiltmeter.errors import InputError
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def row(number: int, answer: str | None = "yes", **more: str) -> Row:
+    status = "ok" if answer is not None else "failed"
+    made = Row(key(number), "sim/m", 0, status, 1, 1.0, answer, None, "stop", None, 3, 4, 0.5)
+    return made._replace(error_kind=more.get("kind"), error_detail=more.get("detail"))
+
+
+def test_rows_come_back_in_the_order_asked_for(journal: Journal) -> None:
+    journal.record([row(number, f"answer {number}") for number in range(2000)] + [row(5000, None, kind="server", detail="broke")])
+    table = journal.fetch([key(3), key(5000), key(99999), key(1), key(3)])
+    assert table["text"].to_list() == ["answer 3", None, None, "answer 1", "answer 3"]
+    assert table["status"].to_list() == ["ok", "failed", "missing", "ok", "ok"]
+    assert table["error"].to_list() == [None, "server: broke", None, None, None]
+    assert table["key"][0] == key(3).hex()
+    assert journal.fetch([key(number) for number in range(2000)])["text"].to_list() == [f"answer {n}" for n in range(2000)]
+    assert journal.fetch([]).columns == table.columns
+    assert journal.counts() == {"ok": 2000, "failed": 1}
+
+
+def test_only_answers_are_held(journal: Journal) -> None:
+    journal.record([row(1), row(2, None)])
+    assert journal.held([key(1), key(2), key(3)]) == {key(1)}
+    assert journal.held([]) == set()
+
+
+def test_an_answer_is_never_replaced_and_a_failure_is(journal: Journal) -> None:
+    journal.record([row(1, "first"), row(2, None, kind="server", detail="x")])
+    journal.record([row(1, "second"), row(1, None), row(2, "at last")])
+    table = journal.fetch([key(1), key(2)])
+    assert table["text"].to_list() == ["first", "at last"]
+    assert table["error"].to_list() == [None, None]
+
+
+def test_claims_keep_others_away_until_recorded_or_released(journal: Journal, tmp_path: Path) -> None:
+    with open_journal(tmp_path / "journal.db") as second:
+        one, two = new_owner(), new_owner()
+        keys = [key(number) for number in range(1500)]
+        journal.record([row(0)])
+        assert journal.claim(keys[:1000], one) == ({key(0)}, set(keys[1:1000]), set())
+        taken = second.claim(keys, two)
+        assert taken == ({key(0)}, set(keys[1000:]), set(keys[1:1000]))
+        journal.record([row(1), row(2, None)])
+        assert second.claim(keys[:4], two) == ({key(0), key(1)}, {key(2)}, {key(3)})
+        journal.release(one)
+        assert second.claim(keys[3:1000], two).mine == set(keys[3:1000])
+
+
+def test_claims_of_a_dead_process_pass_on_at_once(journal: Journal) -> None:
+    machine, _, started = new_owner().process.rsplit("|", 2)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    for process in (f"{machine}|{gone.pid}|1", f"{machine}|{os.getpid()}|{started}0"):
+        assert journal.claim([key(1)], Owner(process[-30:], process)).mine == {key(1)}
+    assert journal.claim([key(1)], new_owner()).mine == {key(1)}
+
+
+def test_claims_elsewhere_pass_on_when_the_heart_stops(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere, here = Owner("far", "another-host/boot/ns|17|42"), new_owner()
+    journal.claim([key(1)], elsewhere)
+    monkeypatch.setattr("tiltmeter.engine._owner.EXPIRY", 0.0)
+    assert journal.claim([key(1)], here).others == {key(1)}
+    journal.beat(elsewhere)
+    assert journal.claim([key(1)], here).others == {key(1)}
+    assert journal.claim([key(1)], here).mine == {key(1)}
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    path.write_text("these are notes, not a database, and they are long enough to be looked at" * 20)
+    with pytest.raises(InputError, match=r"notes\.db.*not a journal"):
+        open_journal(path)
+    assert path.read_text().startswith("these are notes")
+
+
+def test_a_newer_journal(tmp_path: Path) -> None:
+    open_journal(tmp_path / "j.db").close()
+    engine = create_engine(f"sqlite:///{tmp_path / 'j.db'}")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE meta SET value = '99'"))
+    engine.dispose()
+    with pytest.raises(InputError, match=r"newer Tiltmeter \(schema 99"):
+        open_journal(tmp_path / "j.db")
+
+
+def test_a_folder_is_not_a_journal(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be opened"):
+        open_journal(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot make its folder"):
+        open_journal(tmp_path / "file" / "sub" / "j.db")
+
+
+def test_a_read_only_journal(tmp_path: Path) -> None:
+    open_journal(tmp_path / "j.db").close()
+    with pytest.raises(InputError, match="read-only"):
+        open_journal(f"sqlite:///file:{tmp_path / 'j.db'}?mode=ro&uri=true")
+
+
+@pytest.mark.parametrize("url", ["mysql://host/db", "nonsense://host", "sqlite+nothing:///x.db", "://"])
+def test_urls_that_cannot_be_used(url: str) -> None:
+    with pytest.raises(InputError, match="journal"):
+        open_journal(url)
+
+
+def test_a_password_in_the_url_is_not_repeated() -> None:
+    with pytest.raises(InputError) as caught:
+        open_journal("mysql://user:hunter2@host/db")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_missing_folders_are_made_and_a_journal_in_memory_works(tmp_path: Path) -> None:
+    open_journal(tmp_path / "a" / "b" / "j.db").close()
+    assert (tmp_path / "a" / "b" / "j.db").is_file()
+    with open_journal("sqlite://") as journal:
+        journal.record([row(1)])
+        assert journal.counts()["ok"] == 1
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    # The limit on file size stands in for a full disk: the writing of a batch fails in the middle.
+    code = """
+        import resource, sys
+        from tiltmeter.engine import Row, open_journal
+        from tiltmeter.errors import InputError
+        def rows(first, count):
+            return [Row(n.to_bytes(32, "big"), "sim/m", 0, "ok", 1, 1.0, "x" * 1000) for n in range(first, first + count)]
+        with open_journal(sys.argv[1]) as journal:
+            journal.record(rows(0, 100))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
+            try:
+                journal.record(rows(1000, 5000))
+            except InputError as error:
+                print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "j.db")], capture_output=True, text=True, check=True)
+    assert "run again, what was committed before is kept" in done.stdout
+    assert "xxxx" not in done.stdout
+    with open_journal(tmp_path / "j.db") as journal:
+        assert journal.counts()["ok"] == 100

@@ -1,0 +1,207 @@
+"""Keys, limits, prices, pace, retries and displays, each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltmeter.engine import Limits, Prices, Snapshot, Tally, open_display, request_key
+from tiltmeter.engine._pace import Pace
+from tiltmeter.engine._retry import retry_delay
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message, ModelError, Sampling
+
+messages = st.lists(st.builds(Message, st.sampled_from(["system", "user", "assistant"]), st.text(st.characters(), max_size=8)), max_size=3)
+
+
+@given(messages, messages, st.integers(0, 3), st.integers(0, 3))
+def test_keys_are_equal_exactly_when_the_requests_are(one: list[Message], two: list[Message], a: int, b: int) -> None:
+    same = (one, a) == (two, b)
+    assert (request_key("m", Sampling(), one, a) == request_key("m", Sampling(), two, b)) is same
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Sampling(temperature=0.1),
+        Sampling(temperature=0.0, seed=1),
+        Sampling(temperature=0.0, stop=("x",)),
+        Sampling(temperature=0.0, extra={"top_k": 1}),
+    ],
+)
+def test_keys_tell_sampling_apart(other: Sampling) -> None:
+    prompt = [Message("user", "hello")]
+    assert request_key("m", Sampling(temperature=0.0), prompt, 0) != request_key("m", other, prompt, 0)
+
+
+def test_a_key_is_the_same_for_equal_sampling_and_for_all_time() -> None:
+    prompt = [Message("system", "s"), Message("user", "caf\u00e9 \ud83d")]
+    assert request_key("m", Sampling(temperature=0), prompt, 0) == request_key("m", Sampling(temperature=0.0), prompt, 0)
+    one, two = Sampling(extra={"a": 1, "b": 2}), Sampling(extra={"b": 2, "a": 1})
+    assert request_key("m", one, prompt, 0) == request_key("m", two, prompt, 0)
+    assert request_key("m", one, prompt, 0) != request_key("n", one, prompt, 0)
+    # Another value here would mean that every journal written so far is asked and paid for again.
+    fixed = request_key("openai/m@https://api.openai.com/v1", Sampling(temperature=0.5, max_tokens=9), [Message("user", "hello")], 2)
+    assert fixed.hex() == "FIXED"
+
+
+def test_extras_that_are_no_json() -> None:
+    with pytest.raises(InputError, match="plain JSON"):
+        request_key("m", Sampling(extra={"x": object()}), [], 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_connections", 0), ("max_connections", 1.5), ("retries", -1), ("timeout", 0), ("deadline", float("inf")), ("requests_per_minute", -3)],
+)
+def test_limits_quote_the_wrong_value(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{name} must be .*{value}"):
+        Limits(**{name: value})  # type: ignore[arg-type]
+
+
+def test_prices_longest_pattern_and_own_file_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TILTMETER_PRICES", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    builtin = Prices.load()
+    assert builtin.cost("openai/gpt-4o-mini", 1_000_000, 1_000_000) == pytest.approx(0.75)
+    assert builtin.cost("ollama/anything", 10, 10) == 0
+    assert builtin.cost("openai/never-heard-of", 1, 1) is None
+    own = tmp_path / "own.yaml"
+    own.write_text('models:\n  "openai/*": {input: 1, output: 2}\n  "openai/gpt*": {input: 5, output: 5}\n')
+    assert Prices.load(own).price("openai/gpt-4o-mini") == (5, 5)
+    monkeypatch.setenv("TILTMETER_PRICES", str(own))
+    assert Prices.load().price("openai/never-heard-of") == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("models: [", "line 1"),
+        ("nothing: 1", "needs a key 'models'"),
+        ("models:\n  a/b: 3", "entry 'a/b'"),
+        ("models:\n  a/b: {input: -1, output: 2}", "entry 'a/b'"),
+        ("models:\n  a/b: {input: 1}", "entry 'a/b'"),
+    ],
+)
+def test_a_wrong_price_file_is_named_with_the_place(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError, match=f"p.yaml.*{said}"):
+        Prices.load(path)
+
+
+def test_a_price_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        Prices.load(tmp_path / "none.yaml")
+
+
+async def test_one_burst_of_refusals_halves_once() -> None:
+    pace = Pace(Limits(max_connections=64))
+    for _ in range(56):
+        pace.succeeded(0, 1, 1)
+    assert pace.width == 64
+    sent = monotonic()
+    for _ in range(30):
+        pace.overloaded(sent, 0.01)
+    assert pace.width == 32
+    pace.overloaded(monotonic(), 0.01)
+    assert pace.width == 16
+    for _ in range(17):
+        pace.succeeded(0, 1, 1)
+    assert pace.width == 17
+
+
+async def test_everybody_waits_as_long_as_the_endpoint_asked() -> None:
+    pace = Pace(Limits())
+    pace.overloaded(monotonic(), 0.2)
+    begun = monotonic()
+    await asyncio.gather(*(pace.enter(0) for _ in range(4)))
+    assert monotonic() - begun >= 0.19
+
+
+async def test_a_turn_given_to_one_who_left_is_passed_on() -> None:
+    pace = Pace(Limits(max_connections=1))
+    await pace.enter(0)
+    first, second = (asyncio.create_task(pace.enter(0)) for _ in range(2))
+    await asyncio.sleep(0)
+    pace.leave()
+    first.cancel()
+    await asyncio.wait_for(second, 1)
+    assert pace.in_flight == 1
+
+
+def test_retries() -> None:
+    limits = Limits(retries=2, deadline=100)
+    passing, refused = ModelError("server", "x"), ModelError("bad_request", "x", scope="permanent")
+    assert retry_delay(passing, 2, 0, limits) is not None
+    assert retry_delay(passing, 3, 0, limits) is None
+    assert retry_delay(refused, 1, 0, limits) is None
+    assert retry_delay(passing, 1, 100, limits) is None
+    waited = retry_delay(ModelError("rate_limit", "x", retry_after=7), 0, 0, limits)
+    assert waited is not None
+    assert 7 <= waited <= 7.5
+
+
+def snapshot(**more: Any) -> Snapshot:
+    tally = Tally("openai/m", held=10, answered=30, input_tokens=1000, output_tokens=500, cost=0.25, unmetered=1, **more)
+    tally.failed, tally.errors = Counter({"server": 2}), Counter({"rate_limit": 5, "server": 2})
+    return Snapshot(tally, in_flight=8, width=16, rate=2.0, paused=0.0)
+
+
+def test_the_plain_display_says_everything_in_a_line() -> None:
+    stream = io.StringIO()
+    with open_display(None, 100, "gest", stream) as display:
+        display.update(snapshot())
+    assert stream.getvalue() == (
+        "gest: 42/100 done, 10 from the journal, 2.0/s, 0:29 to go, 8 of 16 in flight, 1,000+500 tokens, at least $0.2500, "
+        "failed (server 2), errors (rate_limit 5, server 2)\n"
+    )
+
+
+def test_the_json_display_writes_one_object_a_line() -> None:
+    stream = io.StringIO()
+    with open_display("json", None, "gest", stream) as display:
+        display.update(snapshot())
+    values = json.loads(stream.getvalue())
+    assert values["done"] == 42
+    assert values["errors"] == {"rate_limit": 5, "server": 2}
+    assert values["eta"] is None
+    assert values["limit"] == 16
+
+
+def test_the_rich_display_on_a_terminal() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    with open_display(None, 100, "[gest]", stream) as display:
+        display.update(snapshot())
+    assert "[gest]" in stream.getvalue()
+
+
+def test_no_display_and_no_such_display() -> None:
+    stream = io.StringIO()
+    with open_display("none", 1, "x", stream) as display:
+        display.update(snapshot())
+    assert stream.getvalue() == ""
+    with pytest.raises(InputError, match="'loud' is not known: use one of rich, plain, json, none"):
+        open_display("loud", 1, "x", stream)
+
+
+def test_importing_the_engine_imports_nothing_heavy() -> None:
+    code = "import sys, tiltmeter.engine; tiltmeter.engine.Limits, tiltmeter.engine.Prices; print({'sqlalchemy', 'rich', 'polars', 'aiohttp', 'yaml'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert done.stdout.strip() == "set()"
