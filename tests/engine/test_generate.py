@@ -116,7 +116,7 @@ def test_a_providers_slip_is_a_failed_row_without_its_words(journal: Journal) ->
 
 def test_a_wrong_key_stops_everything_with_its_sentence(journal: Journal) -> None:
     model = Adder(lambda prompt, nth: ModelError("auth", "the key is wrong", scope="fatal", status=401), delay=0.01)
-    with pytest.raises(ProviderError, match="^the key is wrong$"):
+    with pytest.raises(ProviderError, match=r"^the key is wrong$"):
         generate(model, sums(100_000), GREEDY, journal=journal)
     assert model.asked.total() <= 64
     assert journal.counts()["ok"] == 0
@@ -148,7 +148,7 @@ def test_no_server_is_one_sentence_after_a_few_seconds(journal: Journal) -> None
 
 def test_nothing_but_bad_requests_stops_early(journal: Journal) -> None:
     model = Adder(lambda prompt, nth: ModelError("bad_request", "no such parameter", scope="permanent", status=400))
-    with pytest.raises(ProviderError, match="answered none of the first 20 requests.*no such parameter"):
+    with pytest.raises(ProviderError, match=r"answered none of the first 20 requests.*no such parameter"):
         generate(model, sums(10_000), GREEDY, journal=journal)
     assert model.asked.total() < 200
 

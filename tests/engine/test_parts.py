@@ -54,7 +54,7 @@ def test_a_key_is_the_same_for_equal_sampling_and_for_all_time() -> None:
     assert request_key("m", one, prompt, 0) != request_key("n", one, prompt, 0)
     # Another value here would mean that every journal written so far is asked and paid for again.
     fixed = request_key("openai/m@https://api.openai.com/v1", Sampling(temperature=0.5, max_tokens=9), [Message("user", "hello")], 2)
-    assert fixed.hex() == "FIXED"
+    assert fixed.hex() == "cc80d15158d02a5e5412c0403e0b0f17b48fa4bf63cc2763fe872a479315bd81"
 
 
 def test_extras_that_are_no_json() -> None:
@@ -64,7 +64,14 @@ def test_extras_that_are_no_json() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("max_connections", 0), ("max_connections", 1.5), ("retries", -1), ("timeout", 0), ("deadline", float("inf")), ("requests_per_minute", -3)],
+    [
+        ("max_connections", 0),
+        ("max_connections", 1.5),
+        ("retries", -1),
+        ("timeout", 0),
+        ("deadline", float("inf")),
+        ("requests_per_minute", -3),
+    ],
 )
 def test_limits_quote_the_wrong_value(name: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{name} must be .*{value}"):

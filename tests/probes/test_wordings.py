@@ -18,7 +18,7 @@ PROBES = registry.names("probes")
 @pytest.mark.parametrize("probe", PROBES)
 def test_built_in_wordings(probe: str) -> None:
     variants = wordings(probe, "all")
-    assert list(variants)[0] == "plain"
+    assert next(iter(variants)) == "plain"
     assert len(variants) >= 2
     model = variants["plain"]
     for templates in variants.values():

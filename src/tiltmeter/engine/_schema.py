@@ -6,7 +6,22 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Engine, Float, Integer, LargeBinary, MetaData, String, Table, Text, create_engine, event, select
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    Float,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    event,
+    select,
+    update,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
@@ -72,22 +87,22 @@ def connect(where: str | Path) -> Engine:
         The URL cannot be understood, its driver is not installed, or the folder cannot be made.
     """
     url = _url(where)
-    if url.get_backend_name() != "sqlite":
-        try:
-            return create_engine(url, pool_pre_ping=True)
-        except (NoSuchModuleError, ModuleNotFoundError) as error:
-            hint = "pip install 'tiltmeter[postgres]'" if url.get_backend_name() == "postgresql" else "use sqlite or postgresql+psycopg"
-            raise InputError(f"journal {url.render_as_string()}: no driver for this kind of database ({error}); {hint}") from None
-    if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
+    local = url.get_backend_name() == "sqlite"
+    if local and url.database and url.database != ":memory:" and not url.database.startswith("file:"):
         folder = Path(url.database).parent
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(
-                f"journal {url.database}: cannot make its folder {folder}: {error.strerror}; choose another --journal"
-            ) from None
-    # One connection, used by one thread at a time under the journal's lock.
-    engine = create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS})
+            said = f"cannot make its folder {folder}: {error.strerror}; choose another --journal"
+            raise InputError(f"journal {url.database}: {said}") from None
+    try:
+        if not local:
+            return create_engine(url, pool_pre_ping=True)
+        # One connection, used by one thread at a time under the journal's lock.
+        engine = create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False, "timeout": _BUSY_SECONDS})
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        hint = "pip install 'tiltmeter[postgres]'" if url.get_backend_name() == "postgresql" else "use sqlite or postgresql+psycopg"
+        raise InputError(f"journal {url.render_as_string()}: no driver for this kind of database ({error}); {hint}") from None
     event.listen(engine, "connect", _on_sqlite_connect)
     event.listen(engine, "begin", _on_sqlite_begin)
     return engine
@@ -132,6 +147,8 @@ def prepare(connection: Connection) -> int:
     if connection.dialect.has_table(connection, "meta"):
         found = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar_one_or_none()
         if found is not None:
+            if int(found) <= SCHEMA:  # a read-only journal is refused now, not after the first answers are paid for
+                connection.execute(update(meta).where(meta.c.name == "schema").values(value=found))
             return int(found)
     for table in _tables.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
