@@ -129,6 +129,7 @@ def _on_sqlite_connect(connection: Any, _record: object) -> None:
                 raise
             time.sleep(0.1)
     cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA temp_store=MEMORY")  # inserting some dozens of rows by one statement keeps notes, which must not become files
     cursor.close()
 
 

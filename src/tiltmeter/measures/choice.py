@@ -43,7 +43,7 @@ _LEAD_WORDS = (
 )
 _NOT_CHOOSING = (
     r"\b(?:cannot|can't|won't|not|n't)\s+(?:\w+\s+)?(?:choose|pick|select|say|answer)\b[^.\n]*"
-    r"|\{[a-e]\}[^.\n{}]{0,40}?\s(?:or|and)\s+\{[a-e]\}"
+    r"|\{[a-e]\}[^.\n{}]{0,40}?\s(?:or|and)\s+(?:(?:just as (?:well|likely)|equally|maybe|perhaps|possibly|even|also)\s+)?\{[a-e]\}"
 )
 _FINAL_MARKED = (rf"(?s)^.*{_FINAL}{_IS}{_MARKED}", rf"(?s)^.*{_FINAL}[a-z ]{{0,20}}{_MARKED}")
 _FINAL_BARE = rf"(?s)^.*{_FINAL}{_IS}{_BARE}"
@@ -122,7 +122,7 @@ def _by_letter(table: pl.DataFrame) -> pl.DataFrame:
     # Where an option itself starts with a single letter ("E. coli"), only marked letters count.
     letter_like = pl.any_horizontal(pl.col(c).str.contains(r"^[a-e] ").fill_null(False) for c in _LETTERS)
     steps = table.with_columns(
-        kept=around.list.join(" ").str.replace_all(_RULED_OUT, " ").str.replace_all(r" +", " ").str.strip_chars(" "),
+        kept=_without_own_words(around.list.join(" ")).str.replace_all(_RULED_OUT, " ").str.replace_all(r" +", " ").str.strip_chars(" "),
         bare=pl.when(~letter_like).then(lower),
         affirmed=lower.str.replace_all(_NOT_CHOOSING, ""),
     ).with_columns(
@@ -145,6 +145,15 @@ def _by_letter(table: pl.DataFrame) -> pl.DataFrame:
     number = pl.col("letter").replace_strict({c: i for i, c in enumerate(_LETTERS)}, return_dtype=pl.Int8)
     label = pl.when(number < pl.col("options").list.len()).then("letter")
     return steps.with_columns(letter=pl.coalesce("final", first, later)).with_columns(label=label)
+
+
+def _without_own_words(text: pl.Expr) -> pl.Expr:
+    """The text with "{a} cannot be determined" as "{a} stated", so that an option's own words never seem to rule it out."""
+    for c in _LETTERS:
+        own = pl.concat_str(pl.lit(f"{{{c}}} "), pl.col(c))
+        said = text.str.split(by=own).list.join(f"{{{c}}} stated")
+        text = pl.when((pl.col(c) != "").fill_null(False)).then(said).otherwise(text)
+    return text
 
 
 def _by_words(table: pl.DataFrame) -> pl.Series:
