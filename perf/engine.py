@@ -1,6 +1,6 @@
 """How much the engine with its journal costs beside a bare aiohttp loop and the `openai` SDK, against one local server.
 
-    python perf/engine.py [--requests 6000] [--rounds 5] [--connections 256]
+    python perf/engine.py [--requests 15000] [--rounds 5] [--connections 256]
 
 The server is a separate process that answers at once. The three clients take turns, so that a noisy machine is noisy for all
 of them; ratios are medians over the rounds. Prints one JSON object.
@@ -115,7 +115,7 @@ async def engine(url: str, requests: int, connections: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=6000)
+    parser.add_argument("--requests", type=int, default=15000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, default=256)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -133,7 +133,7 @@ def main() -> None:
         for _ in range(given.rounds):
             rates["bare"].append(asyncio.run(bare(url, given.requests, given.connections)))
             rates["engine"].append(asyncio.run(engine(url, given.requests, given.connections)))
-            rates["openai"].append(asyncio.run(sdk(url, max(given.connections, given.requests // 6), given.connections)))
+            rates["openai"].append(asyncio.run(sdk(url, max(given.connections, given.requests // 10), given.connections)))
     finally:
         server.terminate()
         server.wait()

@@ -41,8 +41,7 @@ def _probe_modules() -> dict[str, str]:
 
 @cache
 def _references(kind: str) -> dict[str, str]:
-    builtin = {"providers": lambda: _PROVIDERS, "probes": _probe_modules, "studies": lambda: _STUDIES}[kind]()
-    found = dict(builtin)
+    found = _probe_modules() if kind == "probes" else dict({"providers": _PROVIDERS, "studies": _STUDIES}[kind])
     for point in entry_points(group=f"tiltmeter.{kind}"):
         if point.name in found and found[point.name] != point.value:
             raise InputError(

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from conftest import Tiltmeter
 
 SIM = ("--model", "sim/fair", "--display", "none")

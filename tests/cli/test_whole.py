@@ -8,13 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+
 from conftest import Tiltmeter
 from support import misbehaving
-from support.misbehaving import MisbehavingServer
+from support.misbehaving import Behaviour, MisbehavingServer
+from tiltmeter.models.sim import create
+from tiltmeter.models.sim.serve import running
 
 KEY = "sk-marker-5f3a9b-never-to-be-seen"
 
@@ -24,11 +29,8 @@ def tables(run: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def simulated() -> object:
-    from tiltmeter.models import create_model
-    from tiltmeter.models.sim.serve import running
-
-    with running(create_model("sim/mild", options={"refusal": "0.1"})) as url:
+def simulated() -> Iterator[str]:
+    with running(create("sim", "mild", options={"refusal": "0.1"})) as url:
         yield url
 
 
@@ -62,7 +64,18 @@ def test_same_seed_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         journal = f"{out}.sqlite"
         assert (
             tiltmeter(
-                "run", "study.yaml", "-m", "sim/mild", "--out", out, "--journal", journal, "--display", "none", "--max-connections", connections
+                "run",
+                "study.yaml",
+                "-m",
+                "sim/mild",
+                "--out",
+                out,
+                "--journal",
+                journal,
+                "--display",
+                "none",
+                "--max-connections",
+                connections,
             ).returncode
             == 0
         )
@@ -79,7 +92,7 @@ def test_growing_a_study_asks_only_for_what_is_new(tiltmeter: Tiltmeter, tmp_pat
 def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     """A server that fails in every way and repeats what it was sent, the key among it."""
 
-    def script(request: dict[str, object], nth: int) -> misbehaving.Behaviour:
+    def script(request: dict[str, Any], nth: int) -> Behaviour:
         number = len(str(request)) % 3
         body = json.dumps({"error": {"message": f"cannot use key {KEY} (Bearer {KEY})"}})
         return misbehaving.status((400, 500, 200)[number], {}, body)
@@ -105,7 +118,7 @@ def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         (misbehaving.status(404, {}, '{"error": {"message": "model not found"}}'), "model"),
     ],
 )
-def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: misbehaving.Behaviour, said: str) -> None:
+def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviour, said: str) -> None:
     begun = time.monotonic()
     with MisbehavingServer(lambda request, nth: behaviour) as server:
         done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--out", "run", "--display", "none")
@@ -118,7 +131,9 @@ def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: misbehav
 
 
 def test_no_server(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", "--base-url", "http://127.0.0.1:9/v1", "--out", "run", "--display", "none")
+    done = tiltmeter(
+        "run", "genderbench/direct", "-m", "vllm/any", "--base-url", "http://127.0.0.1:9/v1", "--out", "run", "--display", "none"
+    )
     assert (done.returncode, len(done.stderr.strip().splitlines())) == (4, 1), done.stderr
     assert not (tmp_path / "run").exists()
 
@@ -163,11 +178,13 @@ def test_interrupted_run_keeps_what_it_has(tiltmeter: Tiltmeter, tmp_path: Path,
 
 
 def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    def script(request: dict[str, object], nth: int) -> object:
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return misbehaving.context_too_long() if "women" in str(request).lower() else "Yes"
 
     with MisbehavingServer(script) as server:
-        done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "60", "--out", "run", "--display", "none")
+        done = tiltmeter(
+            "run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "60", "--out", "run", "--display", "none"
+        )
     assert done.returncode == 3
     assert "answers failed (context_length" in done.stderr
     responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")

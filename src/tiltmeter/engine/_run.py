@@ -12,6 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+from tiltmeter.engine._collector import calm_collector
 from tiltmeter.engine._feed import Feed, Job
 from tiltmeter.engine._journal import Journal, Row
 from tiltmeter.engine._limits import Limits
@@ -84,8 +85,9 @@ class Run:
         begun = monotonic()
         self._pace = pace_of(self._model.endpoint, self._limits)
         try:
-            async with self._model:
-                await self._ask_all()
+            with calm_collector():
+                async with self._model:
+                    await self._ask_all()
         finally:
             self._executor.shutdown(wait=False)
             self.tally.seconds = monotonic() - begun
