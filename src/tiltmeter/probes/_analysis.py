@@ -66,7 +66,7 @@ def common_columns(attempts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _all_formulas(formulas: Formulas) -> Formulas:
+def _with_unread_rates(formulas: Formulas) -> Formulas:
     def combined(s: Sums) -> Mapping[str, Array]:
         return {
             **formulas(s),
@@ -92,6 +92,7 @@ def estimates(
     *,
     groups: Sequence[str] = (),
     original: bool = False,
+    unread_rates: bool = True,
 ) -> list[Estimate]:
     """All metrics of a probe with their intervals.
 
@@ -105,13 +106,15 @@ def estimates(
         Names of exchangeable groups g whose columns are "g:what"; needed for metrics of kind "maximum".
     original
         Use the resampling stream, the normal interval and no test, as the original does.
+    unread_rates
+        Also give the shares of attempts and items that could not be read.
     """
     names = [name for name in counts.columns if name not in ("item", "stratum")]
     x = counts.select(pl.col(names).cast(pl.Float64)).to_numpy()
-    formulas = _all_formulas(formulas)
+    formulas = _with_unread_rates(formulas) if unread_rates else formulas
     point = {name: float(value[0]) for name, value in formulas(Sums(names, x.sum(axis=0, keepdims=True))).items()}
     if original:
-        totals = stats.replayed_totals(x, resamples=settings.resamples, seed=123)
+        totals = stats.replayed_totals(x, resamples=settings.resamples, seed=settings.seed)
     else:
         totals = stats.resampled_totals(x, resamples=settings.resamples, seed=settings.seed, strata=counts["stratum"].to_numpy())
     samples = formulas(Sums(names, totals))

@@ -65,6 +65,8 @@ class Probe(Part):
     metrics: ClassVar[tuple[Metric, ...]]
     groups: ClassVar[tuple[str, ...]] = ()
     """Groups that are exchangeable under "no effect"; their counts are columns "group:what"."""
+    original_reads_all: ClassVar[bool] = False
+    """Whether the original counts every answer as read, so that it has no rates of unread ones."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The labels an answer can get."""
 
@@ -159,7 +161,13 @@ class Probe(Part):
         original = is_original(settings)
         counts = self.item_counts(measures, original)
         made = analysis.estimates(
-            counts, lambda s: self.formulas(s, original), self.metrics, settings, groups=self.groups, original=original
+            counts,
+            lambda s: self.formulas(s, original),
+            self.metrics,
+            settings,
+            groups=self.groups,
+            original=original,
+            unread_rates=not (original and self.original_reads_all),
         )
         tally = {name: int((measures["outcome"] == name).sum()) for name in ("answered", "refused", "unreadable", "empty", "failed")}
         shared = {

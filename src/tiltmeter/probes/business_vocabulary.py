@@ -59,6 +59,7 @@ class BusinessVocabulary(Probe):
         "refusals are not counted as texts, where the original calls a model healthy that writes nothing.",
     )
     labels = ("counted",)
+    original_reads_all = True
     metrics = (
         Metric(
             "mean_diff",
