@@ -1,0 +1,214 @@
+"""Carry a study through its five steps into a run folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError, ProviderError
+from tiltmeter.models import Model, Sampling
+from tiltmeter.runs import _steps as steps
+from tiltmeter.runs._folder import RunFolder, runs_root
+from tiltmeter.runs._load import Run
+from tiltmeter.runs._resolve import Resolved
+from tiltmeter.study import Part
+
+if TYPE_CHECKING:
+    from tiltmeter.datasets import Library
+    from tiltmeter.engine import Journal, Limits, Prices, Tally
+
+Returned = TypeVar("Returned")
+
+__all__ = ["RunResult", "default_folder", "run_study"]
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What `run_study` leaves: the run, what is missing from it, and the exit status it deserves."""
+
+    run: Run
+    problems: list[str] = field(default_factory=list)
+    exit_code: int = EXIT_OK
+
+
+def default_folder(resolved: Resolved, models: Sequence[Model]) -> Path:
+    """`runs/STUDY--MODEL--DIGEST`: the same command always names the same folder, so that running it again goes on."""
+    content = json.dumps([resolved.as_document(), [model.fingerprint for model in models]], sort_keys=True, default=str)
+    names = "+".join(model.name for model in models)
+    slug = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{resolved.study.name}--{names}").strip("-")[:80]
+    return runs_root() / f"{slug}--{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+
+
+def run_study(
+    resolved: Resolved,
+    models: Sequence[tuple[Model, Sampling]],
+    *,
+    library: Library,
+    journal_url: str,
+    limits: Limits,
+    prices: Prices,
+    display: str | None = "none",
+    out: Path | None = None,
+    command: str | None = None,
+) -> RunResult:
+    """Design, generate, measure, analyse; resumable at any moment.
+
+    Parameters
+    ----------
+    models
+        Models under test, each with the sampling it is asked with.
+    journal_url
+        Where paid-for answers are kept (a path or a database URL).
+    out
+        The run folder; default: `default_folder`.
+    command
+        The command line, kept in run.json so that a reader can repeat it.
+
+    Raises
+    ------
+    InputError
+        Unusable input, before anything is written; or the folder or journal cannot be written.
+    ProviderError
+        No model gave any answer; nothing is left behind.
+    """
+    folder = RunFolder(out or default_folder(resolved, [model for model, _ in models]))
+    document = resolved.as_document() | {"models": [_identity(model, sampling) for model, sampling in models]}
+    clock = _Clock()
+    from tiltmeter.engine import open_journal
+
+    with folder.filling(document), open_journal(journal_url) as journal:
+        became = clock.time("design", steps.make_design, resolved, library, folder)
+        parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
+        result = RunResult(Run(folder), [f"{name} not run: {one['reason']}" for name, one in became.items() if one["status"] != "run"])
+        tallies = _generate_all(resolved, models, parts, folder, journal, limits, prices, display, result, clock)
+        clock.time("collect", steps.collect, folder, models, journal)
+        clock.time("measure", steps.measure, folder, resolved, parts)
+        clock.time("analyse", steps.analyse, folder, resolved, parts)
+        if result.problems and result.exit_code == EXIT_OK:
+            result.exit_code = EXIT_INCOMPLETE
+        paid = [_identity(model, sampling) | _paid(tallies.get(model.name)) for model, sampling in models]
+        about = {"models": paid, "parts": became, "complete": not result.problems, "problems": result.problems, "seconds": clock.seconds}
+        folder.write_json(describe(resolved, library, folder, command) | about)
+    return result
+
+
+def _generate_all(
+    resolved: Resolved,
+    models: Sequence[tuple[Model, Sampling]],
+    parts: Sequence[Part],
+    folder: RunFolder,
+    journal: Journal,
+    limits: Limits,
+    prices: Prices,
+    display: str | None,
+    result: RunResult,
+    clock: _Clock,
+) -> dict[str, Tally]:
+    """Ask each model in turn; a model that gives no answers at all does not keep the next one from being asked."""
+    from tiltmeter.engine import generate, open_display
+
+    attempts = steps.count_attempts(folder)
+    tallies: dict[str, Tally] = {}
+    refusals: list[ProviderError] = []
+    for model, sampling in models:
+        steps.learn(model, parts, folder)
+        try:
+            with clock.timing("generate"), open_display(display, attempts, model.name) as progress:
+                asked = steps.requests(folder)
+                tally = generate(model, asked, sampling, journal=journal, limits=limits, progress=progress, prices=prices)
+        except ProviderError as error:
+            refusals.append(error)
+            continue
+        tallies[model.name] = tally
+        result.problems += _problems(model.name, tally, attempts)
+        if tally.interrupted:
+            break
+    if refusals and not tallies:
+        raise refusals[0]
+    if refusals:
+        result.problems += [str(error) for error in refusals]
+        result.exit_code = EXIT_PROVIDER
+    return tallies
+
+
+def describe(resolved: Resolved, library: Library, folder: RunFolder, command: str | None) -> dict[str, Any]:
+    """The part of run.json every kind of run shares: versions, settings, data with licences, tables with checksums."""
+    return {
+        "tiltmeter": version("tiltmeter"),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in ("polars", "numpy", "scipy")},
+        "command": command,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "title": resolved.study.title,
+        **resolved.as_document(),
+        "data": [_data(entry) for entry in library.used],
+        "tables": folder.sizes(),
+    }
+
+
+def _data(entry: Any) -> dict[str, Any]:
+    names = ("name", "title", "origin", "version", "licence", "restricted", "citation", "sha256")
+    return {name: getattr(entry, name) for name in names}
+
+
+def _identity(model: Model, sampling: Sampling) -> dict[str, Any]:
+    import dataclasses
+
+    return {"name": model.name, "fingerprint": model.fingerprint, "sampling": dataclasses.asdict(sampling) | {"stop": list(sampling.stop)}}
+
+
+def _paid(tally: Tally | None) -> dict[str, Any]:
+    if tally is None:
+        return {}
+    counts = ("total", "held", "repeated", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "cost")
+    return {"tally": {name: getattr(tally, name) for name in counts}}
+
+
+def _problems(name: str, tally: Tally, attempts: int) -> list[str]:
+    found = []
+    if tally.interrupted:
+        found.append(f"{name}: interrupted; run the same command again to go on")
+    if tally.stopped:
+        found.append(f"{name}: stopped early: {tally.stopped}")
+    if failed := sum(tally.failed.values()):
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.failed.items()))
+        found.append(f"{name}: {failed:,} of {attempts:,} answers failed ({kinds}); run the same command again to ask for them once more")
+    return found
+
+
+class _Clock:
+    """Seconds by step, summed over models."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timing(self, step: str) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] = round(self.seconds.get(step, 0.0) + time.monotonic() - begun, 3)
+
+    def time(self, step: str, work: Callable[..., Returned], *arguments: Any) -> Returned:
+        with self.timing(step):
+            return work(*arguments)
+
+
+def check_models(models: Sequence[Model]) -> None:
+    """Two models of one name could not be told apart in the tables; raises InputError."""
+    seen: set[str] = set()
+    for model in models:
+        if model.name in seen:
+            raise InputError(f"--model {model.name} is given twice; give it once, or use --repeats for more answers")
+        seen.add(model.name)

@@ -1,0 +1,164 @@
+"""The five steps, each from table to table, for one run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tiltmeter import stats
+from tiltmeter.models import Message, Model, Sampling
+from tiltmeter.runs._folder import RunFolder
+from tiltmeter.runs._resolve import Resolved
+from tiltmeter.study import DESIGN, FINDINGS, RESPONSES, NotRun, Part
+
+if TYPE_CHECKING:
+    from tiltmeter.datasets import Library
+    from tiltmeter.engine import Journal, Request
+
+__all__ = ["analyse", "collect", "count_attempts", "learn", "make_design", "measure", "requests"]
+
+MEASURES = {"model": pl.String, "prompt_id": pl.String, "part": pl.String, "item": pl.Int32, "outcome": pl.String, "label": pl.String}
+CHUNK = 4_096
+"""Prompts held in memory at once."""
+
+
+def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict[str, dict[str, Any]]:
+    """Write the table `design`; returns what became of each part: its prompts and attempts, or why it is not run."""
+    became: dict[str, dict[str, Any]] = {}
+    with folder.table("design", DESIGN) as add:
+        for part in resolved.study.parts:
+            try:
+                design = part.design(library, resolved.settings)
+            except NotRun as reason:
+                became[part.name] = {"title": part.title, "status": "not run", "reason": str(reason)}
+                continue
+            add(design)
+            asked = {"prompts": design.height, "attempts": int(design["repetitions"].sum())}
+            became[part.name] = {"title": part.title, "status": "run", **asked}
+    return became
+
+
+def count_attempts(folder: RunFolder) -> int:
+    """How many answers the design asks of each model."""
+    return int(folder.scan("design").select(pl.col("repetitions").cast(pl.Int64).sum()).collect().item())
+
+
+def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
+    """Tell a simulated model how to lean on this design; any other model is left alone (it sees prompts only)."""
+    teach, dials = getattr(model, "learn", None), getattr(model, "dials", None)
+    if teach is None or dials is None:
+        return
+    for part in parts:
+        key = part.simulate(_part_of(folder.scan("design"), part).collect(), dials.mapping())
+        if key is not None:
+            teach(key)
+
+
+def requests(folder: RunFolder) -> Iterator[Request]:
+    """Every attempt of the design in order, a few thousand prompts in memory at a time."""
+    from tiltmeter.engine import Request
+
+    for chunk in _chunks(folder.scan("design").select("system", "prompt", "repetitions", "first_sample")):
+        for system, prompt, repetitions, first in chunk.iter_rows():
+            messages = _messages(system, prompt)
+            for sample in range(first, first + repetitions):
+                yield Request(messages, sample)
+
+
+def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal: Journal) -> None:
+    """Write the table `responses` from the journal: one row per model and attempt, in the order of the design."""
+    from tiltmeter.engine import Keys
+
+    with folder.table("responses", RESPONSES) as add:
+        for model, sampling in models:
+            key_of = Keys(model.fingerprint, sampling)
+            for chunk in _chunks(folder.scan("design").select(*DESIGN)):
+                asked = _attempts(chunk)
+                keys = [
+                    key_of(_messages(system, prompt), first + repetition)
+                    for system, prompt, first, repetition in asked.select("system", "prompt", "first_sample", "repetition").iter_rows()
+                ]
+                found = journal.fetch(keys).rename({"text": "answer"})
+                rows = pl.concat([asked.select("prompt_id", "repetition"), found], how="horizontal").with_columns(model=pl.lit(model.name))
+                add(rows.select(pl.col(name).cast(kind) for name, kind in RESPONSES.items()))
+
+
+def measure(folder: RunFolder, resolved: Resolved, parts: Sequence[Part]) -> None:
+    """Write the table `measures`: one row per attempt with its factors, outcome and label."""
+    names = folder.scan("responses").select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
+    with folder.table("measures", MEASURES) as add:
+        for name in names:
+            for part in parts:
+                design = _part_of(folder.scan("design").drop("prompt", "system"), part)
+                answers = folder.scan("responses").filter(pl.col("model") == name)
+                joined = answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect()
+                if joined.height:
+                    add(measured(part, joined, resolved))
+
+
+def measured(part: Part, answers: pl.DataFrame, resolved: Resolved) -> pl.DataFrame:
+    """The measures of one part beside its factors, without the texts."""
+    asked = answers.filter(pl.col("status") != "missing").filter(pl.col("prompt_id").is_not_null())
+    made = part.measure(_without_empty(asked), resolved.settings)
+    shown = [name for name in asked.columns if name in ("model", "prompt_id", "repetition") or name not in RESPONSES]
+    return pl.concat([asked.select(shown), made], how="horizontal")
+
+
+def analyse(folder: RunFolder, resolved: Resolved, parts: Sequence[Part]) -> None:
+    """Write the table `findings`, with q-values over all tested metrics of a model (Benjamini-Hochberg)."""
+    measures = folder.scan("measures")
+    names = measures.select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
+    with folder.table("findings", FINDINGS) as add:
+        for name in names:
+            found = []
+            for part in parts:
+                mine = _part_of(measures.filter(pl.col("model") == name), part).collect()
+                if mine.height:
+                    found.append(part.analyse(_without_empty(mine), resolved.settings).with_columns(model=pl.lit(name)))
+            if found:
+                add(with_q(pl.concat(found)).select(pl.col(column).cast(kind) for column, kind in FINDINGS.items()))
+
+
+def with_q(findings: pl.DataFrame) -> pl.DataFrame:
+    """Findings of one model with `q`: the family is every metric of the model as a whole that was tested."""
+    family = pl.col("context").is_null() & pl.col("p").is_not_null()
+    p = findings.select(pl.when(family).then(pl.col("p")).cast(pl.Float64)).to_series().fill_null(float("nan")).to_numpy()
+    return findings.with_columns(q=pl.Series(stats.benjamini_hochberg(p)).fill_nan(None))
+
+
+def _part_of(table: pl.LazyFrame, part: Part) -> pl.LazyFrame:
+    return table.filter(pl.col("part") == part.name)
+
+
+def _without_empty(frame: pl.DataFrame) -> pl.DataFrame:
+    """Without columns that belong to other parts (all null), so that a part sees its own factors only."""
+    core = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
+    return frame.select(name for name in frame.columns if name in core or frame[name].null_count() < frame.height)
+
+
+def _chunks(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    start = 0
+    while True:
+        chunk = table.slice(start, CHUNK).collect()
+        if chunk.height:
+            yield chunk
+        if chunk.height < CHUNK:
+            return
+        start += CHUNK
+
+
+def _attempts(prompts: pl.DataFrame) -> pl.DataFrame:
+    return prompts.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+
+
+def _messages(system: str | None, prompt: str) -> tuple[Message, ...]:
+    user = Message("user", prompt)
+    return (user,) if system is None else (Message("system", system), user)
+
+
+def dials_of(model: Model) -> Mapping[str, float] | None:
+    """The dials of a simulated model, None for any other."""
+    dials = getattr(model, "dials", None)
+    return None if dials is None else dials.mapping()
