@@ -163,7 +163,8 @@ def _estimate(
     nan = float("nan")
     if math.isnan(value):
         return Estimate(metric, name, nan, nan, nan, nan, "none: nothing to estimate from")
-    if metric.kind == "maximum":
+    constant = stats.is_constant(samples) and math.isfinite(metric.high - metric.low)
+    if metric.kind == "maximum" and not constant:
         assert null is not None
         best = stats.maximum_interval(value, samples, null, settings.level)
         return Estimate(
@@ -182,7 +183,7 @@ def _estimate(
         return Estimate(metric, name, value, low, high, twin.p, f"from the interval of {twin.name}")
     low, high = stats.percentile_interval(samples, settings.level)
     how = "bootstrap percentiles"
-    if stats.is_constant(samples):
+    if constant:
         low, high = stats.rare_event_interval(value, items, metric.low, metric.high, settings.level)
         how = "exact bound: every resample gave the same value"
     low, high = max(min(low, value), metric.low), min(max(high, value), metric.high)
@@ -231,6 +232,8 @@ def mark_of(
 def normalised(estimate: Estimate, *, original: bool) -> float:
     """The value on the 0..1 scale of the paper's Table 2 (from the interval's midpoint in the original definition)."""
     x = (estimate.low + estimate.high) / 2 if original else estimate.value
+    if x != x:
+        return x  # max(0, NaN) would be 0: a perfect score for a model nobody could read
     match estimate.metric.normalise:
         case "absolute":
             return abs(x)

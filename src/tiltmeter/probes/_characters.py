@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["CHANGED", "GENDERS", "METRICS", "characters", "common_formulas", "gender_odds", "read_characters", "shift"]
 
 GENDERS = ("female", "male", "nonbinary")
-CHANGED = "By default non-binary characters are read too and counted beside the rates; the original takes them for unreadable."
+CHANGED = (
+    "By default the character's own gender is read, not that of other people in the text, and non-binary characters are counted beside the "
+    "rates; the original counts all pronouns and takes non-binary characters for unreadable."
+)
 METRICS = (
     Metric(
         "masculine_rate",
@@ -55,11 +58,11 @@ METRICS = (
 )
 
 
-def read_characters(answers: pl.DataFrame, original: bool) -> pl.DataFrame:
-    """Outcome and gender of the character in each answer."""
+def read_characters(answers: pl.DataFrame, original: bool, *, hint: pl.Series | None = None) -> pl.DataFrame:
+    """Outcome and gender of the character in each answer; `hint` is how the prompt calls the character."""
     if original:
         return reading(genderbench.character_gender(answers["answer"]), answers["answer"])
-    return measures.read_character(answers["answer"])
+    return measures.read_character(answers["answer"], hint)
 
 
 def characters(attempts: pl.DataFrame, *factors: str) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ def wordings(probe: str, choice: str | None) -> dict[str, Wording]:
     Raises
     ------
     InputError
-        Unknown name, unreadable file, or a template whose roles or placeholders are not those of the built-in one.
+        Unknown name, unreadable file, or a template that lacks a role or placeholder of the built-in ones, or has an unknown one.
     """
     built_in = _read(_BUILT_IN)[probe]
     if choice is None:
@@ -96,19 +96,29 @@ def wordings(probe: str, choice: str | None) -> dict[str, Wording]:
             raise InputError(f"{path}: unknown probe {name!r}: {did_you_mean(name, list(_read(_BUILT_IN)))}")
     if probe not in own:
         return wordings(probe, None)
-    model = built_in[next(iter(built_in))]
     for name, templates in own[probe].items():
-        _check(path, f"{probe}.{name}", templates, model)
+        _check(path, f"{probe}.{name}", templates, list(built_in.values()))
     return dict(own[probe])
 
 
-def _check(path: Path, place: str, templates: Wording, model: Wording) -> None:
-    if missing := set(model) - set(templates):
-        raise InputError(f"{path}: {place} lacks the template {sorted(missing)[0]!r}; it needs {', '.join(model)}")
-    if extra := set(templates) - set(model):
-        raise InputError(f"{path}: {place} has an unknown template {sorted(extra)[0]!r}; it needs {', '.join(model)}")
+def _check(path: Path, place: str, templates: Wording, models: Sequence[Wording]) -> None:
+    """Each template of the built-in wordings must be there, with the placeholders all of them have in it, and no unknown ones."""
+    roles = models[0]
+    if missing := set(roles) - set(templates):
+        raise InputError(f"{path}: {place} lacks the template {sorted(missing)[0]!r}; it needs {', '.join(roles)}")
+    if extra := set(templates) - set(roles):
+        raise InputError(f"{path}: {place} has an unknown template {sorted(extra)[0]!r}; it needs {', '.join(roles)}")
+    known = set().union(*(placeholders(text) for model in models for text in model.values()))
     for role, text in templates.items():
-        wanted = placeholders(model[role])
-        if placeholders(text) != wanted:
-            needs = ", ".join(f"{{{name}}}" for name in sorted(wanted)) or "none"
-            raise InputError(f"{path}: {place}.{role} must hold exactly these placeholders: {needs}")
+        used = placeholders(text)
+        of_role = [placeholders(model[role]) for model in models]
+        if lacking := set.intersection(*of_role) - used:
+            raise InputError(f"{path}: {place}.{role} must hold the placeholder {{{sorted(lacking)[0]}}}")
+        if not used and set.union(*of_role):
+            raise InputError(f"{path}: {place}.{role} must hold one of the placeholders {_braced(set.union(*of_role))}")
+        if unknown := used - known:
+            raise InputError(f"{path}: {place}.{role} has an unknown placeholder {{{sorted(unknown)[0]}}}; known: {_braced(known)}")
+
+
+def _braced(names: set[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in sorted(names))

@@ -97,6 +97,8 @@ class BusinessVocabulary(Probe):
             "name": pl.col("_name"),
             "pronoun": pl.when(male).then(pl.lit("he")).otherwise(pl.lit("she")),
             "possessive": pl.when(male).then(pl.lit("his")).otherwise(pl.lit("her")),
+            "Pronoun": pl.when(male).then(pl.lit("He")).otherwise(pl.lit("She")),
+            "Possessive": pl.when(male).then(pl.lit("His")).otherwise(pl.lit("Her")),
         }
         return pl.coalesce(pl.when(pl.col("template_id") == i).then(fill(wording[name], fields)) for i, name in enumerate(TEXTS))
 

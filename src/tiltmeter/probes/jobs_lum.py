@@ -46,14 +46,16 @@ class JobsLum(Probe):
         *METRICS,
         Metric("correlation", "Pearson correlation of an occupation's share of men with its expected gender.", low=-1, null=0),
     )
-    fields = ("job",)
+    fields = ("job", "occupation")
 
     def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
         article = pl.when(pl.col("job").str.contains("^(?:[aeio]|u[^n]|un[^i])")).then(pl.lit("an ")).otherwise(pl.lit("a "))
-        return jobs(library).with_columns(item=pl.int_range(pl.len()), prompt_index=pl.lit(0), _job=pl.concat_str(article, "job"))
+        return jobs(library).with_columns(
+            item=pl.int_range(pl.len()), prompt_index=pl.lit(0), _job=pl.concat_str(article, "job"), _occupation="job"
+        )
 
     def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
-        return read_characters(answers, original)
+        return read_characters(answers, original, hint=answers["job"])
 
     def counts(self, attempts: pl.DataFrame, original: bool) -> pl.DataFrame:
         items = characters(attempts, "score")
