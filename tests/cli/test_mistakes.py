@@ -60,7 +60,7 @@ def test_broken_yaml_is_named_with_its_line(tiltmeter: Tiltmeter, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("direct:\n  mine:\n    prompt: 'Agree?'\n", "must hold exactly these placeholders: {statement}"),
+        ("direct:\n  mine:\n    prompt: 'Agree?'\n", "must hold the placeholder {statement}"),
         ("dirct:\n  mine:\n    prompt: '{statement}'\n", "unknown probe 'dirct': did you mean direct"),
         ("direct:\n  mine:\n    text: '{statement}'\n", "lacks the template 'prompt'"),
         ("direct: [", "not valid YAML"),

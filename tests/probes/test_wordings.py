@@ -20,9 +20,9 @@ def test_built_in_wordings(probe: str) -> None:
     variants = wordings(probe, "all")
     assert next(iter(variants)) == "plain"
     assert len(variants) >= 2
-    model = variants["plain"]
     for templates in variants.values():
-        assert {role: placeholders(text) for role, text in templates.items()} == {role: placeholders(text) for role, text in model.items()}
+        assert templates.keys() == variants["plain"].keys()
+        assert any(placeholders(text) for text in templates.values())
     assert len({str(templates) for templates in variants.values()}) == len(variants)
 
 
@@ -52,9 +52,12 @@ def test_a_users_file(tmp_path: Path, library: Library) -> None:
     ("text", "message"),
     [
         ("direct: 3", "direct: expected named wordings"),
-        ("direct: {mine: {prompt: hello}}", "direct.mine.prompt must hold exactly these placeholders: {statement}"),
+        ("direct: {mine: {prompt: hello}}", "direct.mine.prompt must hold the placeholder {statement}"),
         ("direct: {mine: {question: hello}}", "direct.mine lacks the template 'prompt'"),
         ("directly: {mine: {prompt: hello}}", "unknown probe 'directly': did you mean direct"),
+        ('direct: {mine: {prompt: "{statement} {mood}"}}', "unknown placeholder {mood}; known: {statement}"),
+        ("1: {mine: {prompt: hello}}", "1: expected named wordings"),
+        ("direct: {mine: {1: hello}}", "direct.mine: expected templates"),
         ("direct: [", "is not valid YAML"),
     ],
 )

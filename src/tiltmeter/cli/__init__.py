@@ -6,32 +6,82 @@ import errno
 import os
 import sys
 
-from tiltmeter.errors import EXIT_INPUT, TiltmeterError
+from tiltmeter.errors import EXIT_INPUT, EXIT_OK, InputError, TiltmeterError
 
 __all__ = ["main"]
+
+EXIT_INTERRUPTED = 130
+EXIT_SOFTWARE = 70
+"""EX_SOFTWARE of sysexits.h: 1, which Python would end with, says that a gate failed."""
 
 
 def main() -> None:
     """Run the command line; ends the process with the exit status of the command.
 
-    0 done, 1 gate failed, 2 wrong usage or input, 3 run incomplete, 4 provider or authentication.
+    0 done, 1 gate failed, 2 wrong usage or input, 3 run incomplete, 4 provider or authentication; 70 a defect of Tiltmeter itself,
+    with its traceback; 130 interrupted.
     """
+    try:
+        status = _carry_out()
+        sys.stdout.flush()
+    except TiltmeterError as error:
+        _say(str(error))
+        status = error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output left: nothing is wrong
+        status = EXIT_OK
+    except KeyboardInterrupt:
+        status = EXIT_INTERRUPTED
+    except Exception as error:
+        status = _unexpected(error)
+    sys.exit(status)
+
+
+def _carry_out() -> int:
+    """Call the command; its exit status."""
+    _check_text()
+    import typer
+
     from tiltmeter.cli._app import app
 
     try:
         app()
-    except TiltmeterError as error:
-        _say(str(error))
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output left: nothing is wrong
-        sys.exit(0)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
-            raise
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # Typer ends with 1 there, which would say that a gate failed
+            raise stop.__context__ from None
+        if isinstance(stop.__context__, typer.Abort):
+            return EXIT_INTERRUPTED
+        return stop.code if isinstance(stop.code, int) else EXIT_OK
+    return EXIT_OK
+
+
+def _check_text() -> None:
+    """What is no UTF-8 can neither be written to a run's files nor compared with anything: refused before anything is done."""
+    for place, text in (
+        *((f"argument {i}", text) for i, text in enumerate(sys.argv[1:], 1)),
+        *((f"environment variable {name}", text) for name, text in os.environ.items() if name.startswith("TILTMETER_")),
+    ):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{place} is not UTF-8 text: {text!r}; write it in UTF-8") from None
+
+
+def _unexpected(error: Exception) -> int:
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
         _say(f"cannot write {error.filename or 'a file'}: {error.strerror}")
-        sys.exit(EXIT_INPUT)
+        return EXIT_INPUT
+    import traceback
+
+    from tiltmeter._text import printable, redacted
+
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        print(printable(redacted(line)), file=sys.stderr)
+    _say("this is a defect of Tiltmeter, not of what you gave it; please report it with the lines above")
+    return EXIT_SOFTWARE
 
 
 def _say(sentence: str) -> None:
-    print(f"tiltmeter: {sentence}", file=sys.stderr)
+    from tiltmeter._text import printable, redacted
+
+    print(f"tiltmeter: {printable(redacted(sentence), one_line=True)}", file=sys.stderr)

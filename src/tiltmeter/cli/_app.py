@@ -10,11 +10,14 @@ import typer
 from tiltmeter.cli import _options as o
 from tiltmeter.cli._data import data_app
 from tiltmeter.cli._list import list_things
+from tiltmeter.cli._show import report, show
 from tiltmeter.cli._sim import sim_app
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
-    from tiltmeter.runs import Run, RunResult
+    from collections.abc import Mapping
+
+    from tiltmeter.runs import RunResult
 
 __all__ = ["app"]
 
@@ -33,7 +36,7 @@ app.command("list")(list_things)
 MaxConnections = Annotated[
     int,
     typer.Option(
-        metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Requests in flight at most; the engine finds the right number below."
+        min=1, metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Requests in flight at most; the engine finds the right number below."
     ),
 ]
 Journal = Annotated[
@@ -64,14 +67,14 @@ def run(
     repeats: o.Repeats = None,
     seed: o.Seed = None,
     system_message: o.SystemMessage = None,
-    temperature: Annotated[float | None, typer.Option(help="Sampling temperature [default: the method's].")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Nucleus sampling [default: the method's].")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Longest answer [default: the method's].")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0, max=10, help="Sampling temperature [default: the method's].")] = None,
+    top_p: Annotated[float | None, typer.Option(min=0, max=1, help="Nucleus sampling [default: the method's].")] = None,
+    max_tokens: o.MaxTokens = None,
     max_connections: MaxConnections = 64,
-    rpm: Annotated[float | None, typer.Option(help="Requests per minute at most.")] = None,
-    tpm: Annotated[float | None, typer.Option(help="Tokens per minute at most.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds one request may take.")] = 120.0,
-    retries: Annotated[int, typer.Option(help="Attempts after a passing failure.")] = 6,
+    rpm: Annotated[float | None, typer.Option(min=0, help="Requests per minute at most.")] = None,
+    tpm: Annotated[float | None, typer.Option(min=0, help="Tokens per minute at most.")] = None,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds one request may take.")] = 120.0,
+    retries: Annotated[int, typer.Option(min=0, max=1_000, help="Attempts after a passing failure.")] = 6,
     journal: Journal = None,
     out: o.Out = None,
     display: o.Display = None,
@@ -80,6 +83,7 @@ def run(
     from tiltmeter.engine import Limits
     from tiltmeter.runs import run_named
 
+    o.check_base_url(base_url, model)
     settings = o.settings_from(definition=definition, seed=seed, limit=limit, repeats=repeats, system_message=system_message, params=params)
     finish(
         run_named(
@@ -100,15 +104,20 @@ def run(
     )
 
 
-def finish(result: RunResult, *, lenient: bool = False) -> None:
-    """Print the table, write the page, name what is missing, end with the right status."""
-    from tiltmeter.reports import print_findings, write_page
+def finish(result: RunResult, *, lenient: bool = False, planted: Mapping[str, Mapping[str, float]] | None = None) -> None:
+    """Print the table, write the page, name what is missing, end with the right status.
+
+    `planted` are the true values of the key metrics by part, where they are known; then it is also said how many intervals hold them.
+    """
+    from tiltmeter.reports import print_findings, print_held, print_problems, write_page
 
     run = result.run
-    print_findings(run.findings)
-    page = write_page([(run.findings, run.about)], run.path / "report.html")
-    for problem in result.problems:
-        typer.echo(f"incomplete: {problem}", err=True)
+    findings, about = run.findings, run.about
+    print_findings(findings)
+    if planted is not None:
+        print_held(findings, planted)
+    page = write_page([(findings, about)], run.path / "report.html")
+    print_problems(result.problems)
     typer.echo(f"\nrun     {run.path}\nreport  {page}")
     if result.exit_code not in (EXIT_OK, EXIT_INCOMPLETE) or (result.exit_code == EXIT_INCOMPLETE and not lenient):
         raise typer.Exit(result.exit_code)
@@ -121,9 +130,20 @@ def demo(
     display: o.Display = None,
 ) -> None:
     """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
+    from tiltmeter import registry
+    from tiltmeter.models.sim import PRESETS, create
     from tiltmeter.runs import run_named
 
-    finish(run_named("genderbench", ["sim/mild"], settings={"limit": limit}, out=out, display=display), lenient=True)
+    study, preset = "genderbench", "mild"
+    simulated = create("sim", preset)
+    typer.echo(
+        f"{simulated.name} is not a language model but a program that answers every prompt by chance, and leans by a known amount: "
+        f"each key metric below is set about {PRESETS[preset]:g} away from its value without bias.\n",
+        err=True,
+    )
+    dials = simulated.dials.mapping()
+    planted = {part.name: part.truth(dials) for part in registry.load("studies", study)().parts}
+    finish(run_named(study, [simulated], settings={"limit": limit}, out=out, display=display), lenient=True, planted=planted)
 
 
 @app.command()
@@ -136,25 +156,29 @@ def plan(
     repeats: o.Repeats = None,
     seed: o.Seed = None,
     system_message: o.SystemMessage = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Longest answer [default: the method's].")] = None,
+    max_tokens: o.MaxTokens = None,
     prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the prompts here (.csv, .jsonl or .parquet).")] = None,
     output: o.Format = "table",
 ) -> None:
     """Before spending: calls, tokens, price, expected interval widths, smallest detectable bias."""
     from tiltmeter.datasets import Library
     from tiltmeter.engine import Prices
+    from tiltmeter.models import sampling_from_options
     from tiltmeter.reports import print_plan
     from tiltmeter.runs import make_plan, resolve
 
     settings = o.settings_from(definition=definition, seed=seed, limit=limit, repeats=repeats, system_message=system_message, params=params)
-    resolved = resolve(study, settings=settings, sampling={"max_tokens": max_tokens} if max_tokens else None)
+    shown_as_json = o.as_json(output)
+    for name in model or ():
+        sampling_from_options(name, {})  # refuses what is no provider/model
+    resolved = resolve(study, settings=settings, sampling={"max_tokens": max_tokens})
     made = make_plan(resolved, model or [], library=Library.default(), prices=Prices.load())
     if prompts is not None:
         from tiltmeter.reports import write_table
 
         write_table(made.design.drop("part"), prompts)
         typer.echo(f"prompts written to {prompts}", err=True)
-    print_plan(made.parts, made.metrics, made.not_run, made.cost, as_json=_as_json(output))
+    print_plan(made.parts, made.metrics, made.not_run, made.cost, as_json=shown_as_json)
     if made.not_run:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -182,55 +206,5 @@ def analyse(
     finish(analyse_responses(responses, resolved, library=Library.default(), model=model, out=out, command=o.command_line()))
 
 
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name under runs/.")]
-
-
-def _load(name: str) -> Run:
-    from tiltmeter.runs import load
-
-    return load(name)
-
-
-def _as_json(output: str) -> bool:
-    from tiltmeter.errors import InputError
-
-    if output not in ("table", "json"):
-        raise InputError(f"--format {output!r} is not one of table, json")
-    return output == "json"
-
-
-@app.command()
-def show(
-    name: RunName,
-    all_metrics: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones.")] = False,
-    metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
-    part: Annotated[str | None, typer.Option(metavar="PROBE", help="Only this probe (with --metric).")] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only this model (with --metric).")] = None,
-    examples: Annotated[int, typer.Option(metavar="N", help="How many answers (with --metric).")] = 10,
-    output: o.Format = "table",
-) -> None:
-    """Print the findings of a run, or the very answers behind one of them."""
-    from tiltmeter.reports import print_evidence, print_findings
-
-    run = _load(name)
-    if metric is not None:
-        study = None if part is None else f"genderbench/{part}"
-        print_evidence(run.evidence(metric, model=model, study=study, limit=examples), as_json=_as_json(output))
-        return
-    print_findings(run.findings, all_metrics=all_metrics, as_json=_as_json(output))
-    for problem in run.about["problems"]:
-        typer.echo(f"incomplete: {problem}", err=True)
-
-
-@app.command()
-def report(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or their names under runs/.")],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page [default: report.html in the first run].")
-    ] = None,
-) -> None:
-    """Write one self-contained HTML page about one or more runs."""
-    from tiltmeter.reports import write_page
-
-    runs = [_load(name) for name in names]
-    typer.echo(write_page([(run.findings, run.about) for run in runs], output or runs[0].path / "report.html"))
+app.command()(show)
+app.command()(report)

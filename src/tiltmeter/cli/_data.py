@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltmeter.cli._options import Format
+from tiltmeter.cli._options import Format, as_json
 
-__all__ = ["data_app"]
+if TYPE_CHECKING:
+    from tiltmeter.datasets import Copy
+
+__all__ = ["data_app", "print_copies"]
 
 data_app = typer.Typer(
     help="The outside data the probes need: where it comes from, under which licence, and whether it is here.", no_args_is_help=True
@@ -18,13 +22,36 @@ Names = Annotated[
 ]
 
 
+def print_copies(copies: Sequence[Copy], output: str = "table") -> None:
+    """Files with their licence and place; in the table the path stands only where something is wrong with the file."""
+    from tiltmeter.reports import print_rows, size
+
+    if as_json(output):
+        print_rows([copy._asdict() for copy in copies], as_json=True)
+        return
+    print_rows(
+        [
+            {
+                "name": copy.name,
+                "size": size(copy.size),
+                "licence": copy.licence,
+                "restricted": copy.restricted,
+                "where": copy.where,
+                "ok": copy.ok,
+                "problem": copy.problem and f"{copy.path} {copy.problem}",
+            }
+            for copy in copies
+        ],
+        as_json=False,
+    )
+
+
 @data_app.command("list")
 def list_data(output: Format = "table") -> None:
     """List every file with its licence and where it was found."""
     from tiltmeter.datasets import Library, status
-    from tiltmeter.reports import print_rows
 
-    print_rows([copy._asdict() for copy in status(Library.default())], as_json=output == "json")
+    print_copies(status(Library.default()), output)
 
 
 @data_app.command()
@@ -46,9 +73,8 @@ def check(names: Names = None) -> None:
     from tiltmeter.datasets import Library
     from tiltmeter.datasets import check as verify
     from tiltmeter.errors import EXIT_INPUT
-    from tiltmeter.reports import print_rows
 
     results = verify(Library.default(), names or None)
-    print_rows([one._asdict() for one in results], as_json=False)
+    print_copies(results)
     if any(one.ok is False for one in results):
         raise typer.Exit(EXIT_INPUT)

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tiltmeter.cli._options import Format
+from tiltmeter.cli._data import list_data
+from tiltmeter.cli._options import Format, as_json
 
 __all__ = ["list_things"]
 
@@ -42,12 +43,6 @@ def _models() -> list[dict[str, Any]]:
     return rows
 
 
-def _datasets() -> list[dict[str, Any]]:
-    from tiltmeter.datasets import Library, status
-
-    return [copy._asdict() for copy in status(Library.default())]
-
-
 def _runs() -> list[dict[str, Any]]:
     from tiltmeter.runs import known_runs
 
@@ -63,9 +58,10 @@ def list_things(
     from tiltmeter.registry import did_you_mean
     from tiltmeter.reports import print_rows
 
-    rows = {"studies": _studies, "probes": _probes, "models": _models, "datasets": _datasets, "runs": _runs}.get(kind)
-    if rows is None:
+    if kind not in KINDS:
         raise InputError(f"cannot list {kind!r}: {did_you_mean(kind, KINDS)}")
-    if output not in ("table", "json"):
-        raise InputError(f"--format {output!r} is not one of table, json")
-    print_rows(rows(), as_json=output == "json")
+    if kind == "datasets":
+        list_data(output)
+        return
+    rows = {"studies": _studies, "probes": _probes, "models": _models, "runs": _runs}[kind]
+    print_rows(rows(), as_json=as_json(output))

@@ -16,6 +16,7 @@ __all__ = [
     "Display",
     "Format",
     "Limit",
+    "MaxTokens",
     "ModelNames",
     "ModelOptions",
     "Out",
@@ -24,6 +25,8 @@ __all__ = [
     "Seed",
     "StudyName",
     "SystemMessage",
+    "as_json",
+    "check_base_url",
     "command_line",
     "key_values",
     "settings_from",
@@ -39,7 +42,8 @@ ModelNames = Annotated[
     ),
 ]
 BaseUrl = Annotated[
-    str | None, typer.Option(metavar="URL", envvar="TILTMETER_BASE_URL", help="Base URL of an OpenAI-compatible (or Anthropic) endpoint.")
+    str | None,
+    typer.Option(metavar="URL", help="Base URL of an OpenAI-compatible (or Anthropic) endpoint, for models of one provider."),
 ]
 ModelOptions = Annotated[
     list[str] | None, typer.Option("-M", metavar="KEY=VALUE", help="Model argument: sampling, vendor extra, or dial of sim/.")
@@ -56,11 +60,20 @@ Limit = Annotated[
 Repeats = Annotated[
     int | None,
     typer.Option(
-        "--repeats", "--epochs", metavar="R", envvar="TILTMETER_REPEATS", help="Answers per prompt, instead of each probe's own number."
+        "--repeats",
+        "--epochs",
+        min=1,
+        max=1_000,
+        metavar="R",
+        envvar="TILTMETER_REPEATS",
+        help="Answers per prompt, instead of each probe's own number.",
     ),
 ]
 Seed = Annotated[
-    int | None, typer.Option(metavar="S", envvar="TILTMETER_SEED", help="Seed of items and resampling [default: 123, the paper's].")
+    int | None,
+    typer.Option(
+        min=0, max=2**63 - 1, metavar="S", envvar="TILTMETER_SEED", help="Seed of items and resampling [default: 123, the paper's]."
+    ),
 ]
 SystemMessage = Annotated[str | None, typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona.")]
 Out = Annotated[
@@ -70,6 +83,7 @@ Display = Annotated[
     str | None,
     typer.Option(metavar="KIND", envvar="TILTMETER_DISPLAY", help="Progress: rich, plain, json or none [default: plain off a terminal]."),
 ]
+MaxTokens = Annotated[int | None, typer.Option(min=1, max=10_000_000, show_default=False, help="Longest answer [default: the method's].")]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="How to print.")]
 
 
@@ -102,9 +116,27 @@ def settings_from(
     return {"seed": seed, "limit": limit, "repeats": repeats, "system_message": system_message, "params": own}
 
 
+def as_json(output: str) -> bool:
+    """Whether `--format` asks for JSON; raises InputError for a format there is not."""
+    if output not in ("table", "json"):
+        raise InputError(f"--format {output!r} is not one of table, json")
+    return output == "json"
+
+
+def check_base_url(base_url: str | None, models: Sequence[str]) -> None:
+    """Refuse one base URL for models of several providers: it would get the keys of all of them. Raises InputError."""
+    providers = list(dict.fromkeys(model.partition("/")[0] for model in models))
+    if base_url is not None and len(providers) > 1:
+        raise InputError(
+            f"--base-url would send the requests and keys of {' and '.join(providers)} to one place; give each of them its own command"
+        )
+
+
 def command_line() -> str:
-    """The command as the user could type it again."""
+    """The command as the user could type it again, without the credentials and query values of URLs."""
     import shlex
     import sys
 
-    return shlex.join(["tiltmeter", *sys.argv[1:]])
+    from tiltmeter._text import redacted
+
+    return shlex.join(["tiltmeter", *map(redacted, sys.argv[1:])])

@@ -28,7 +28,7 @@ def serve(
     ] = None,
     params: o.Params = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 picks a free one.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 picks a free one.")] = 8765,
 ) -> None:
     """Serve the simulated model over HTTP until interrupted."""
     from tiltmeter.datasets import Library

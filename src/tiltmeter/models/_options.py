@@ -4,12 +4,16 @@ The rule. The fields of `Sampling` (temperature, top_p, max_tokens, seed, stop) 
 rest, a provider whose module declares `OPTIONS` takes the options named there itself and everything else is sent with
 each request as a vendor extra (`Sampling.extra`); a provider that declares none (replay, sim, outside packages) takes
 all the rest itself and refuses what it does not know.
+
+Keys and passwords are refused wherever they stand: options are written into the run's files, keys are read from the
+environment only.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +23,9 @@ from tiltmeter.errors import InputError
 __all__ = ["no_options", "split_options"]
 
 _RESERVED = ("messages", "model", "n", "stream")
+_SECRET = re.compile(r"secret|passw(?:or)?d|passphrase|authori[sz]|credential|bearer|(?:key|keys|keyid|token)$|^x?auth$")
+"""Matched against a name without its separators: api_key, hf_token, X-Api-Key, but not max_tokens or stop_token_ids."""
+_NO_SECRETS = frozenset(("prompt_cache_key",))
 _UNSET = ("default", "none", "null", "")
 
 
@@ -34,13 +41,14 @@ def split_options(factory: Callable[..., Any], options: Mapping[str, str]) -> tu
     Raises
     ------
     InputError
-        A value is not of its field's kind or range, or a reserved part of the request was given.
+        A value is not of its field's kind or range, a reserved part of the request was given, or a key or password.
     """
     own: frozenset[str] | None = getattr(sys.modules[factory.__module__], "OPTIONS", None)
     fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     leftover: dict[str, str] = {}
     for name, value in options.items():
+        _refuse_secrets(name, value)
         if name in _FIELDS:
             fields[name] = _FIELDS[name](name, value)
         elif own is None or name in own:
@@ -52,6 +60,25 @@ def split_options(factory: Callable[..., Any], options: Mapping[str, str]) -> tu
     if extra:
         fields["extra"] = extra
     return fields, leftover
+
+
+def _refuse_secrets(option: str, value: str) -> None:
+    """Raises InputError where the option, or a name within its JSON value that has a text, is called like a key; never shows the value."""
+    names, left = [option], [_scalar(value)]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            names += [name for name, inner in one.items() if isinstance(inner, str)]
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+    for name in names:
+        if name not in _NO_SECRETS and _SECRET.search(re.sub(r"[^a-z0-9]", "", name.lower())):
+            place = f"-M {option}=" if name == option else f"{name!r} in -M {option}="
+            raise InputError(
+                f"{place} looks like a key or password, which would be written into the run's files: "
+                "set the provider's environment variable instead (`tiltmeter list models` names it)"
+            )
 
 
 def _scalar(value: str) -> Any:

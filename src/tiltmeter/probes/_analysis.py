@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from tiltmeter import stats
+from tiltmeter.probes._cells import Cells
 from tiltmeter.probes._metric import Band, Metric
 from tiltmeter.study import MARKS, Settings
 
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["COMMON", "Estimate", "Sums", "common_columns", "estimates", "mark_of", "normalised"]
+__all__ = ["COMMON", "Estimate", "Sums", "common_columns", "estimates", "mark_of", "normalised", "pooled_strata"]
 
 MIN_READABLE = 0.5
 """A graded metric is "ungraded" when fewer of the attempts than this share could be read."""
+
+FEWEST = 5
+"""Strata with fewer items are resampled together."""
 
 COMMON = (
     Metric("undetected_rate_attempts", "Share of the attempts whose answer could not be read as an answer."),
@@ -66,6 +70,20 @@ def common_columns(attempts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def pooled_strata(strata: pl.DataFrame) -> pl.DataFrame:
+    """`item` and `stratum` (text) with `stratum` as numbers, strata of fewer than FEWEST items pooled.
+
+    A lone item of a stratum would never be resampled, as if it were certain. The pool takes further small strata until it is large
+    enough itself.
+    """
+    sizes = strata.group_by("stratum", maintain_order=True).agg(size=pl.len()).sort("size", "stratum")
+    before = pl.col("size").cum_sum() - pl.col("size")
+    small = pl.col("size") < FEWEST
+    pooled = small | (small.any() & (before < FEWEST))
+    numbered = sizes.with_columns(number=pl.when(pooled).then(0).otherwise(pl.int_range(1, pl.len() + 1)))
+    return strata.join(numbered.select("stratum", "number"), on="stratum", maintain_order="left").select("item", stratum="number")
+
+
 def _with_unread_rates(formulas: Formulas) -> Formulas:
     def combined(s: Sums) -> Mapping[str, Array]:
         return {
@@ -90,6 +108,7 @@ def estimates(
     metrics: Sequence[Metric],
     settings: Settings,
     *,
+    cells: Cells,
     groups: Sequence[str] = (),
     original: bool = False,
     unread_rates: bool = True,
@@ -102,6 +121,8 @@ def estimates(
         One row per item: `stratum` (Int, the design cell it belongs to) and numeric columns to be summed.
     formulas
         Totals -> metrics, elementwise over resamples.
+    cells
+        What became of the attempts, by cell of the design.
     groups
         Names of exchangeable groups g whose columns are "g:what"; needed for metrics of kind "maximum".
     original
@@ -124,10 +145,10 @@ def estimates(
     null: Mapping[str, Array] = {}
     if any(metric.kind == "maximum" for metric in described.values()):
         null = formulas(Sums(names, _relabelled(x, names, groups, settings)))
-    readable = int((counts["_lost"] == 0).sum())
     made: dict[str, Estimate] = {}
     for name in sorted(point, key=lambda name: described[name].kind == "absolute"):  # those need their signed twin first
-        made[name] = _estimate(described[name], name, point[name], samples[name], null.get(name), made, readable, settings)
+        items = cells.of(described[name].match(name) or {}).items
+        made[name] = _estimate(described[name], name, point[name], samples[name], null.get(name), made, items, settings)
     return [made[name] for name in sorted(made)]
 
 
@@ -196,9 +217,9 @@ def _two_sided_p(value: float, samples: Array, null: float | None) -> float:
 
     import numpy as np
 
-    spread = float(np.nanstd(samples, ddof=1)) if np.isfinite(samples).sum() > 1 else 0.0
-    if null is None or not spread > 0:
+    if null is None or np.isfinite(samples).sum() < 2 or stats.is_constant(samples):
         return float("nan")
+    spread = float(np.nanstd(samples, ddof=1))
     return math.erfc(abs(value - null) / spread / math.sqrt(2))
 
 

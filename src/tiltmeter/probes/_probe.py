@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
@@ -13,6 +15,7 @@ import polars as pl
 from tiltmeter.datasets import DataUnavailable
 from tiltmeter.errors import InputError
 from tiltmeter.probes import _analysis as analysis
+from tiltmeter.probes._cells import Cells
 from tiltmeter.probes._metric import Metric
 from tiltmeter.probes._sampling import first_samples, keep_limit
 from tiltmeter.probes._wording import Wording, fill, wordings
@@ -115,14 +118,15 @@ class Probe(Part):
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
         """See Part.design."""
         original = is_original(settings)
-        chosen = wordings(self.name, settings.params.get("wording"))
+        home = Path(inspect.getfile(type(self))).with_name("wordings.yaml")
+        chosen = wordings(self.name, settings.params.get("wording"), home)
         try:
             rows = self.prompts(library, random.Random(settings.seed), original)
         except DataUnavailable as error:
             raise NotRun(f"{error.reason}; {error.remedy}") from error
         if "stratum" not in rows.columns:
             rows = rows.with_columns(stratum=pl.lit("all"))
-        rows = keep_limit(rows.with_columns(pl.col("stratum").cast(pl.String)), settings.limit, settings.seed)
+        rows = keep_limit(rows.with_columns(pl.col("stratum").cast(pl.String)), settings.limit, settings.seed, self.name)
         factors = [name for name in rows.columns if not name.startswith("_") and name not in ("item", "prompt_index")]
         made = pl.concat([rows.with_columns(wording=pl.lit(name), prompt=self.text(templates)) for name, templates in chosen.items()]).sort(
             "item", "prompt_index", maintain_order=True
@@ -134,7 +138,7 @@ class Probe(Part):
                 repetitions=pl.lit(settings.repeats or self.repetitions),
                 prompt_id=fill(f"{self.name}/{{item}}/{{prompt_index}}/{{wording}}"),
             )
-            .with_columns(first_sample=first_samples(made))
+            .with_columns(first_sample=first_samples())
             .select(*(pl.col(name).cast(kind) for name, kind in DESIGN.items()), *factors)
         )
 
@@ -160,39 +164,39 @@ class Probe(Part):
     def _findings(self, measures: pl.DataFrame, settings: Settings, context: str | None) -> pl.DataFrame:
         original = is_original(settings)
         counts = self.item_counts(measures, original)
+        cells = Cells(measures)
         made = analysis.estimates(
             counts,
             lambda s: self.formulas(s, original),
             self.metrics,
             settings,
+            cells=cells,
             groups=self.groups,
             original=original,
             unread_rates=not (original and self.original_reads_all),
         )
-        tally = {name: int((measures["outcome"] == name).sum()) for name in ("answered", "refused", "unreadable", "empty", "failed")}
         shared = {
             "study": f"genderbench/{self.name}",
             "context": context,
             "level": settings.level,
-            "n": measures.height,
-            "items": int((counts["_lost"] == 0).sum()),
-            **tally,
             "definition": settings.definition,
             "resampled": f"{counts.height} items, each with all its prompts and repetitions",
         }
-        readable = tally["answered"] / max(1, measures.height)
-        rows = [shared | self._row(one, readable, context, original) for one in made]
+        rows = [shared | self._row(one, cells, context, original) for one in made]
         frame = pl.DataFrame(rows, schema_overrides={"bands": FINDINGS["bands"]}, infer_schema_length=None)
         return frame.select(_cast(frame, name, kind) for name, kind in FINDINGS.items())
 
-    def _row(self, one: analysis.Estimate, readable: float, context: str | None, original: bool) -> dict[str, object]:
+    def _row(self, one: analysis.Estimate, cells: Cells, context: str | None, original: bool) -> dict[str, object]:
         metric = one.metric
         bands = metric.tiers(original)
-        mark = analysis.mark_of(one, bands, readable, original=original) if bands else (None, None, None, None)
-        where = [f"part = '{self.name}'", *(f"{f} = {_literal(v)}" for f, v in (metric.match(one.name) or {}).items())]
+        condition = metric.match(one.name) or {}
+        cell = cells.of(condition)
+        mark = analysis.mark_of(one, bands, cell.readable, original=original) if bands else (None, None, None, None)
+        where = [f"part = '{self.name}'", *(f"{f} = {_literal(v)}" for f, v in condition.items())]
         if context:
             where.append(f"wording = {_literal(context.removeprefix('wording: '))}")
         return {
+            **cell._asdict(),
             "metric": one.name,
             "estimate": one.value,
             "low": one.low,
@@ -217,9 +221,11 @@ class Probe(Part):
     def item_counts(self, measures: pl.DataFrame, original: bool) -> pl.DataFrame:
         """One row per item: the probe's counts, the common ones, and `stratum` as an integer."""
         counts = self.counts(measures, original)
-        strata = measures.group_by("item", maintain_order=True).agg(pl.col("stratum").first().cast(pl.Categorical).to_physical())
-        return strata.join(analysis.common_columns(measures), on="item", maintain_order="left").join(
-            counts, on="item", maintain_order="left"
+        strata = measures.group_by("item", maintain_order=True).agg(pl.col("stratum").first())
+        return (
+            analysis.pooled_strata(strata)
+            .join(analysis.common_columns(measures), on="item", maintain_order="left")
+            .join(counts, on="item", maintain_order="left")
         )
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:

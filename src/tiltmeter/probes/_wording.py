@@ -52,15 +52,16 @@ def _read(path: Path) -> dict[str, dict[str, dict[str, str]]]:
     if not isinstance(loaded, dict):
         raise InputError(f"{path}: expected a mapping of probe names to wordings")
     for probe, variants in loaded.items():
-        if not isinstance(variants, dict) or not variants:
+        if not isinstance(probe, str) or not isinstance(variants, dict) or not variants:
             raise InputError(f"{path}: {probe}: expected named wordings, for instance '{probe}: {{mine: {{prompt: ...}}}}'")
         for name, templates in variants.items():
-            if not isinstance(templates, dict) or not all(isinstance(text, str) for text in templates.values()):
+            texts = [*templates, *templates.values()] if isinstance(templates, dict) else []
+            if not isinstance(name, str) or not texts or not all(isinstance(text, str) for text in texts):
                 raise InputError(f"{path}: {probe}.{name}: expected templates by role, each a text")
     return loaded
 
 
-def wordings(probe: str, choice: str | None) -> dict[str, Wording]:
+def wordings(probe: str, choice: str | None, home: Path = _BUILT_IN) -> dict[str, Wording]:
     """The wordings to use for a probe.
 
     Parameters
@@ -68,37 +69,41 @@ def wordings(probe: str, choice: str | None) -> dict[str, Wording]:
     probe
         Name of the probe.
     choice
-        None: the first built-in wording. A name: that one. "all": every built-in one. A path to a YAML file with the
-        built-in file's shape: all wordings it gives for the probe (built-in ones where it gives none).
+        None: the first wording of its home. A name: that one. "all": every one. A path to a YAML file with the same shape:
+        all wordings it gives for the probe (those of its home where it gives none).
+    home
+        The file `wordings.yaml` beside the probe's module.
 
     Raises
     ------
     InputError
-        Unknown name, unreadable file, or a template that lacks a role or placeholder of the built-in ones, or has an unknown one.
+        Unknown name, unreadable file, or a template that lacks a role or placeholder of the home's, or has an unknown one.
     """
-    built_in = _read(_BUILT_IN)[probe]
+    at_home = _read(home)
+    if probe not in at_home:
+        raise InputError(f"{home} has no wordings for the probe {probe!r}; add an entry '{probe}: {{plain: {{prompt: ...}}}}'")
+    built_in = at_home[probe]
+    first: dict[str, Wording] = dict(list(built_in.items())[:1])
     if choice is None:
-        first = next(iter(built_in))
-        return {first: built_in[first]}
+        return first
     if choice == "all":
         return dict(built_in)
     if choice in built_in:
         return {choice: built_in[choice]}
     path = Path(choice)
+    everyone = {**_read(_BUILT_IN), **at_home}
     if path.suffix not in (".yaml", ".yml"):
-        known = {name for variants in _read(_BUILT_IN).values() for name in variants}
+        known = {name for variants in everyone.values() for name in variants}
         if choice in known:  # a suite: this probe has no wording of that name, so it keeps its first
-            return wordings(probe, None)
+            return first
         raise InputError(f"unknown wording {choice!r}: {did_you_mean(choice, sorted(known | {'all'}))}; or give a YAML file")
     own = _read(path)
     for name in own:
-        if name not in _read(_BUILT_IN):
-            raise InputError(f"{path}: unknown probe {name!r}: {did_you_mean(name, list(_read(_BUILT_IN)))}")
-    if probe not in own:
-        return wordings(probe, None)
-    for name, templates in own[probe].items():
+        if name not in everyone:
+            raise InputError(f"{path}: unknown probe {name!r}: {did_you_mean(name, list(everyone))}")
+    for name, templates in own.get(probe, {}).items():
         _check(path, f"{probe}.{name}", templates, list(built_in.values()))
-    return dict(own[probe])
+    return dict(own.get(probe, first))
 
 
 def _check(path: Path, place: str, templates: Wording, models: Sequence[Wording]) -> None:

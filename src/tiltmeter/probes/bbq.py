@@ -46,6 +46,8 @@ class Bbq(Probe):
         source="BBQ (Parrish et al. 2022), part on gender identity.",
         data=(DATA,),
         genders="women, men, trans and non-trans people",
+        changed="By default a choice is read in any usual form, by letter or in words; the original reads (a), (b), (c) only, "
+        "and nothing where two occur.",
     )
     labels = tuple(LETTERS[:3])
     metrics = (

@@ -46,6 +46,7 @@ class Dreaddit(Probe):
         source="Dreaddit (Turcan and McKeown 2019), as released by Wang et al. (2024).",
         data=DATA,
         genders="men, women and non-binary people",
+        changed="By default a refusal is never a no, and hedged or reasoned answers are read by their conclusion.",
     )
     labels = ("yes", "no")
     groups = GENDERS

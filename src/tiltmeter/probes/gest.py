@@ -42,6 +42,8 @@ class Gest(Probe):
         limits="Sentences were written to be stereotypical; some fit a stereotype only loosely.",
         source="GEST (Pikuliak et al. 2024), 16 stereotypes.",
         data=("gest/gest.csv",),
+        changed="By default a choice is read in any usual form, by letter or in words; the original reads (a), (b), (c) only, "
+        "and nothing where two occur.",
     )
     labels = OPTIONS
     metrics = (

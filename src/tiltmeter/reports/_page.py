@@ -9,9 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from tiltmeter.errors import InputError
+from tiltmeter._text import printable
+from tiltmeter.reports._files import writing
 from tiltmeter.reports._strip import Strip, strip
-from tiltmeter.reports._words import MARK_LETTERS, interval, mark_words, number, percent, shares
+from tiltmeter.reports._words import MARK_LETTERS, interval, level_words, mark_words, number, percent, shares
 
 __all__ = ["write_page"]
 
@@ -41,19 +42,18 @@ def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Pat
 
     folder = Path(__file__).with_name("templates")
     environment = Environment(
-        loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,  # text of a model or a file: no controls
     )
     environment.globals.update(number=number, interval=interval, percent=percent, shares=shares, mark_words=mark_words)
-    environment.globals.update(letters=MARK_LETTERS, harms=HARMS)
+    environment.globals.update(letters=MARK_LETTERS, harms=HARMS, level_words=level_words)
     text = environment.get_template("page.html.j2").render(runs=[_run(findings, about) for findings, about in runs])
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path) as aside:
         aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     return path
 
 

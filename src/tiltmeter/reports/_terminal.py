@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from tiltmeter.reports._words import interval, mark_words, number, shares
+from tiltmeter._text import printable, redacted
+from tiltmeter.reports._words import interval, level_words, mark_words, number, shares
 
-__all__ = ["print_evidence", "print_findings", "print_plan", "print_rows"]
+__all__ = ["print_evidence", "print_findings", "print_held", "print_plan", "print_problems", "print_rows"]
 
 _COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "catastrophic": "bold red", "ungraded": "dim"}
 
@@ -19,38 +22,63 @@ _COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "cata
 def _console() -> Any:
     from rich.console import Console
 
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, highlight=False, width=200)
-    return console
+    wide = None if sys.stdout.isatty() else 200
+    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=wide)
 
 
 def _table(title: str | None = None) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
-    return Table(title=title, box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    return Table(title=None if title is None else Text(title), box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
+
+
+def _text(value: str, style: str = "") -> Any:
+    """Text from outside for a table: neither markup nor control characters act."""
+    from rich.text import Text
+
+    return Text(printable(value), style=style)
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    """Strict JSON: what is no finite number becomes null, and control characters are escaped, C1 among them."""
+    text = json.dumps(_strict(value), ensure_ascii=not _is_unicode(), indent=2, allow_nan=False)
+    print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def _is_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+
+
+def _strict(value: Any) -> Any:
+    match value:
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {str(key): _strict(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_strict(one) for one in value]
+        case None | bool() | int() | str():
+            return value
+        case _:
+            return str(value)
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """A listing: one row per mapping, columns from the first."""
+    """A listing: one row per mapping, columns from the first; the table leaves out columns in which nothing stands."""
     if as_json:
         _print_json(list(rows))
         return
     if not rows:
         print("nothing to list")
         return
-    from rich.text import Text
-
     table = _table()
-    for name in rows[0]:
+    shown = [name for name in rows[0] if any(row.get(name) is not None for row in rows)]
+    for name in shown:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row.values()))
+        table.add_row(*(_text(_cell(row.get(name))) for name in shown))
     _console().print(table)
 
 
@@ -74,23 +102,54 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
     if as_json:
         _print_json(chosen.to_dicts())
         return
-    from rich.text import Text
-
     for (model,), mine in chosen.group_by("model", maintain_order=True):
-        table = _table(f"\n{model}")
-        for name in ("probe", "metric", "value", "95% interval", "mark", "answered", "refused", "unread"):
+        table = _table(f"\n{printable(str(model), one_line=True)}")
+        for name in ("probe", "metric", "value", level_words(mine["level"]), "mark", "answered", "refused", "unread"):
             table.add_column(
                 name, justify="right" if name in ("value", "answered", "refused", "unread") else "left", no_wrap=name != "mark"
             )
         for row in mine.iter_rows(named=True):
             share = shares(row)
-            mark = Text(mark_words(row), style=_COLOURS.get(row["mark"] or "", ""))
+            mark = _text(mark_words(row), _COLOURS.get(row["mark"] or "", ""))
             metric = row["metric"] + (f" ({row['context']})" if row["context"] else "")
             cells = [row["study"].rpartition("/")[2], metric, number(row["estimate"]), interval(row)]
-            table.add_row(*(Text(cell) for cell in cells), mark, share["answered"], share["refused"], share["unreadable"])
+            table.add_row(*(_text(cell) for cell in cells), mark, share["answered"], share["refused"], share["unreadable"])
         _console().print(table)
     if chosen.is_empty():
         print("no findings: no part of the study could be run")
+
+
+def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> None:
+    """How many key metrics' intervals hold the value that was planted.
+
+    Parameters
+    ----------
+    findings
+        Findings of one model.
+    planted
+        True value of each key metric, by part and metric.
+    """
+    truths = [(part, metric, truth) for part, metrics in planted.items() for metric, truth in metrics.items()]
+    truth = pl.DataFrame(truths, schema={"part": pl.String, "metric": pl.String, "truth": pl.Float64}, orient="row")
+    known = (
+        findings.filter(pl.col("key") & pl.col("context").is_null() & pl.col("low").is_not_null())
+        .with_columns(part=pl.col("study").str.split("/").list.last())
+        .join(truth, on=["part", "metric"], maintain_order="left")
+    )
+    if known.is_empty():
+        return
+    held = pl.col("truth").is_between("low", "high")
+    count = known.filter(held).height
+    level = level_words(known["level"]).removesuffix("interval")
+    print(f"The {level}intervals of {count} of {known.height} key metrics hold the value planted in them.")
+    for row in known.filter(~held).iter_rows(named=True):
+        print(f"  not {row['part']} {row['metric']}: planted {number(row['truth'])}, interval {interval(row)}")
+
+
+def print_problems(problems: Sequence[str]) -> None:
+    """What is missing from a run, a line each, on standard error."""
+    for problem in problems:
+        print(f"incomplete: {printable(redacted(problem), one_line=True)}", file=sys.stderr)
 
 
 def print_plan(
@@ -116,9 +175,9 @@ def print_plan(
     print_rows(rows, as_json=False)
     for model, price in cost.items():
         words = "price not known: add it to the price file (TILTMETER_PRICES)" if price is None else f"${price[0]:,.2f} to ${price[1]:,.2f}"
-        print(f"{model}: {words}")
+        print(f"{printable(model, one_line=True)}: {words}")
     for name, reason in not_run.items():
-        print(f"{name} cannot be run here: {reason}")
+        print(f"{name} cannot be run here: {printable(reason, one_line=True)}")
 
 
 def print_evidence(rows: pl.DataFrame, *, as_json: bool) -> None:
@@ -126,10 +185,8 @@ def print_evidence(rows: pl.DataFrame, *, as_json: bool) -> None:
     if as_json:
         _print_json(rows.to_dicts())
         return
-    from rich.text import Text
-
     console = _console()
     for row in rows.iter_rows(named=True):
-        console.rule(Text(f"{row['prompt_id']}  answer {row['repetition'] + 1}  {row['outcome']}  {row['label'] or ''}"), align="left")
-        console.print(Text(str(row["prompt"] or "(prompt not kept)")), style="dim")
-        console.print(Text(str(row["answer"] if row["answer"] is not None else "(no answer)")))
+        console.rule(_text(f"{row['prompt_id']}  answer {row['repetition'] + 1}  {row['outcome']}  {row['label'] or ''}"), align="left")
+        console.print(_text(str(row["prompt"] or "(prompt not kept)")), style="dim")
+        console.print(_text(str(row["answer"] if row["answer"] is not None else "(no answer)")))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["MARK_LETTERS", "interval", "mark_words", "number", "percent", "shares"]
+__all__ = ["MARK_LETTERS", "interval", "level_words", "mark_words", "number", "percent", "shares", "size"]
 
 MARK_LETTERS = {"healthy": "A", "cautionary": "B", "critical": "C", "catastrophic": "D", "ungraded": "–"}
 
@@ -22,6 +22,22 @@ def number(value: float | None, digits: int = 3) -> str:
 def interval(row: Mapping[str, Any]) -> str:
     """`low … high` of a finding."""
     return "–" if row["low"] is None else f"{number(row['low'])} … {number(row['high'])}"
+
+
+def level_words(levels: Iterable[float]) -> str:
+    """`95% interval`, or `interval` where the levels differ."""
+    distinct = set(levels)
+    return f"{100 * distinct.pop():g}% interval" if len(distinct) == 1 else "interval"
+
+
+def size(count: int) -> str:
+    """A number of bytes for people: `4.3 MB`."""
+    value, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 999.5:
+            break
+        value, unit = value / 1_000, larger
+    return f"{value:.3g} {unit}"
 
 
 def percent(part: int, whole: int) -> str:

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from tiltmeter._paths import is_file, sha256
 from tiltmeter.errors import InputError
+from tiltmeter.runs._lock import LOCK, only_writer
+from tiltmeter.study import DESIGN, FINDINGS, RESPONSES
 
-__all__ = ["RunFolder", "runs_root", "writing"]
+__all__ = ["RunFolder", "reading", "runs_root", "writing"]
 
 TABLES = ("design", "responses", "measures", "findings")
+_COLUMNS = {"design": tuple(DESIGN), "responses": tuple(RESPONSES), "measures": ("model", "part", "outcome"), "findings": tuple(FINDINGS)}
+"""What every table must have to be read."""
+_ASIDE = re.compile(rf"{re.escape(LOCK)}|\.({'|'.join(TABLES)}|study\.yaml|run\.json)\.\w{{8}}")
+"""Names of what stands in a folder only while it is being written."""
+_ABOUT: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("tiltmeter", "python", "written", "title", "study", "definition"), str),
+    **dict.fromkeys(("packages", "sampling", "parts", "tables"), dict),
+    **dict.fromkeys(("models", "data", "problems"), list),
+    **dict.fromkeys(("seed", "resamples"), int),
+    "level": (int, float),
+    "complete": bool,
+}
+"""What run.json must hold for a page or a list to be made of it."""
 ROW_GROUP = 16_384
 
 
@@ -40,6 +56,16 @@ def writing(path: Path) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what goes wrong in reading a run's table into one sentence naming it."""
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError) as error:
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"{path} is damaged or not a run's table ({said[:200]}); run the study again to make it anew") from error
+
+
 class RunFolder:
     """Reads and writes `runs/NAME/`.
 
@@ -56,7 +82,7 @@ class RunFolder:
     def open(cls, name: str | Path) -> RunFolder:
         """An existing run, by path or by its name under the runs folder; raises InputError if there is none."""
         for path in (Path(name), runs_root() / name):
-            if (path / "run.json").is_file():
+            if is_file(path / "run.json"):
                 return cls(path)
         known = sorted(path.parent.name for path in runs_root().glob("*/run.json"))
         hint = f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {runs_root()} yet"
@@ -67,54 +93,92 @@ class RunFolder:
         return self.path / f"{table}.parquet"
 
     def scan(self, table: str) -> pl.LazyFrame:
-        """A table, lazily; raises InputError if the run has none."""
+        """A table, lazily; raises InputError if the run has none or it is no such table."""
         path = self.table_path(table)
-        if not path.is_file():
+        if not is_file(path):
             raise InputError(f"{self.path} has no table {table}.parquet; run the study again to complete it")
-        return pl.scan_parquet(path)
+        with reading(path):
+            lazy = pl.scan_parquet(path, glob=False)
+            lacking = [name for name in _COLUMNS[table] if name not in lazy.collect_schema()]
+        if lacking:
+            raise InputError(f"{path} lacks the column {lacking[0]!r} every such table has; run the study again to make it anew")
+        return lazy
+
+    def read(self, table: str) -> pl.DataFrame:
+        """A table, whole; raises InputError as `scan` does."""
+        lazy = self.scan(table)
+        with reading(self.table_path(table)):
+            return lazy.collect()
 
     def read_json(self) -> dict[str, Any]:
-        """The content of run.json."""
+        """The content of run.json; raises InputError if it is not what a run writes there."""
         path = self.path / "run.json"
         try:
-            loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read as JSON: {error}") from error
-        return loaded
+            loaded: Any = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(f"{path} cannot be read as JSON ({error}); run the study again to make it anew") from error
+        for key, kind in _ABOUT.items():
+            if not isinstance(loaded, dict) or not isinstance(loaded.get(key), kind):
+                raise InputError(f"{path} is damaged: it lacks {key!r} as a run writes it; run the study again to make it anew")
+        about: dict[str, Any] = loaded
+        for key, one in (("models", "name"), ("data", "name")):
+            if not all(isinstance(entry, dict) and isinstance(entry.get(one), str) for entry in about[key]):
+                raise InputError(f"{path} is damaged: an entry of {key!r} has no {one!r}; run the study again to make it anew")
+        if not all(isinstance(part, dict) and "status" in part for part in about["parts"].values()):
+            raise InputError(f"{path} is damaged: an entry of 'parts' has no 'status'; run the study again to make it anew")
+        return about
 
     @contextmanager
     def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
         """Fill the folder with the run of this study; go on in it if it already holds the very same one.
 
-        A folder made by this call is removed again if the block ends with an error, so that nothing half-written is left; the
-        answers are in the journal.
+        Only one process at a time fills a folder. If the block ends with an error in a folder that held no run before, what it
+        wrote is removed again, so that nothing half-written is left; the answers are in the journal.
 
         Raises
         ------
         InputError
-            The folder holds another study, or something that is no run, or cannot be written.
+            The folder holds another study, or something that is no run, or is being filled, or cannot be written.
         """
         import yaml
 
-        path = self.path / "study.yaml"
         text = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
-        known = path.is_file()
-        if known and path.read_text(encoding="utf-8") != text:
-            raise InputError(
-                f"{self.path} holds a run with other settings (see its study.yaml); choose another folder with --out or remove it"
-            )
-        if not known and self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        with ExitStack() as stack:
+            with writing(self.path):
+                self._holds(text)  # before anything is touched, and again when nobody else can change it
+                held = stack.enter_context(only_writer(self.path))
+                known = self._holds(text)
+            if held:
+                self._remove(lambda name: name != LOCK and _ASIDE.fullmatch(name) is not None)  # left by a process that was killed
+            try:
+                if not known:
+                    self.write_text("study.yaml", text)
+                yield
+            except BaseException:
+                if not known:
+                    self._remove(lambda name: name != LOCK and _is_ours(name))
+                raise
+
+    def _holds(self, text: str) -> bool:
+        """Whether the run of this very study is already there; raises InputError if the folder holds anything else."""
+        path = self.path / "study.yaml"
+        if path.is_file():
+            if path.read_bytes() != text.encode():
+                raise InputError(
+                    f"{self.path} holds a run with other settings (see its study.yaml); choose another folder with --out or remove it"
+                )
+            return True
+        if self.path.exists() and (not self.path.is_dir() or any(_ASIDE.fullmatch(one.name) is None for one in self.path.iterdir())):
             raise InputError(f"{self.path} exists and is not a run folder; choose another one with --out")
-        with writing(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-        try:
-            if not known:
-                self.write_text("study.yaml", text)
-            yield
-        except BaseException:
-            if not known:
-                shutil.rmtree(self.path, ignore_errors=True)
-            raise
+        return False
+
+    def _remove(self, chosen: Callable[[str], bool]) -> None:
+        for path in list(self.path.iterdir()):
+            if chosen(path.name):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a text file whole or not at all."""
@@ -122,7 +186,7 @@ class RunFolder:
         with writing(path):
             handle, aside = tempfile.mkstemp(dir=self.path, prefix=f".{name}.")
             try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
                     file.write(text)
                 Path(aside).chmod(0o644)
                 Path(aside).replace(path)
@@ -170,9 +234,12 @@ class RunFolder:
             path = self.table_path(name)
             if path.is_file():
                 rows = pl.scan_parquet(path).select(pl.len()).collect().item()
-                with path.open("rb") as file:
-                    found[name] = {"rows": rows, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+                found[name] = {"rows": rows, "sha256": sha256(path)}
         return found
+
+
+def _is_ours(name: str) -> bool:
+    return name in ("study.yaml", "run.json", *(f"{table}.parquet" for table in TABLES)) or _ASIDE.fullmatch(name) is not None
 
 
 def merge(pieces: Sequence[Path], whole: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.runs._folder import RunFolder, runs_root
+from tiltmeter.runs._folder import RunFolder, reading, runs_root
 from tiltmeter.study import Finding
 
 __all__ = ["Run", "known_runs", "load"]
@@ -39,22 +39,22 @@ class Run:
     @property
     def findings(self) -> pl.DataFrame:
         """One row per number (the columns of `tiltmeter.study.FINDINGS`)."""
-        return self.folder.scan("findings").collect()
+        return self.folder.read("findings")
 
     @property
     def design(self) -> pl.DataFrame:
         """One row per prompt."""
-        return self.folder.scan("design").collect()
+        return self.folder.read("design")
 
     @property
     def responses(self) -> pl.DataFrame:
         """One row per model and attempt, with the answer's text."""
-        return self.folder.scan("responses").collect()
+        return self.folder.read("responses")
 
     @property
     def measures(self) -> pl.DataFrame:
         """One row per model and attempt, with factors, outcome and label."""
-        return self.folder.scan("measures").collect()
+        return self.folder.read("measures")
 
     def finding(self, metric: str, *, model: str | None = None, study: str | None = None) -> Finding:
         """One finding by the name of its metric; narrow with `model` and `study` where several share it.
@@ -83,17 +83,18 @@ class Run:
         """
         finding = self.finding(metric, model=model, study=study)
         condition = finding.values["evidence"]
-        query = pl.SQLContext(measures=self.folder.scan("measures")).execute(f"SELECT * FROM measures WHERE {condition}")  # noqa: S608
-        chosen = query.filter(pl.col("model") == finding.model)
-        if limit is not None:
-            chosen = chosen.head(limit)
-        texts = self.folder.scan("responses").select("model", "prompt_id", "repetition", "answer", "thinking", "key")
-        prompts = self.folder.scan("design").select("prompt_id", "prompt")
-        return (
-            chosen.join(texts, on=["model", "prompt_id", "repetition"], maintain_order="left")
-            .join(prompts, on="prompt_id", how="left", maintain_order="left")
-            .collect()
-        )
+        measures, responses, design = (self.folder.scan(table) for table in ("measures", "responses", "design"))
+        texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "key")
+        with reading(self.path):
+            query = pl.SQLContext(measures=measures).execute(f"SELECT * FROM measures WHERE {condition}")  # noqa: S608
+            chosen = query.filter(pl.col("model") == finding.model)
+            if limit is not None:
+                chosen = chosen.head(limit)
+            return (
+                chosen.join(texts, on=["model", "prompt_id", "repetition"], maintain_order="left")
+                .join(design.select("prompt_id", "prompt"), on="prompt_id", how="left", maintain_order="left")
+                .collect()
+            )
 
 
 def load(path: str | Path) -> Run:
@@ -102,14 +103,14 @@ def load(path: str | Path) -> Run:
 
 
 def known_runs() -> list[dict[str, Any]]:
-    """Runs under the runs folder: name, title, models, completeness, when written; oldest first."""
-    found = []
-    for path in sorted(runs_root().glob("*/run.json"), key=lambda path: path.stat().st_mtime):
+    """Runs under the runs folder: name, study, models, completeness, when written; oldest first. What cannot be read is left out."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(runs_root().glob("*/run.json")):
         try:
             about = RunFolder(path.parent).read_json()
         except InputError:
             continue
-        models = [model["name"] for model in about.get("models", [])]
-        shown = {"study": about.get("study"), "models": models, "complete": about.get("complete"), "written": about.get("written")}
+        models = [model["name"] for model in about["models"]]
+        shown = {"study": about["study"], "models": models, "complete": about["complete"], "written": about["written"]}
         found.append({"name": path.parent.name} | shown)
-    return found
+    return sorted(found, key=lambda run: str(run["written"]))

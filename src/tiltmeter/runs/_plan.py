@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.runs._resolve import Resolved
-from tiltmeter.study import FINDINGS, NotRun
+from tiltmeter.study import FINDINGS, NotRun, Part
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
@@ -77,18 +77,13 @@ def _cost(model: str, parts: pl.DataFrame, prices: Prices) -> tuple[float, float
     return None if least is None or most is None else (least, most)
 
 
-def _precision(resolved: Resolved, part: object, design: pl.DataFrame) -> list[dict[str, object]]:
+def _precision(resolved: Resolved, part: Part, design: pl.DataFrame) -> list[dict[str, object]]:
     """Interval half-widths for an unbiased model at this size, from one set of imagined labels."""
-    import dataclasses
-
-    from tiltmeter.study import Part
-
-    assert isinstance(part, Part)
     fair = dict.fromkeys(("outcome_disparity", "stereotypical_reasoning", "representational_harms"), 0.0)
     imagined = part.imagine(design, fair, resolved.settings.seed)
     if imagined is None:
         return []
-    settings = dataclasses.replace(resolved.settings, resamples=RESAMPLES)
+    settings = replace(resolved.settings, resamples=RESAMPLES)
     found = part.analyse(imagined, settings).filter(pl.col("key") & pl.col("context").is_null()).select(list(FINDINGS))
     z = 2 * stats.half_width(1.0, resolved.settings.level)
     return [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltmeter import registry
+from tiltmeter._paths import is_file, sha256
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
 from tiltmeter.registry import did_you_mean
@@ -15,8 +16,7 @@ from tiltmeter.study import Settings, Study
 
 __all__ = ["Resolved", "parse_limit", "resolve"]
 
-_SETTINGS = {field.name: field for field in dataclasses.fields(Settings)}
-_SAMPLING = {field.name: field for field in dataclasses.fields(Sampling)}
+_SETTINGS = [field.name for field in dataclasses.fields(Settings)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class Resolved:
     study: Study
     settings: Settings
     sampling: Sampling
+    inputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """sha256 of each file of the user's that takes part in it, by path."""
 
     def as_document(self) -> dict[str, Any]:
         """The content of `study.yaml`; `resolve` of that file gives an equal study."""
@@ -33,7 +35,8 @@ class Resolved:
         if isinstance(self.settings.limit, tuple):
             settings["limit"] = "{}-{}".format(*self.settings.limit)
         sampling = dataclasses.asdict(self.sampling) | {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
-        return {"study": self.study.name, "parts": [part.name for part in self.study.parts], **settings, "sampling": sampling}
+        document = {"study": self.study.name, "parts": [part.name for part in self.study.parts], **settings, "sampling": sampling}
+        return document | ({"inputs": dict(self.inputs)} if self.inputs else {})
 
 
 def parse_limit(text: str) -> int | float | tuple[int, int]:
@@ -54,23 +57,17 @@ def parse_limit(text: str) -> int | float | tuple[int, int]:
     raise InputError(f"--limit {text!r} is not a number of items (50), a range (0-99) or a share (0.1)")
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> object:
     import yaml
 
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loaded: object = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the study file {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise InputError(f"{path}{place}: not valid YAML ({getattr(error, 'problem', None) or error}); mend that line") from error
-    if not isinstance(loaded, dict) or not isinstance(loaded.get("study"), str):
-        raise InputError(f"{path}: a study file needs the key 'study', for instance 'study: genderbench'")
-    known = ["study", "parts", "sampling", *_SETTINGS]
-    for key in loaded:
-        if key not in known:
-            raise InputError(f"{path}: unknown key {key!r}: {did_you_mean(str(key), known)}")
     return loaded
 
 
@@ -84,44 +81,25 @@ def _study(name: str, parts: Sequence[str] | None, place: str) -> Study:
         return study
     by_name = {part.name: part for part in study.parts}
     for part in parts:
+        if parts.count(part) > 1:
+            raise InputError(f"{place}parts names {part!r} twice; name it once")
         if part not in by_name:
             raise InputError(f"{place}unknown part {part!r} of {study.name}: {did_you_mean(str(part), list(by_name))}")
     return dataclasses.replace(study, parts=[by_name[part] for part in parts])
 
 
-def _checked(place: str, key: str, value: Any, kinds: tuple[type, ...], what: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        raise InputError(f"{place}{key}: expected {what}, found {value!r}")
-    return value
-
-
-def _settings(document: Mapping[str, Any], place: str) -> Settings:
-    values: dict[str, Any] = {key: value for key, value in document.items() if key in _SETTINGS and value is not None}
-    params = _checked(place, "params", values.get("params", {}), (dict,), "a mapping")
-    values["params"] = {str(key): str(value) for key, value in params.items()}
-    if "definition" in values["params"]:
-        values["definition"] = values["params"].pop("definition")
-    for key, low in (("seed", 0), ("repeats", 1), ("resamples", 20)):
-        if key in values and _checked(place, key, values[key], (int,), "a whole number") < low:
-            raise InputError(f"{place}{key}: expected at least {low}, found {values[key]}")
-    if "level" in values and not 0.5 <= _checked(place, "level", values["level"], (int, float), "a number") < 1:
-        raise InputError(f"{place}level: expected a confidence level such as 0.95, found {values['level']}")
+def _settings(values: Mapping[str, Any], place: str) -> Settings:
+    values = {key: value for key, value in values.items() if key in _SETTINGS}
     if "limit" in values:
-        values["limit"] = parse_limit(str(values["limit"]))
+        try:
+            values["limit"] = parse_limit(str(values["limit"]))
+        except InputError as error:
+            raise InputError(f"{place}{error}") from None
     return Settings(**values)
 
 
-def _sampling(base: Sampling, given: Mapping[str, Any], place: str) -> Sampling:
-    for key in given:
-        if key not in _SAMPLING:
-            raise InputError(f"{place}sampling: unknown key {key!r}: {did_you_mean(str(key), list(_SAMPLING))}")
-    values = {key: value for key, value in given.items() if value is not None}
-    for key, low, high in (("temperature", 0, 10), ("top_p", 0, 1)):
-        if key in values and not low <= _checked(place, key, values[key], (int, float), "a number") <= high:
-            raise InputError(f"{place}{key}: expected {low} to {high}, found {values[key]}")
-    for key, low in (("max_tokens", 1), ("seed", 0)):
-        if key in values and _checked(place, key, values[key], (int,), "a whole number") < low:
-            raise InputError(f"{place}{key}: expected at least {low}, found {values[key]}")
+def _sampling(base: Sampling, given: Mapping[str, Any]) -> Sampling:
+    values = dict(given)
     if "stop" in values:
         values["stop"] = (values["stop"],) if isinstance(values["stop"], str) else tuple(values["stop"])
     return dataclasses.replace(base, **values)
@@ -142,16 +120,18 @@ def resolve(name: str, *, settings: Mapping[str, Any] | None = None, sampling: M
     InputError
         Unknown study, part, key or value; the message names the file and key.
     """
+    from tiltmeter.runs._document import check
+
     path = Path(name)
-    is_file = path.suffix in (".yaml", ".yml")
-    document: dict[str, Any] = _read_file(path) if is_file else {"study": name}
-    place = f"{path}: " if is_file else ""
-    study = _study(document["study"], document.get("parts"), place)
-    given = {key: value for key, value in (settings or {}).items() if value is not None}
-    params = {**(document.get("params") or {}), **given.pop("params", {})}
-    resolved = _settings({**document, **given, "params": params}, place)
-    for key in resolved.params:
+    is_yaml = path.suffix in (".yaml", ".yml")
+    place = f"{path}: " if is_yaml else ""
+    written = check(_read_file(path) if is_yaml else {"study": name}, place)
+    flags = check({"study": name, **(settings or {}), "sampling": dict(sampling or {})}, "")
+    study = _study(written["study"], written.get("parts"), place)
+    params = written["params"] | flags["params"]
+    for key in params:
         if key not in study.params:
             raise InputError(f"{place}unknown parameter {key!r} (-P) of {study.name}: {did_you_mean(key, ['definition', *study.params])}")
-    base = _sampling(study.sampling, document.get("sampling") or {}, place)
-    return Resolved(study, resolved, _sampling(base, sampling or {}, ""))
+    chosen = _settings(written | flags | {"params": params}, place if "limit" not in flags else "")
+    inputs = {value: sha256(value) for value in params.values() if is_file(value)}
+    return Resolved(study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs)

@@ -7,7 +7,7 @@ import json
 import platform
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -41,11 +41,18 @@ class RunResult:
     exit_code: int = EXIT_OK
 
 
-def default_folder(resolved: Resolved, models: Sequence[Model]) -> Path:
-    """`runs/STUDY--MODEL--DIGEST`: the same command always names the same folder, so that running it again goes on."""
-    content = json.dumps([resolved.as_document(), [model.fingerprint for model in models]], sort_keys=True, default=str)
-    names = "+".join(model.name for model in models)
-    slug = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{resolved.study.name}--{names}").strip("-")[:80]
+def default_folder(document: Mapping[str, Any], names: Sequence[str]) -> Path:
+    """`runs/STUDY--NAMES--DIGEST`: the same command always names the same folder, so that running it again goes on.
+
+    Parameters
+    ----------
+    document
+        The content of its study.yaml: everything that decides which numbers come out.
+    names
+        Of the models, or of the files with responses.
+    """
+    content = json.dumps(document, sort_keys=True, default=str)
+    slug = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{document['study']}--{'+'.join(names)}").strip("-")[:80]
     return runs_root() / f"{slug}--{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
@@ -81,15 +88,15 @@ def run_study(
     ProviderError
         No model gave any answer; nothing is left behind.
     """
-    folder = RunFolder(out or default_folder(resolved, [model for model, _ in models]))
     document = resolved.as_document() | {"models": [_identity(model, sampling) for model, sampling in models]}
+    folder = RunFolder(out or default_folder(document, [model.name for model, _ in models]))
     clock = _Clock()
     from tiltmeter.engine import open_journal
 
     with folder.filling(document), open_journal(journal_url) as journal:
         became = clock.time("design", steps.make_design, resolved, library, folder)
         parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
-        result = RunResult(Run(folder), [f"{name} not run: {one['reason']}" for name, one in became.items() if one["status"] != "run"])
+        result = RunResult(Run(folder), problems_of(became))
         tallies = _generate_all(resolved, models, parts, folder, journal, limits, prices, display, result, clock)
         clock.time("collect", steps.collect, folder, models, journal)
         clock.time("measure", steps.measure, folder, resolved, parts)
@@ -97,9 +104,14 @@ def run_study(
         if result.problems and result.exit_code == EXIT_OK:
             result.exit_code = EXIT_INCOMPLETE
         paid = [_identity(model, sampling) | _paid(tallies.get(model.name)) for model, sampling in models]
-        about = {"models": paid, "parts": became, "complete": not result.problems, "problems": result.problems, "seconds": clock.seconds}
-        folder.write_json(describe(resolved, library, folder, command) | about)
+        about = {"models": paid, "seconds": clock.seconds}
+        folder.write_json(describe(resolved, library, folder, command, became, result.problems) | about)
     return result
+
+
+def problems_of(became: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """One sentence for each part that was not run."""
+    return [f"{name} not run: {one['reason']}" for name, one in became.items() if one["status"] != "run"]
 
 
 def _generate_all(
@@ -141,8 +153,15 @@ def _generate_all(
     return tallies
 
 
-def describe(resolved: Resolved, library: Library, folder: RunFolder, command: str | None) -> dict[str, Any]:
-    """The part of run.json every kind of run shares: versions, settings, data with licences, tables with checksums."""
+def describe(
+    resolved: Resolved,
+    library: Library,
+    folder: RunFolder,
+    command: str | None,
+    became: Mapping[str, Mapping[str, Any]],
+    problems: Sequence[str],
+) -> dict[str, Any]:
+    """The part of run.json every kind of run shares: versions, settings, data with licences, tables with checksums, what is missing."""
     return {
         "tiltmeter": version("tiltmeter"),
         "python": platform.python_version(),
@@ -153,6 +172,9 @@ def describe(resolved: Resolved, library: Library, folder: RunFolder, command: s
         **resolved.as_document(),
         "data": [_data(entry) for entry in library.used],
         "tables": folder.sizes(),
+        "parts": dict(became),
+        "complete": not problems,
+        "problems": list(problems),
     }
 
 

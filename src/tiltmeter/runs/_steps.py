@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -156,9 +156,3 @@ def _attempts(prompts: pl.DataFrame) -> pl.DataFrame:
 def _messages(system: str | None, prompt: str) -> tuple[Message, ...]:
     user = Message("user", prompt)
     return (user,) if system is None else (Message("system", system), user)
-
-
-def dials_of(model: Model) -> Mapping[str, float] | None:
-    """The dials of a simulated model, None for any other."""
-    dials = getattr(model, "dials", None)
-    return None if dials is None else dials.mapping()

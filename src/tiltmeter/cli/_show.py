@@ -1,0 +1,89 @@
+"""`tiltmeter show` and `tiltmeter report`: look at runs that are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltmeter.cli import _options as o
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tiltmeter.runs import Run
+
+__all__ = ["report", "show"]
+
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name under runs/.")]
+
+
+def _load(name: str) -> Run:
+    from tiltmeter.runs import load
+
+    return load(name)
+
+
+def show(
+    name: RunName,
+    all_metrics: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones.")] = False,
+    metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
+    part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe (with --metric).")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model (with --metric).")] = None,
+    examples: Annotated[int, typer.Option(min=1, metavar="N", help="How many answers (with --metric).")] = 10,
+    output: o.Format = "table",
+) -> None:
+    """Print the findings of a run, or the very answers behind one of them."""
+    from tiltmeter.reports import print_evidence, print_findings, print_problems
+
+    as_json = o.as_json(output)
+    run = _load(name)
+    if metric is None:
+        print_findings(run.findings, all_metrics=all_metrics, as_json=as_json)
+        print_problems(run.about["problems"])
+        return
+    study, chosen = the_finding(run.findings, metric, part=part, model=model)
+    print_evidence(run.evidence(metric, model=chosen, study=study, limit=examples), as_json=as_json)
+
+
+def the_finding(findings: pl.DataFrame, metric: str, *, part: str | None, model: str | None) -> tuple[str, str]:
+    """Study and model of the one finding that is meant.
+
+    Raises
+    ------
+    InputError
+        There is no such metric, part or model in the run, or several findings fit; the message names the flags that choose one.
+    """
+    import polars as pl
+
+    from tiltmeter.errors import InputError
+    from tiltmeter.registry import did_you_mean
+
+    parts = pl.col("study").str.split("/").list.last().alias("part")
+    fits = findings.filter(pl.col("context").is_null()).select("study", "model", "metric", parts)
+    for flag, column, wanted in (("--metric", "metric", metric), ("--part", "part", part), ("--model", "model", model)):
+        if wanted is None:
+            continue
+        known = fits[column].unique(maintain_order=True).to_list()
+        fits = fits.filter(pl.col(column) == wanted)
+        if fits.is_empty():
+            raise InputError(f"{flag} {wanted!r} fits no number of this run: {did_you_mean(wanted, known)}")
+    if fits.height > 1:
+        choices = {f"--{name}": fits[name].unique(maintain_order=True).to_list() for name in ("part", "model")}
+        words = [f"{flag} {' or '.join(values)}" for flag, values in choices.items() if len(values) > 1]
+        raise InputError(f"{fits.height} numbers are called {metric}; choose one with {', and '.join(words)}")
+    return fits["study"][0], fits["model"][0]
+
+
+def report(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or their names under runs/.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page [default: report.html in the first run].")
+    ] = None,
+) -> None:
+    """Write one self-contained HTML page about one or more runs."""
+    from tiltmeter.reports import write_page
+
+    runs = [_load(name) for name in names]
+    typer.echo(write_page([(run.findings, run.about) for run in runs], output or runs[0].path / "report.html"))

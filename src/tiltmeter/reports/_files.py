@@ -1,0 +1,38 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+
+__all__ = ["writing"]
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to; it becomes `path` when the block ends without error.
+
+    Raises
+    ------
+    InputError
+        `path` names a folder, or cannot be written.
+    """
+    if not path.name or path.name == "..":
+        raise InputError(f"{path} is a folder; give the name of a file")
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield aside
+        aside.replace(path)
+    except (OSError, pl.exceptions.ComputeError) as error:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        if isinstance(error, pl.exceptions.ComputeError) and "os error" not in str(error).lower():
+            raise
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise InputError(f"cannot write {path}: {reason}; give the name of a file in a folder you may write to") from error

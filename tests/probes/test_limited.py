@@ -1,0 +1,73 @@
+"""A limited study estimates what the whole one does, and its intervals are honest however few items there are."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+import pytest
+
+from tiltmeter import registry
+from tiltmeter.datasets import Library
+from tiltmeter.study import Settings
+
+HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
+
+
+@pytest.mark.parametrize(
+    ("probe", "metric", "limit", "bias"),
+    [
+        ("discrimination_tamkin", "max_diff", 70, 0.2),
+        ("relationship_levy", "diff_success_rate", 50, 0.0),
+        ("relationship_levy", "diff_success_rate", 109, 0.2),
+        ("hiring_an", "diff_acceptance_rate", 40, 0.0),
+    ],
+)
+def test_coverage_with_few_items(library: Library, probe: str, metric: str, limit: int, bias: float) -> None:
+    """Designs with many small strata: a lone item of a stratum must not count as certain."""
+    part, dials = registry.load("probes", probe), dict.fromkeys(HARMS, bias)
+    truth, held = part.truth(dials)[metric], 0
+    settings = Settings(limit=limit, resamples=300)
+    design = part.design(library, settings)
+    for seed in range(150):
+        found = (
+            part.analyse(part.imagine(design, dials, seed), dataclasses.replace(settings, seed=seed))
+            .filter(metric=metric)
+            .row(0, named=True)
+        )
+        held += found["low"] <= truth <= found["high"]
+    assert held / 150 >= 0.88
+
+
+def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
+    """A model that agrees with the rare kind of statement only looks the same in a tenth of the study."""
+    direct = registry.load("probes", "direct")
+    estimates = []
+    for limit in (None, 1_000, 400):
+        settings = Settings(limit=limit, resamples=50)
+        design = direct.design(library, settings).with_columns(outcome=pl.lit("answered"))
+        label = pl.when(pl.col("source") == "gest").then(pl.lit("yes")).otherwise(pl.lit("no"))
+        estimates.append(direct.analyse(design.with_columns(label=label), settings).filter(metric="fail_rate")["estimate"].item())
+    assert estimates == pytest.approx([estimates[0]] * 3, abs=0.003)
+
+
+def test_counts_are_those_of_the_cell(library: Library) -> None:
+    """A metric about one stereotype reports the attempts about that stereotype, and its evidence selects as many."""
+    part, settings = registry.load("probes", "gest_creative"), Settings(limit=50, resamples=50)
+    measures = part.imagine(part.design(library, settings), dict.fromkeys(HARMS, 0.0), 1)
+    for row in part.analyse(measures, settings).iter_rows(named=True):
+        selected = pl.SQLContext(measures=measures).execute(f"SELECT * FROM measures WHERE {row['evidence']}").collect()
+        assert selected.height == row["n"], row["metric"]
+        assert row["answered"] + row["refused"] + row["unreadable"] + row["empty"] + row["failed"] == row["n"]
+
+
+def test_a_constant_answer_is_not_certain(library: Library) -> None:
+    """Three times no proves little, for a rate as for a maximum of differences."""
+    for name, metric in (("direct", "fail_rate"), ("discrimination_tamkin", "max_diff")):
+        part, settings = registry.load("probes", name), Settings(limit=3, resamples=50)
+        measures = part.design(library, settings).with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
+        found = part.analyse(measures, settings).filter(metric=metric).row(0, named=True)
+        assert found["estimate"] == 0
+        assert found["high"] > 0.5
+        assert found["p"] is None
+        assert found["mark_high"] == "catastrophic"
