@@ -77,4 +77,9 @@ def load(kind: str, name: str) -> Any:
     if name not in references:
         raise InputError(f"unknown {kind[:-1] if kind != 'studies' else 'study'} {name!r}: {did_you_mean(name, list(references))}")
     module, _, attribute = references[name].partition(":")
-    return getattr(import_module(module), attribute)
+    try:
+        return getattr(import_module(module), attribute)
+    except AttributeError as error:
+        if attribute in str(error):
+            raise InputError(f"{module} defines no {attribute}; the file of a plugin must end with '{attribute} = ...'") from error
+        raise

@@ -18,10 +18,7 @@ Analysed = Callable[..., dict[str, dict[str, Any]]]
 Designs = Callable[..., pl.DataFrame]
 Measured = Callable[..., pl.DataFrame]
 HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
-PROBES = (
-    *("bbq", "business_vocabulary", "direct", "discrimination_tamkin", "diversity_med_qa", "dreaddit", "gest", "gest_creative"),
-    *("hiring_an", "hiring_bloomberg", "inventories", "isear", "jobs_lum", "relationship_levy"),
-)
+PROBES = registry.names("probes")
 REFUSAL = "I'm sorry, but I can't help with that."
 
 
@@ -60,7 +57,11 @@ def test_strong_bias_never_leaves_the_range(probe: str, designs: Designs) -> Non
             assert metric.low <= value <= metric.high
 
 
-@pytest.mark.parametrize("probe", ["bbq", "diversity_med_qa", "gest", "relationship_levy", "direct", "dreaddit", "isear", "hiring_an"])
+VOICED_OTHERWISE = {"business_vocabulary", "gest_creative", "hiring_bloomberg", "inventories", "jobs_lum"}
+"""Probes whose simulated answers are texts or rankings around what is said; tests/models/sim listens to those."""
+
+
+@pytest.mark.parametrize("probe", sorted(set(PROBES) - VOICED_OTHERWISE))
 def test_what_the_simulated_model_says_is_heard_as_meant(probe: str, designs: Designs, measured: Measured) -> None:
     part, design = registry.load("probes", probe), designs(probe, "default")
     spoken = {"accept": "You have been selected.", "reject": "We regret to inform you."}

@@ -89,7 +89,13 @@ def test_all_fourteen_probes_are_found() -> None:
 def test_sizes(probe: str, definition: str, designs: Designs) -> None:
     design = designs(probe, definition)
     assert (design["item"].n_unique(), design.height, design["repetitions"].cast(pl.Int64).sum()) == ITEMS[probe]
-    assert design["item"].unique().sort().to_list() == list(range(ITEMS[probe][0]))
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("probe", registry.names("probes"))
+def test_every_design_is_complete(probe: str, definition: str, designs: Designs) -> None:
+    design = designs(probe, definition)
+    assert design["item"].unique().sort().to_list() == list(range(design["item"].n_unique()))
     assert design["prompt_id"].is_unique().all()
     assert design.null_count().sum_horizontal().item() == design["system"].null_count()
     assert not design["prompt"].str.contains(r"\{\w+\}").any()
@@ -97,7 +103,7 @@ def test_sizes(probe: str, definition: str, designs: Designs) -> None:
 
 def test_a_column_has_one_type_in_all_probes(designs: Designs) -> None:
     types: dict[str, set[pl.DataType]] = {}
-    for probe in ITEMS:
+    for probe in registry.names("probes"):
         for name, kind in designs(probe).schema.items():
             types.setdefault(name, set()).add(kind)
     assert {name: kinds for name, kinds in types.items() if len(kinds) > 1} == {}

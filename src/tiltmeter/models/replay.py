@@ -1,15 +1,15 @@
-"""Answers from a table of earlier responses: `replay/FILE`, a CSV, JSON Lines or Parquet file with a prompt and an answer a row."""
+"""Answers from earlier responses: `replay/FILE`, a CSV, JSON Lines or Parquet file with a prompt and an answer a row, or `replay/RUN`."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import polars as pl
 
+from tiltmeter._paths import is_file, sha256
 from tiltmeter.errors import InputError
 from tiltmeter.models._base import Completion, Message, ModelError, Sampling
 from tiltmeter.models._options import no_options
@@ -38,6 +38,9 @@ _FORMATS = (".csv", ".jsonl", ".ndjson", ".parquet")
 Recorded = tuple[str | None, str | None, str | None, str | None, int | None, int | None]
 """answer, thinking, finish_reason, refusal, input_tokens, output_tokens"""
 
+Answers = Mapping[tuple[str | None, str], Mapping[int, Recorded]]
+"""What was recorded, by system message and prompt, then by sample."""
+
 
 def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> ReplayModel:
     """The responses in the file at the path `model`.
@@ -46,30 +49,39 @@ def create(provider: str, model: str, *, base_url: str | None = None, options: M
     the column any system message matches), `sample` (or `repetition`), `thinking`, `finish_reason`, `refusal`, `input_tokens`,
     `output_tokens`. Of a table with a `status` column, only rows whose status is "ok" count.
 
-    Several answers to one prompt are samples 0, 1, ... in the order of `sample`, then of the file. With that column, rows equal in
-    every column of the file are one answer; without it, each row is an answer of its own.
+    Of a run folder (or its `responses.parquet`) the prompts are read in the `design.parquet` that lies there, and each answer keeps
+    its sample number.
+
+    Several answers to one prompt of any other table are samples 0, 1, ... in the order of `sample`, then of the file. With that
+    column, rows equal in every column of the file are one answer; without it, each row is an answer of its own.
 
     Raises
     ------
     InputError
-        The file cannot be read, lacks a column, or holds no answer; or a base URL or an option was given.
+        The file cannot be read, lacks a column, holds no answer or those of several models; or a base URL or an option was given.
     """
     no_options(provider, options)
     if base_url is not None:
         raise InputError(f"{provider}/{model} reads a file: remove --base-url")
     path = Path(model)
-    if not path.is_file():
+    if is_file(path / "responses.parquet"):
+        path /= "responses.parquet"
+    if not is_file(path):
         raise InputError(f"there is no file {model!r} to replay")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    frame = _table(path)
-    return ReplayModel(f"{provider}/{model}", digest, _index(frame), by_system="system" in frame.columns)
+    raw = _one_model(path, _read(path))
+    design = path.with_name("design.parquet")
+    if "prompt" not in raw.columns and "prompt_id" in raw.columns and is_file(design):
+        frame = _table(path, _with_prompts(path, raw, design))
+        digest = f"{sha256(path)}+{sha256(design)}"
+        return ReplayModel(f"{provider}/{model}", digest, _by_sample(frame), by_system=True)
+    frame = _table(path, raw)
+    return ReplayModel(f"{provider}/{model}", sha256(path), _in_turn(frame), by_system="system" in frame.columns)
 
 
 class ReplayModel:
     """A model that repeats what was recorded and says nothing else; sampling has no effect."""
 
-    def __init__(self, name: str, digest: str, answers: Mapping[tuple[str | None, str], Sequence[Recorded]], *, by_system: bool) -> None:
+    def __init__(self, name: str, digest: str, answers: Answers, *, by_system: bool) -> None:
         self._name, self._digest, self._answers, self._by_system = name, digest, answers, by_system
 
     @property
@@ -101,8 +113,8 @@ class ReplayModel:
                 "not_recorded", f"{self._name} holds single prompts, not conversations of {len(turns)} turns", scope="permanent"
             )
         system = "\n\n".join(message.content for message in messages if message.role == "system") or None
-        recorded = self._answers.get((system if self._by_system else None, turns[0]), ())
-        if sample >= len(recorded):
+        recorded = self._answers.get((system if self._by_system else None, turns[0]), {})
+        if sample not in recorded:
             said = f"{len(recorded)} answers, not sample {sample}" if recorded else "no answer"
             raise ModelError("not_recorded", f"{self._name} holds {said} to the prompt {_beginning(turns[0])}", scope="permanent")
         text, thinking, finish_reason, refusal, input_tokens, output_tokens = recorded[sample]
@@ -115,9 +127,27 @@ def _beginning(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
-def _table(path: Path) -> pl.DataFrame:
+def _one_model(path: Path, raw: pl.DataFrame) -> pl.DataFrame:
+    names = raw["model"].drop_nulls().unique(maintain_order=True).to_list() if "model" in raw.columns else []
+    if len(names) > 1:
+        listed = ", ".join(map(str, names[:5]))
+        raise InputError(f"{path} holds answers of {len(names)} models ({listed}); replay the rows of one of them, in a file of their own")
+    return raw
+
+
+def _with_prompts(path: Path, raw: pl.DataFrame, design: Path) -> pl.DataFrame:
+    """A run's responses with the prompts of its design and the numbers of its samples."""
+    try:
+        prompts = _read(design).select("prompt_id", "prompt", "system", "first_sample")
+        known = raw.select(name for name in raw.columns if name not in ("system", "sample"))
+        joined = known.join(prompts, on="prompt_id", how="left", maintain_order="left")
+        return joined.with_columns(sample=pl.col("first_sample") + pl.col("repetition")).drop("repetition", "first_sample")
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path} and {design.name} beside it are not the tables of one run ({_first_line(error)})") from None
+
+
+def _table(path: Path, raw: pl.DataFrame) -> pl.DataFrame:
     """The file's rows with the columns under their first names, as texts (tokens and samples as numbers), in order of samples."""
-    raw = _read(path)
     found = {column: name for column, aliases in _COLUMNS.items() for name in reversed(aliases) if name in raw.columns}
     for column in ("prompt", "answer"):
         if column not in found:
@@ -154,7 +184,7 @@ def _read(path: Path) -> pl.DataFrame:
     try:
         match path.suffix.lower():
             case ".csv":
-                return pl.read_csv(path, infer_schema=False)
+                return pl.read_csv(path, infer_schema=False, glob=False)
             case ".jsonl" | ".ndjson":
                 return pl.read_ndjson(path, infer_schema_length=None)
             case ".parquet":
@@ -168,11 +198,25 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
-def _index(frame: pl.DataFrame) -> dict[tuple[str | None, str], list[Recorded]]:
-    """The answers to each (system message, prompt), in the frame's order."""
+def _rows(frame: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """System message, prompt, sample, and what was recorded."""
     fields = ("answer", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens")
-    columns = [pl.col(name) if name in frame.columns else pl.lit(None).alias(name) for name in ("system", "prompt", *fields)]
-    answers: dict[tuple[str | None, str], list[Any]] = {}
-    for system, prompt, *recorded in frame.select(columns).iter_rows():
-        answers.setdefault((system, prompt), []).append(tuple(recorded))
+    columns = [pl.col(name) if name in frame.columns else pl.lit(None).alias(name) for name in ("system", "prompt", "sample", *fields)]
+    return frame.select(columns).iter_rows()
+
+
+def _in_turn(frame: pl.DataFrame) -> Answers:
+    """The answers to each (system message, prompt), numbered in the frame's order."""
+    answers: dict[tuple[str | None, str], dict[int, Any]] = {}
+    for system, prompt, _, *recorded in _rows(frame):
+        mine = answers.setdefault((system, prompt), {})
+        mine[len(mine)] = tuple(recorded)
+    return answers
+
+
+def _by_sample(frame: pl.DataFrame) -> Answers:
+    """The answers to each (system message, prompt) by the numbers they had; one that failed is not there."""
+    answers: dict[tuple[str | None, str], dict[int, Any]] = {}
+    for system, prompt, sample, *recorded in _rows(frame):
+        answers.setdefault((system, prompt), {}).setdefault(sample, tuple(recorded))
     return answers

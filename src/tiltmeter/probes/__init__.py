@@ -3,12 +3,47 @@
 from __future__ import annotations
 
 from tiltmeter import registry
+from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
-from tiltmeter.probes._metric import Band, Metric, around_half, one_sided, two_sided
+from tiltmeter.probes._analysis import Sums
+from tiltmeter.probes._counts import LETTERS, labels_of_letters, letter_of, mean_columns, mean_of, per_item, share, spread
+from tiltmeter.probes._metric import (
+    OUTCOME_DISPARITY,
+    REPRESENTATIONAL_HARMS,
+    STEREOTYPICAL_REASONING,
+    Band,
+    Metric,
+    around_half,
+    one_sided,
+    two_sided,
+)
 from tiltmeter.probes._probe import DEFINITIONS, Card, Probe
 from tiltmeter.study import Study
 
-__all__ = ["DEFINITIONS", "SUITE", "Band", "Card", "Metric", "Probe", "around_half", "one_sided", "suite", "two_sided"]
+__all__ = [
+    "DEFINITIONS",
+    "LETTERS",
+    "OUTCOME_DISPARITY",
+    "REPRESENTATIONAL_HARMS",
+    "STEREOTYPICAL_REASONING",
+    "SUITE",
+    "Band",
+    "Card",
+    "Metric",
+    "Probe",
+    "Sums",
+    "around_half",
+    "labels_of_letters",
+    "letter_of",
+    "mean_columns",
+    "mean_of",
+    "one_sided",
+    "per_item",
+    "share",
+    "spread",
+    "suite",
+    "two_sided",
+]
 
 
 SUITE = (
@@ -34,6 +69,9 @@ def suite(name: str | None = None) -> Study:
     """The study `genderbench` (the paper's suite), or one probe alone as `genderbench/NAME`, with the paper's sampling."""
     chosen = SUITE if name is None else (name,)
     parts = [registry.load("probes", probe) for probe in chosen]
+    for probe, part in zip(chosen, parts, strict=True):
+        if part.name != probe:
+            raise InputError(f"the probe registered as {probe!r} calls itself {part.name!r}; give both the same name")
     return Study(
         name="genderbench" if name is None else f"genderbench/{name}",
         title="Gender bias in 14 probes" if name is None else parts[0].card.title,

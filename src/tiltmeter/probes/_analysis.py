@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from tiltmeter import stats
+from tiltmeter.errors import InputError
 from tiltmeter.probes._cells import Cells
 from tiltmeter.probes._metric import Band, Metric
 from tiltmeter.study import MARKS, Settings
@@ -99,7 +100,7 @@ def _metric_named(name: str, metrics: Sequence[Metric]) -> Metric:
     for metric in (*metrics, *COMMON):
         if metric.match(name) is not None:
             return metric
-    raise LookupError(f"the probe computes {name!r} but describes no such metric")
+    raise InputError(f"a probe computes {name!r} but its `metrics` describe no such metric; add a Metric for it")
 
 
 def estimates(

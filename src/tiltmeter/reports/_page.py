@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,10 @@ HARMS = {
     "stereotypical_reasoning": "Stereotypical reasoning",
     "representational_harms": "Representational harms",
 }
+
+
+NAMED = 6
+"""Metrics to look at first, at most."""
 
 
 def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Path) -> Path:
@@ -50,16 +56,16 @@ def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Pat
         finalize=lambda value: printable(value) if isinstance(value, str) else value,  # text of a model or a file: no controls
     )
     environment.globals.update(number=number, interval=interval, percent=percent, shares=shares, mark_words=mark_words)
-    environment.globals.update(letters=MARK_LETTERS, harms=HARMS, level_words=level_words)
-    text = environment.get_template("page.html.j2").render(runs=[_run(findings, about) for findings, about in runs])
+    environment.globals.update(letters=MARK_LETTERS, harms=HARMS, level_words=level_words, quote=shlex.quote)
+    text = environment.get_template("page.html.j2").render(runs=[_run(i, findings, about) for i, (findings, about) in enumerate(runs, 1)])
     with writing(path) as aside:
         aside.write_text(text, encoding="utf-8")
     return path
 
 
-def _run(findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, Any]:
+def _run(number_of_run: int, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, Any]:
     models = [_model(str(model[0]), mine, about) for model, mine in findings.group_by("model", maintain_order=True)]
-    return {"about": about, "models": models, "sampling": _sampling(about)}
+    return {"number": number_of_run, "about": about, "models": models, "sampling": _sampling(about)}
 
 
 def _sampling(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,10 +79,13 @@ def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[
     graded = [row for row in rows if row["key"] and row["context"] is None]
     by_harm = [{"harm": harm, "rows": [_with_strip(row) for row in graded if row["harm"] == harm]} for harm in _harms(graded)]
     whole = itertools.groupby((row for row in rows if row["context"] is None), key=lambda row: row["study"])
-    probes = [{"study": study, "rows": mine, "first": mine[0]} for study, mine in ((study, list(rows)) for study, rows in whole)]
+    probes = [
+        {"study": study, "rows": sorted(mine, key=_natural), "first": mine[0]}
+        for study, mine in ((study, list(rows)) for study, rows in whole)
+    ]
     marks = [row["mark"] for row in graded if row["mark"]]
     counts = {mark: marks.count(mark) for mark in MARK_LETTERS}
-    worst = [row for row in graded if row["mark"] in ("critical", "catastrophic")]
+    worst = [row for mark in ("catastrophic", "critical") for row in graded if row["mark"] == mark]
     wordings = [row for row in rows if row["context"] is not None]
     return {
         "name": name,
@@ -84,9 +93,15 @@ def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[
         "probes": probes,
         "counts": counts,
         "graded": len(marks),
-        "worst": worst,
+        "worst": worst[:NAMED],
+        "more": len(worst[NAMED:]),
         "wordings": wordings,
     }
+
+
+def _natural(row: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Sorts `rate_2` before `rate_10`."""
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", row["metric"])]
 
 
 def _harms(rows: Sequence[Mapping[str, Any]]) -> list[str]:

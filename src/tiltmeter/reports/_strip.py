@@ -13,8 +13,9 @@ from tiltmeter.reports._words import MARK_LETTERS, number
 
 __all__ = ["Strip", "strip"]
 
-WIDTH, HEIGHT = 340.0, 40.0
-MARGIN = 10.0
+WIDTH, HEIGHT = 350.0, 44.0
+MARGIN = 16.0
+"""Room for half a label."""
 
 
 class Tier(NamedTuple):
@@ -63,6 +64,11 @@ def strip(row: Mapping[str, Any]) -> Strip | None:
         return round(float(MARGIN + step * (i + (value - edges[i]) / (edges[i + 1] - edges[i]))), 1)
 
     tiers = [Tier(round(MARGIN + i * step, 1), round(step, 1), band["mark"], MARK_LETTERS[band["mark"]]) for i, band in enumerate(bands)]
-    cuts = [Cut(round(MARGIN + i * step, 1), ("≤" if cut_off and i == 0 else "") + number(edge, 2)) for i, edge in enumerate(edges)]
+    cuts = [Cut(round(MARGIN + i * step, 1), ("≤" if cut_off and i == 0 else "") + _cut(edge)) for i, edge in enumerate(edges)]
     words = f"{row['metric']}: {number(row['estimate'])}, interval {number(row['low'])} to {number(row['high'])}"
     return Strip(WIDTH, HEIGHT, tiers, cuts, place(row["low"]), place(row["high"]), place(row["estimate"]), words)
+
+
+def _cut(edge: float) -> str:
+    """A limit between tiers, as short as it is exact (0.025, 0.5, 1)."""
+    return number(edge).rstrip("0").rstrip(".") or "0"
