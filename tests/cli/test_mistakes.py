@@ -28,7 +28,27 @@ SIM = ("--model", "sim/fair", "--display", "none")
         (("run", "genderbench/direct", *SIM, "--definition", "genderbanch"), 2, "unknown definition 'genderbanch'"),
         (("run", "genderbench/direct", *SIM, "--limit", "ten"), 2, "--limit 'ten'"),
         (("run", "genderbench/direct", *SIM, "--temperature", "hot"), 2, "temperature"),
-        (("run", "genderbench/direct", *SIM, "--max-connections", "0"), 2, "max_connections must be"),
+        (("run", "genderbench/direct", *SIM, "--max-connections", "0"), 2, "--max-connections"),
+        (("run", "genderbench/direct", *SIM, "--rpm", "0"), 2, "requests_per_minute must be a positive number"),
+        (("run", "genderbench/direct", *SIM, "--timeout", "nan"), 2, "timeout must be a positive number"),
+        (("run", "genderbench/direct", *SIM, "--temperature", "nan"), 2, "temperature"),
+        (("run", "genderbench/direct", *SIM, "--repeats", "40000"), 2, "--repeats"),
+        (("run", "genderbench/direct", *SIM, "--seed", "-1"), 2, "--seed"),
+        (("run", "genderbench/direct", *SIM, "--seed", "99999999999999999999"), 2, "--seed"),
+        (("run", "genderbench/direct", "-m", "openai/x", "-M", "api_key=sk-1"), 2, "-M api_key= looks like a key or password"),
+        (("run", "genderbench/direct", *SIM, "-M", "token=sk-1"), 2, "-M token= looks like a key or password"),
+        (("run", "genderbench/direct", "-m", "openai/x", "-m", "groq/y", "--base-url", "http://h/v1"), 2, "keys of openai and groq"),
+        (("plan", "genderbench/direct", "--repeats", "40000"), 2, "--repeats"),
+        (("plan", "genderbench/direct", "--max-tokens", "0"), 2, "--max-tokens"),
+        (("plan", "genderbench/direct", "--model", "nonsense"), 2, "provider/model"),
+        (("plan", "genderbench/direct", "--model", "opnai/gpt"), 2, "did you mean openai"),
+        (("plan", "genderbench/direct", "--prompts", "."), 2, "unknown kind of file"),
+        (("plan", "genderbench/direct", "--prompts", f"{'x' * 300}.csv"), 2, "cannot write"),
+        (("plan", "genderbench/direct", "-f", "xml"), 2, "is not one of table, json"),
+        (("data", "list", "-f", "xml"), 2, "is not one of table, json"),
+        (("sim", "serve", "--port", "70000"), 2, "--port"),
+        (("show", "nothing", "--examples", "-5"), 2, "--examples"),
+        (("show", "caf\udce9"), 2, "argument 2 is not UTF-8 text"),
         (("run", "genderbench/direct", *SIM, "--limt", "3"), 2, "--limt"),
         (("run", "genderbench/direct", *SIM, "--display", "fancy"), 2, "fancy"),
         (("run", "genderbench/direct"), 2, "--model"),
@@ -118,6 +138,27 @@ def test_out_folder_of_another_study(tiltmeter: Tiltmeter) -> None:
     assert tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
     done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "6", "--out", "mine")
     assert (done.returncode, "holds a run with other settings" in done.stderr) == (2, True)
+
+
+def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    assert tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
+    for place, said in (
+        (".", "is a folder"),
+        ("/", "is a folder"),
+        ("", "is a folder"),
+        ("mine", "cannot write"),
+        ("x" * 300, "cannot write"),
+    ):
+        done = tiltmeter("report", "mine", "-o", place)
+        assert (done.returncode, said in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
+    assert tiltmeter("report", "mine", "-o", "new/page.html").returncode == 0
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_base_url_is_given_by_a_flag_only(tiltmeter: Tiltmeter) -> None:
+    """As an environment variable it would send one provider's key to the endpoint of another."""
+    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1")
+    assert done.returncode == 0, done.stderr
 
 
 def test_unwritable_place(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

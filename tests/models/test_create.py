@@ -81,6 +81,48 @@ def test_values_that_are_none(name: str, value: str) -> None:
         sampling_from_options("openai/m", {name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("api_key", "sk-1"),
+        ("APIKEY", "sk-1"),
+        ("x-api-key", "sk-1"),
+        ("hf_token", "sk-1"),
+        ("access_token", "sk-1"),
+        ("aws_access_key_id", "sk-1"),
+        ("client_secret", "sk-1"),
+        ("password", "sk-1"),
+        ("Authorization", "sk-1"),
+        ("credentials", "sk-1"),
+        ("auth", "sk-1"),
+        ("extra_headers", '{"Authorization": "sk-1"}'),
+        ("metadata", '[{"deep": {"api_key": "sk-1"}}]'),
+    ],
+)
+@pytest.mark.parametrize("spec", ["openai/m", "anthropic/m", "replay/x.csv", "sim/mild"])
+def test_keys_are_refused_and_not_repeated(spec: str, name: str, value: str) -> None:
+    with pytest.raises(InputError, match="environment variable") as caught:
+        sampling_from_options(spec, {name: value})
+    assert "sk-1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_completion_tokens", "5"),
+        ("min_tokens", "5"),
+        ("stop_token_ids", "[1]"),
+        ("skip_special_tokens", "true"),
+        ("prompt_cache_key", "a"),
+        ("top_k", "5"),
+        ("response_format", '{"schema": {"properties": {"key": {"type": "string"}}}}'),
+        ("deep", "[" * 900 + "]" * 900),
+    ],
+)
+def test_names_that_only_sound_like_keys(name: str, value: str) -> None:
+    assert name in sampling_from_options("openai/m", {name: value})[0]["extra"]
+
+
 def test_a_provider_that_declares_no_options_gets_the_rest_itself() -> None:
     assert sampling_from_options("replay/x.csv", {"temperature": "0", "whatever": "1"}) == ({"temperature": 0.0}, {"whatever": "1"})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,8 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
     [
         ("study: genderbench\nseeds: 3\n", "unknown key 'seeds': did you mean seed"),
         ("study: [", "line 1"),
+        ("study: 2020-13-45\n", "a value cannot be read"),
+        ("study: " + "[" * 5_000, "a value cannot be read"),
         ("limit: 3\n", "needs the key 'study'"),
         ("study: genderbench\nseed: -1\n", "seed: expected at least 0"),
         ("study: genderbench\nseed: yes\n", "seed: expected a whole number"),
@@ -54,6 +58,34 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
         ("study: genderbench\nparams: {wordings: all}\n", "unknown parameter 'wordings'"),
         ("study: genderbnech\n", "did you mean genderbench"),
         ("study: genderbench/gst\n", "did you mean gest"),
+        ("study: 5\n", "study: expected the name of a study such as genderbench, found 5"),
+        ("- study\n", "needs the key 'study'"),
+        ("study: genderbench\n3: 4\n", "unknown key '3'"),
+        ("study: genderbench\nparams: [a]\n", "params: expected a mapping of names"),
+        ("study: genderbench\nparams: 5\n", "params: expected a mapping of names to texts or numbers such as {wording: all}, found 5"),
+        ("study: genderbench\nparams: {wording: [a]}\n", "params: expected a mapping of names"),
+        ("study: genderbench\nsampling: 5\n", "sampling: expected a mapping such as {temperature: 0.5}, found 5"),
+        ("study: genderbench\nsampling: {stop: 3}\n", "sampling.stop: expected a text or a list of texts"),
+        ("study: genderbench\nsampling: {stop: [3]}\n", "sampling.stop: expected a text or a list of texts"),
+        ("study: genderbench\nsampling: {extra: 3}\n", "sampling.extra: expected a mapping of what JSON can hold"),
+        ("study: genderbench\nsampling: {extra: {a: .nan}}\n", "sampling.extra: expected a mapping of what JSON can hold"),
+        ("study: genderbench\nsampling: {extra: {a: 2020-01-01}}\n", "sampling.extra: expected a mapping of what JSON can hold"),
+        ("study: genderbench\nsampling: {temperature: .nan}\n", "sampling.temperature: expected 0 to 10"),
+        ("study: genderbench\nsampling: {max_tokens: 0}\n", "sampling.max_tokens: expected at least 1, found 0"),
+        ("study: genderbench\nparts: 5\n", "parts: expected a list of part names such as [gest, direct], found 5"),
+        ("study: genderbench\nparts: direct\n", "parts: expected a list of part names"),
+        ("study: genderbench\nparts: []\n", "parts: expected a list of part names"),
+        ("study: genderbench\nparts: [[1]]\n", "parts: expected a list of part names"),
+        ("study: genderbench\nparts: [gest, direct, gest]\n", "parts names 'gest' twice"),
+        ("study: genderbench\nsystem_message: [a]\n", "system_message: expected a text, found ['a']"),
+        ("study: genderbench\nresamples: 100001\n", "resamples: expected at most 100,000, found 100001"),
+        ("study: genderbench\nresamples: 19\n", "resamples: expected at least 20"),
+        ("study: genderbench\nrepeats: 0\n", "repeats: expected at least 1, found 0"),
+        ("study: genderbench\nrepeats: 1001\n", "repeats: expected at most 1,000"),
+        ("study: genderbench\nlimit: true\n", "limit: expected a number of items (50), a range (0-99) or a share (0.1), found True"),
+        ("study: genderbench\nlimit: [1]\n", "limit: expected a number of items"),
+        ("study: genderbench\nlimit: ten\n", "--limit 'ten' is not a number of items"),
+        ("study: genderbench\ndefinition: 3\n", "definition: expected the name of a definition"),
     ],
 )
 def test_mistakes_in_a_study_file_are_named(tmp_path: Path, text: str, said: str) -> None:
@@ -62,6 +94,33 @@ def test_mistakes_in_a_study_file_are_named(tmp_path: Path, text: str, said: str
     with pytest.raises(InputError) as error:
         resolve(str(path))
     assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sampling", "said"),
+    [
+        ({"seed": -1}, {}, "seed: expected at least 0, found -1"),
+        ({"repeats": 0}, {}, "repeats: expected at least 1"),
+        ({}, {"temperature": 20.0}, "sampling.temperature: expected 0 to 10, found 20.0"),
+        ({}, {"temprature": 1}, "did you mean temperature"),
+    ],
+)
+def test_mistakes_in_flags_are_named(settings: dict[str, object], sampling: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError) as error:
+        resolve("genderbench", settings=settings, sampling=sampling)
+    assert said in str(error.value)
+
+
+def test_what_a_run_notes_in_its_study_is_read_over(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text("study: genderbench\nmodels: [{name: sim/mild}]\nresponses: [a.csv]\ninputs: {a.csv: abc}\n")
+    assert resolve(str(path)) == resolve("genderbench")
+
+
+def test_pydantic_is_loaded_only_to_resolve() -> None:
+    code = "import sys, tiltmeter.runs; assert 'pydantic' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from io import TextIOWrapper
 
 from tiltmeter.errors import EXIT_INPUT, EXIT_OK, InputError, TiltmeterError
 
@@ -39,6 +40,8 @@ def main() -> None:
 
 def _carry_out() -> int:
     """Call the command; its exit status."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that cannot show a letter gets a "?" in its place
     _check_text()
     import typer
 

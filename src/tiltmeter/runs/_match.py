@@ -58,7 +58,7 @@ def _found(whole: pl.DataFrame, design: pl.DataFrame) -> pl.DataFrame:
     by_text = whole.filter(pl.col("prompt_id").is_null()).drop("prompt_id")
     turn, prompts = pl.int_range(pl.len()).cast(pl.Int64), design.select("prompt", "prompt_id", "repetitions")
     of_text = {"place": turn.over("prompt"), "places": pl.len().over("prompt").cast(pl.Int64)}
-    free = prompts.with_columns(pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetitions")
+    free = prompts.with_columns(repetitions=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetitions")
     found = [by_id]
     for rows, by, places in (
         (by_text.filter(pl.col("repetition").is_not_null()), ("model", "prompt", "repetition"), prompts),

@@ -68,6 +68,8 @@ def _read_file(path: Path) -> object:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise InputError(f"{path}{place}: not valid YAML ({getattr(error, 'problem', None) or error}); mend that line") from error
+    except (ValueError, RecursionError) as error:  # a date that is none, or brackets without end
+        raise InputError(f"{path}: a value cannot be read ({str(error).splitlines()[0]}); mend it") from error
     return loaded
 
 

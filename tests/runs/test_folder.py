@@ -1,0 +1,131 @@
+"""A run folder has one writer at a time, nothing half-written stays, and a damaged one is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tiltmeter
+from tiltmeter.errors import InputError
+from tiltmeter.runs import Run, RunFolder, known_runs, load
+
+DOCUMENT = {"study": "genderbench"}
+
+
+@pytest.fixture
+def finished(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+    return tiltmeter.run("genderbench/direct", model="sim/mild", limit=20)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def hold(folder: Path) -> subprocess.Popen[str]:
+    """Another process that fills the folder until it is killed."""
+    code = (
+        "import pathlib, sys, time\n"
+        "from tiltmeter.runs import RunFolder\n"
+        "folder = RunFolder(pathlib.Path(sys.argv[1]))\n"
+        f"with folder.filling({DOCUMENT!r}), folder.table('responses', {{}}):\n"
+        "    print('filling', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "filling\n"
+    return process
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks the system frees")
+def test_one_process_at_a_time_and_what_a_killed_one_left_is_cleaned(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with hold(folder.path) as other:
+        try:
+            before = names(folder.path)
+            with pytest.raises(InputError, match=r"another process is filling .*; wait for it or choose another folder with --out"):
+                folder.filling(DOCUMENT).__enter__()
+            assert names(folder.path) == before, "the folder of the other process is untouched"
+        finally:
+            os.kill(other.pid, signal.SIGKILL)
+    assert any(name.startswith(".responses.") for name in names(folder.path))
+    with folder.filling(DOCUMENT):
+        assert names(folder.path) == [".lock", "study.yaml"]
+    assert names(folder.path) == ["study.yaml"]
+
+
+def fail(folder: Path) -> None:
+    with RunFolder(folder).filling(DOCUMENT):
+        RunFolder(folder).write_text("run.json", "{}")
+        raise KeyboardInterrupt
+
+
+def test_an_error_removes_what_was_made_here_and_no_more(tmp_path: Path) -> None:
+    made, given = tmp_path / "made", tmp_path / "given"
+    given.mkdir()
+    for folder in (made, given):
+        with pytest.raises(KeyboardInterrupt):
+            fail(folder)
+    assert not made.exists()
+    assert names(given) == []
+    with RunFolder(made).filling(DOCUMENT):
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        fail(made)
+    assert names(made) == ["run.json", "study.yaml"], "a run that was there before stays"
+
+
+def test_a_folder_whose_name_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path))
+    with pytest.raises(InputError, match="cannot write"):
+        RunFolder(tmp_path / ("x" * 300)).filling(DOCUMENT).__enter__()
+    with pytest.raises(InputError, match="is not a run folder"):
+        load("x" * 300)
+
+
+def without(key: str) -> Callable[[Path], object]:
+    def change(folder: Path) -> None:
+        about = json.loads((folder / "run.json").read_text())
+        del about[key]
+        (folder / "run.json").write_text(json.dumps(about))
+
+    return change
+
+
+def test_damaged_folders_are_named(finished: Run, tmp_path: Path) -> None:
+    about = (finished.path / "run.json").read_text()
+    assert [run["name"] for run in known_runs()] == [finished.path.name]
+    for text in ("", "{}", "[]", "null", "[" * 100_000, about.replace('"status"', '"stat"'), about.replace('"name"', '"nam"')):
+        (finished.path / "run.json").write_text(text)
+        with pytest.raises(InputError, match=r"run\.json"):
+            _ = load(finished.path).about
+        assert known_runs() == [], "one damaged folder does not hide the list"
+    (finished.path / "run.json").write_text(about)
+    for key in ("problems", "models", "parts", "title", "level"):
+        without(key)(finished.path)
+        with pytest.raises(InputError, match=key):
+            _ = load(finished.path).about
+        (finished.path / "run.json").write_text(about)
+
+
+@pytest.mark.parametrize("table", ["findings", "design", "responses", "measures"])
+def test_damaged_tables_are_named(finished: Run, table: str) -> None:
+    path = finished.path / f"{table}.parquet"
+    whole = path.read_bytes()
+    for content in (b"", whole[: len(whole) // 2], whole[:4] + bytes(len(whole) - 300) + whole[-296:]):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=rf"{table}\.parquet"):
+            getattr(load(finished.path), table)
+    pl.DataFrame({"x": [1]}).write_parquet(path)
+    with pytest.raises(InputError, match="lacks the column"):
+        getattr(load(finished.path), table)
