@@ -30,7 +30,7 @@ SIM = ("--model", "sim/fair", "--display", "none")
         (("run", "genderbench/direct", *SIM, "--temperature", "hot"), 2, "temperature"),
         (("run", "genderbench/direct", *SIM, "--max-connections", "0"), 2, "--max-connections"),
         (("run", "genderbench/direct", *SIM, "--rpm", "0"), 2, "requests_per_minute must be a positive number"),
-        (("run", "genderbench/direct", *SIM, "--timeout", "nan"), 2, "timeout must be a positive number"),
+        (("run", "genderbench/direct", *SIM, "--timeout", "nan"), 2, "--timeout"),
         (("run", "genderbench/direct", *SIM, "--temperature", "nan"), 2, "temperature"),
         (("run", "genderbench/direct", *SIM, "--repeats", "40000"), 2, "--repeats"),
         (("run", "genderbench/direct", *SIM, "--seed", "-1"), 2, "--seed"),

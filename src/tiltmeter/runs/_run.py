@@ -88,24 +88,23 @@ def run_study(
     ProviderError
         No model gave any answer; nothing is left behind.
     """
+    from tiltmeter.engine import open_journal
+
     document = resolved.as_document() | {"models": [_identity(model, sampling) for model, sampling in models]}
     folder = RunFolder(out or default_folder(document, [model.name for model, _ in models]))
     clock = _Clock()
-    from tiltmeter.engine import open_journal
-
     with folder.filling(document), open_journal(journal_url) as journal:
         became = clock.time("design", steps.make_design, resolved, library, folder)
-        parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
         result = RunResult(Run(folder), problems_of(became))
+        parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
         tallies = _generate_all(resolved, models, parts, folder, journal, limits, prices, display, result, clock)
         clock.time("collect", steps.collect, folder, models, journal)
         clock.time("measure", steps.measure, folder, resolved, parts)
         clock.time("analyse", steps.analyse, folder, resolved, parts)
-        if result.problems and result.exit_code == EXIT_OK:
-            result.exit_code = EXIT_INCOMPLETE
+        result.exit_code = result.exit_code or (EXIT_INCOMPLETE if result.problems else EXIT_OK)
         paid = [_identity(model, sampling) | _paid(tallies.get(model.name)) for model, sampling in models]
-        about = {"models": paid, "seconds": clock.seconds}
-        folder.write_json(describe(resolved, library, folder, command, became, result.problems) | about)
+        about = describe(resolved, library, folder, command, became, result.problems)
+        folder.write_json(about | {"models": paid, "seconds": clock.seconds})
     return result
 
 
