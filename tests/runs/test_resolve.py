@@ -56,6 +56,7 @@ def test_a_file_may_choose_parts_and_flags_win_over_it(tmp_path: Path) -> None:
         ("study: genderbench\nsampling: {temprature: 1}\n", "unknown key 'temprature': did you mean temperature"),
         ("study: genderbench\nsampling: {top_p: 3}\n", "top_p: expected 0 to 1"),
         ("study: genderbench\nparams: {wordings: all}\n", "unknown parameter 'wordings'"),
+        ("study: genderbench\nsampling: {extra: {api_key: sk-1}}\n", "sampling.extra.api_key looks like a key"),
         ("study: genderbnech\n", "did you mean genderbench"),
         ("study: genderbench/gst\n", "did you mean gest"),
         ("study: 5\n", "study: expected the name of a study such as genderbench, found 5"),

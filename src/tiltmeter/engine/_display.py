@@ -12,6 +12,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
+from tiltmeter._text import printable
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class _Lines(Display):
     interval: float
 
     def __init__(self, total: int | None, label: str, stream: TextIO) -> None:
-        self._total, self._label, self._stream = total, label, stream
+        self._total, self._label, self._stream = total, printable(label, one_line=True), stream
         self._next = 0.0
         self._latest = ""
 
@@ -160,8 +161,8 @@ class _Rich(Display):
             MofNCompleteColumn(),
             TextColumn("{task.fields[details]}", markup=False),
         )
-        self._progress = Progress(*columns, console=Console(file=stream), refresh_per_second=4)
-        self._task: TaskID = self._progress.add_task(escape(label), total=total, details="")
+        self._progress = Progress(*columns, console=Console(file=stream, emoji=False), refresh_per_second=4)
+        self._task: TaskID = self._progress.add_task(escape(printable(label, one_line=True)), total=total, details="")
 
     def __enter__(self) -> Self:
         self._progress.start()

@@ -48,7 +48,7 @@ def split_options(factory: Callable[..., Any], options: Mapping[str, str]) -> tu
     extra: dict[str, Any] = {}
     leftover: dict[str, str] = {}
     for name, value in options.items():
-        _refuse_secrets(name, value)
+        refuse_secrets(f"-M {name}=", name, _scalar(value))
         if name in _FIELDS:
             fields[name] = _FIELDS[name](name, value)
         elif own is None or name in own:
@@ -62,21 +62,24 @@ def split_options(factory: Callable[..., Any], options: Mapping[str, str]) -> tu
     return fields, leftover
 
 
-def _refuse_secrets(option: str, value: str) -> None:
-    """Raises InputError where the option, or a name within its JSON value that has a text, is called like a key; never shows the value."""
-    names, left = [option], [_scalar(value)]
+def refuse_secrets(place: str, name: str, value: Any) -> None:
+    """Raise InputError where an option, or a name within its JSON value that has a text, is called like a key; never shows the value.
+
+    `place` is how the user wrote the option: it stands in the message.
+    """
+    names, left = [name], [value]
     while left:
         one = left.pop()
         if isinstance(one, dict):
-            names += [name for name, inner in one.items() if isinstance(inner, str)]
+            names += [inside for inside, inner in one.items() if isinstance(inner, str)]
             left += one.values()
         elif isinstance(one, list):
             left += one
-    for name in names:
-        if name not in _NO_SECRETS and _SECRET.search(re.sub(r"[^a-z0-9]", "", name.lower())):
-            place = f"-M {option}=" if name == option else f"{name!r} in -M {option}="
+    for found in names:
+        if found not in _NO_SECRETS and _SECRET.search(re.sub(r"[^a-z0-9]", "", found.lower())):
+            shown = place if found == name else f"{found!r} in {place}"
             raise InputError(
-                f"{place} looks like a key or password, which would be written into the run's files: "
+                f"{shown} looks like a key or password, which would be written into the run's files: "
                 "set the provider's environment variable instead (`tiltmeter list models` names it)"
             )
 
@@ -84,7 +87,7 @@ def _refuse_secrets(option: str, value: str) -> None:
 def _scalar(value: str) -> Any:
     """JSON where it is JSON (numbers, true, false, null, lists, objects), the text itself otherwise."""
     try:
-        return json.loads(value)
+        return json.loads(value, parse_constant=lambda name: name)  # NaN and Infinity are no JSON: they stay text
     except (ValueError, RecursionError):
         return value
 

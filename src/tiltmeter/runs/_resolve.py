@@ -10,7 +10,7 @@ from typing import Any
 from tiltmeter import registry
 from tiltmeter._paths import is_file, sha256
 from tiltmeter.errors import InputError
-from tiltmeter.models import Sampling
+from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.registry import did_you_mean
 from tiltmeter.study import Settings, Study
 
@@ -101,6 +101,8 @@ def _settings(values: Mapping[str, Any], place: str) -> Settings:
 
 
 def _sampling(base: Sampling, given: Mapping[str, Any]) -> Sampling:
+    for key, value in (given.get("extra") or {}).items():
+        refuse_secrets(f"sampling.extra.{key}", key, value)
     values = dict(given)
     if "stop" in values:
         values["stop"] = (values["stop"],) if isinstance(values["stop"], str) else tuple(values["stop"])
