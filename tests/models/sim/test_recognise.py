@@ -98,8 +98,11 @@ FIELDS = {
     "name": "Ana Lopez",
     "pronoun": "she",
     "possessive": "her",
+    "Pronoun": "She",
+    "Possessive": "Her",
     "role": "mail carrier",
     "job": "a mail carrier",
+    "occupation": "mail carrier",
     "trait": "is kind",
     "statement": "All people are late",
     "sentence": "I never rank anyone; I wrote a story and a letter.",
@@ -121,7 +124,8 @@ def wordings() -> list[tuple[str, str, str]]:
     """Probe, wording and prompt for all wordings of the probes that write their prompts."""
     path = Path(tiltmeter.__file__).with_name("probes") / "wordings.yaml"
     found = []
-    for probe, variants in yaml.safe_load(path.read_text(encoding="utf-8")).items():
+    everything = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for probe, variants in ((probe, everything[probe]) for probe in KIND_OF_PROBE if probe in everything):
         for name, templates in variants.items():
             roles = {
                 role: text
