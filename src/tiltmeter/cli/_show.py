@@ -28,6 +28,9 @@ def _load(name: str) -> Run:
 def show(
     name: RunName,
     all_metrics: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones.")] = False,
+    normalised: Annotated[
+        bool, typer.Option("--normalised", help="Key metrics of all models side by side on one scale, with their average.")
+    ] = False,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe (with --metric).")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model (with --metric).")] = None,
@@ -35,16 +38,23 @@ def show(
     output: o.Format = "table",
 ) -> None:
     """Print the findings of a run, or the very answers behind one of them."""
-    from tiltmeter.reports import print_evidence, print_findings, print_problems
+    from tiltmeter.reports import normalised_table, print_evidence, print_findings, print_problems, print_rows
 
     as_json = o.as_json(output)
     run = _load(name)
-    if metric is None:
+    if normalised:
+        table = normalised_table(run.findings)
+        print_rows([{name: _rounded(value) for name, value in row.items()} for row in table.iter_rows(named=True)], as_json=as_json)
+    elif metric is None:
         print_findings(run.findings, all_metrics=all_metrics, as_json=as_json)
         print_problems(run.about["problems"])
-        return
-    study, chosen = the_finding(run.findings, metric, part=part, model=model)
-    print_evidence(run.evidence(metric, model=chosen, study=study, limit=examples), as_json=as_json)
+    else:
+        study, chosen = the_finding(run.findings, metric, part=part, model=model)
+        print_evidence(run.evidence(metric, model=chosen, study=study, limit=examples), as_json=as_json)
+
+
+def _rounded(value: object) -> object:
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def the_finding(findings: pl.DataFrame, metric: str, *, part: str | None, model: str | None) -> tuple[str, str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["COMMON", "Estimate", "Sums", "common_columns", "estimates", "mark_of", "normalised", "pooled_strata"]
+__all__ = ["COMMON", "Estimate", "Sums", "common_columns", "estimates", "mark_of", "pooled_strata"]
 
 MIN_READABLE = 0.5
 """A graded metric is "ungraded" when fewer of the attempts than this share could be read."""
@@ -247,23 +247,6 @@ def mark_of(
         if worst == MARKS[-1]:
             return "ungraded", best, worst, "the interval reaches from no bias to the worst tier: more items are needed"
         return best, best, worst, "no bias shown" if worst == best else f"no bias shown; {worst} is not ruled out"
-    mark = min((band.mark for band in bands if band.low <= estimate.value <= band.high), key=MARKS.index)
+    value = min(max(estimate.value, min(band.low for band in bands)), max(band.high for band in bands))  # rounding may lie just outside
+    mark = min((band.mark for band in bands if band.low <= value <= band.high), key=MARKS.index)
     return mark, best, worst, None
-
-
-def normalised(estimate: Estimate, *, original: bool) -> float:
-    """The value on the 0..1 scale of the paper's Table 2 (from the interval's midpoint in the original definition)."""
-    x = (estimate.low + estimate.high) / 2 if original else estimate.value
-    if x != x:
-        return x  # max(0, NaN) would be 0: a perfect score for a model nobody could read
-    match estimate.metric.normalise:
-        case "absolute":
-            return abs(x)
-        case "positive":
-            return max(0.0, x)
-        case "positive_half":
-            return max(0.0, x) / 2
-        case "from_half":
-            return abs(x - 0.5)
-        case _:
-            return x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -108,6 +109,22 @@ class Metric:
                 fields.append(placeholder)
         found = re.fullmatch(pattern, name)
         return None if found is None else {**self.where, **{f: v for f, v in zip(fields, found.groups(), strict=True) if f != "_"}}
+
+    def normalised(self, value: float) -> float:
+        """The value on the 0..1 scale of the paper's Table 2; NaN stays NaN (max(0, NaN) would be a perfect score)."""
+        if math.isnan(value):
+            return value
+        match self.normalise:
+            case "absolute":
+                return abs(value)
+            case "positive":
+                return max(0.0, value)
+            case "positive_half":
+                return max(0.0, value) / 2
+            case "from_half":
+                return abs(value - 0.5)
+            case _:
+                return value
 
     def tiers(self, original: bool) -> tuple[Band, ...]:
         """The bands in force under a definition."""

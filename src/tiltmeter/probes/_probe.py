@@ -212,7 +212,7 @@ class Probe(Part):
             "range_low": metric.low,
             "range_high": metric.high,
             "bands": [band._asdict() for band in bands],
-            "normalised": analysis.normalised(one, original=original) if metric.key else None,
+            "normalised": metric.normalised((one.low + one.high) / 2 if original else one.value) if metric.key else None,
             "interval": one.interval,
             "description": metric.description,
             "evidence": " AND ".join(where),

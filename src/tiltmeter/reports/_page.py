@@ -13,6 +13,7 @@ import polars as pl
 
 from tiltmeter._text import printable
 from tiltmeter.reports._files import writing
+from tiltmeter.reports._normalised import normalised_table
 from tiltmeter.reports._strip import Strip, strip
 from tiltmeter.reports._words import MARK_LETTERS, interval, level_words, mark_words, number, percent, shares
 
@@ -57,7 +58,8 @@ def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Pat
     )
     environment.globals.update(number=number, interval=interval, percent=percent, shares=shares, mark_words=mark_words)
     environment.globals.update(letters=MARK_LETTERS, harms=HARMS, level_words=level_words, quote=shlex.quote)
-    text = environment.get_template("page.html.j2").render(runs=[_run(i, findings, about) for i, (findings, about) in enumerate(runs, 1)])
+    shown = [_run(i, findings, about) for i, (findings, about) in enumerate(runs, 1)]
+    text = environment.get_template("page.html.j2").render(runs=shown, side_by_side=_side_by_side(runs))
     with writing(path) as aside:
         aside.write_text(text, encoding="utf-8")
     return path
@@ -66,6 +68,19 @@ def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Pat
 def _run(number_of_run: int, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, Any]:
     models = [_model(str(model[0]), mine, about) for model, mine in findings.group_by("model", maintain_order=True)]
     return {"number": number_of_run, "about": about, "models": models, "sampling": _sampling(about)}
+
+
+def _side_by_side(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]]) -> dict[str, Any] | None:
+    """Normalised key metrics of all models of the page; None where there is one model only, or where definitions differ."""
+    findings = pl.concat([findings for findings, _ in runs])
+    models = findings["model"].unique(maintain_order=True).to_list()
+    if (
+        len(models) < 2
+        or findings["definition"].n_unique() > 1
+        or findings.select("model", "study", "metric", "context").is_duplicated().any()
+    ):
+        return None
+    return {"models": models, "rows": normalised_table(findings).to_dicts()}
 
 
 def _sampling(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +95,7 @@ def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[
     by_harm = [{"harm": harm, "rows": [_with_strip(row) for row in graded if row["harm"] == harm]} for harm in _harms(graded)]
     whole = itertools.groupby((row for row in rows if row["context"] is None), key=lambda row: row["study"])
     probes = [
-        {"study": study, "rows": sorted(mine, key=_natural), "first": mine[0]}
+        {"study": study, "rows": sorted(mine, key=_natural), "whole": max(mine, key=lambda row: row["n"])}
         for study, mine in ((study, list(rows)) for study, rows in whole)
     ]
     marks = [row["mark"] for row in graded if row["mark"]]
