@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Any
 
 import polars as pl
-import yaml
 
 __all__ = ["alternatives", "ascii_text", "load_data", "lowered", "plain", "squash", "text_table", "verdict"]
 
@@ -113,6 +112,8 @@ def verdict(table: pl.DataFrame, label: pl.Expr, refused: pl.Expr) -> pl.DataFra
 @cache
 def load_data(name: str) -> dict[str, Any]:
     """Word lists and phrases of one reader: `data/<name>.yaml` of this package."""
+    import yaml  # on first use: listing probes imports this module
+
     text = files("tiltmeter.measures").joinpath("data", f"{name}.yaml").read_text(encoding="utf-8")
     content: dict[str, Any] = yaml.safe_load(text)
     return content

@@ -1,0 +1,26 @@
+"""Nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("polars", "numpy", "scipy", "sqlalchemy", "aiohttp", "altair", "jinja2", "yaml")
+
+
+@pytest.mark.parametrize(
+    ("statement", "forbidden"),
+    [
+        ("import tiltmeter", HEAVY),
+        ("from tiltmeter.cli._app import app", HEAVY),
+        ("from tiltmeter import registry; registry.names('probes')", HEAVY),
+        ("from tiltmeter.cli._list import list_things; list_things('studies')", [name for name in HEAVY if name != "polars"]),
+        ("from tiltmeter.cli._list import list_things; list_things('probes')", [name for name in HEAVY if name != "polars"]),
+    ],
+)
+def test_imports(statement: str, forbidden: list[str]) -> None:
+    check = f"{statement}\nimport sys\nprint([name for name in {list(forbidden)!r} if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
