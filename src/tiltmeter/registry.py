@@ -30,6 +30,7 @@ _PROVIDERS = {
     "replay": "tiltmeter.models.replay:create",
     "sim": "tiltmeter.models.sim:create",
 }
+# A study is registered as a callable that makes it, with what a listing shows as attributes: title, description, parts (names).
 _STUDIES = {"genderbench": "tiltmeter.probes:suite"}
 
 

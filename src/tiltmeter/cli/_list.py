@@ -17,8 +17,8 @@ KINDS = ("studies", "probes", "models", "datasets", "runs")
 def _studies() -> list[dict[str, Any]]:
     from tiltmeter import registry
 
-    studies = [registry.load("studies", name)() for name in registry.names("studies")]
-    return [{"study": study.name, "title": study.title, "parts": len(study.parts), "about": study.description} for study in studies]
+    studies = {name: registry.load("studies", name) for name in registry.names("studies")}
+    return [{"study": name, "title": one.title, "parts": len(one.parts), "about": one.description} for name, one in studies.items()]
 
 
 def _probes() -> list[dict[str, Any]]:

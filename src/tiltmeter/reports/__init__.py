@@ -1,10 +1,16 @@
 """Findings become a terminal table, a page, a file. Reports know findings and run.json only, never the method behind them."""
 
-from tiltmeter.reports._normalised import normalised_table
-from tiltmeter.reports._page import write_page
-from tiltmeter.reports._tables import write_table
-from tiltmeter.reports._terminal import print_evidence, print_findings, print_held, print_plan, print_problems, print_rows
-from tiltmeter.reports._words import size
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tiltmeter.reports._normalised import normalised_table
+    from tiltmeter.reports._page import write_page
+    from tiltmeter.reports._tables import write_table
+    from tiltmeter.reports._terminal import print_evidence, print_findings, print_held, print_plan, print_problems, print_rows
+    from tiltmeter.reports._words import size
 
 __all__ = [
     "normalised_table",
@@ -18,3 +24,27 @@ __all__ = [
     "write_page",
     "write_table",
 ]
+
+_HOMES = {
+    "_normalised": ("normalised_table",),
+    "_page": ("write_page",),
+    "_tables": ("write_table",),
+    "_terminal": (
+        "print_evidence",
+        "print_findings",
+        "print_held",
+        "print_plan",
+        "print_problems",
+        "print_rows",
+    ),
+    "_words": ("size",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Lazily: printing a list must not import Polars.
+    for module, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

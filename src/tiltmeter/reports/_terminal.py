@@ -7,12 +7,13 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from tiltmeter._text import printable, redacted
 from tiltmeter.reports._words import interval, level_words, mark_words, number, shares
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["print_evidence", "print_findings", "print_held", "print_plan", "print_problems", "print_rows"]
 
@@ -98,6 +99,8 @@ def _cell(value: Any) -> str:
 
 def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json: bool = False) -> None:
     """Findings by study and metric: value, interval, mark, and what became of the answers."""
+    import polars as pl
+
     chosen = findings if all_metrics else findings.filter(pl.col("key") & pl.col("context").is_null())
     if as_json:
         _print_json(chosen.to_dicts())
@@ -129,6 +132,8 @@ def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]
     planted
         True value of each key metric, by part and metric.
     """
+    import polars as pl
+
     truths = [(part, metric, truth) for part, metrics in planted.items() for metric, truth in metrics.items()]
     truth = pl.DataFrame(truths, schema={"part": pl.String, "metric": pl.String, "truth": pl.Float64}, orient="row")
     known = (
