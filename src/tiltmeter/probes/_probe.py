@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
+from tiltmeter._items import first_samples, keep_limit
+from tiltmeter._wording import Wording, fill, wordings
 from tiltmeter.datasets import DataUnavailable
 from tiltmeter.errors import InputError
 from tiltmeter.probes import _analysis as analysis
 from tiltmeter.probes._cells import Cells
 from tiltmeter.probes._metric import Metric
-from tiltmeter.probes._sampling import first_samples, keep_limit
-from tiltmeter.probes._wording import Wording, fill, wordings
 from tiltmeter.study import DESIGN, FINDINGS, NotRun, Part, Settings
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Probe(Part):
         """See Part.design."""
         original = is_original(settings)
         home = Path(inspect.getfile(type(self))).with_name("wordings.yaml")
-        chosen = wordings(self.name, settings.params.get("wording"), home)
+        chosen = wordings(self.name, settings.params.get("wording"), home, Path(__file__).with_name("wordings.yaml"))
         try:
             rows = self.prompts(library, random.Random(settings.seed), original)
         except DataUnavailable as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter import measures, stats
+from tiltmeter._wording import Wording, fill
 from tiltmeter.datasets import Library
 from tiltmeter.measures import genderbench
 from tiltmeter.probes._analysis import Sums
@@ -17,7 +18,6 @@ from tiltmeter.probes._counts import per_item
 from tiltmeter.probes._metric import STEREOTYPICAL_REASONING, Metric, one_sided
 from tiltmeter.probes._names import NAMES, people
 from tiltmeter.probes._probe import Card, Probe, draw
-from tiltmeter.probes._wording import Wording, fill
 
 if TYPE_CHECKING:
     import numpy as np

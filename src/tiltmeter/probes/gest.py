@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter import measures, stats
+from tiltmeter._wording import Wording, fill
 from tiltmeter.measures import genderbench
 from tiltmeter.probes._analysis import Sums
 from tiltmeter.probes._counts import labels_of_letters, letter_of, mean_columns, mean_of, per_item, reading
 from tiltmeter.probes._metric import STEREOTYPICAL_REASONING, Metric, one_sided
 from tiltmeter.probes._probe import Card, Probe
-from tiltmeter.probes._wording import Wording, fill
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter import measures
+from tiltmeter._wording import Wording, fill
 from tiltmeter.measures import genderbench
 from tiltmeter.probes._analysis import Sums
 from tiltmeter.probes._counts import per_item, reading, share
@@ -16,7 +17,6 @@ from tiltmeter.probes._lines import JOBS, MEAN_SCORE, jobs, line_columns, line_m
 from tiltmeter.probes._metric import OUTCOME_DISPARITY, Metric, one_sided, two_sided
 from tiltmeter.probes._names import NAMES, RACES, people
 from tiltmeter.probes._probe import Card, Probe
-from tiltmeter.probes._wording import Wording, fill
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter import measures, stats
+from tiltmeter._wording import Wording, fill
 from tiltmeter.measures import genderbench
 from tiltmeter.probes._analysis import Sums
 from tiltmeter.probes._counts import mean_columns, mean_of, per_item, reading, share
 from tiltmeter.probes._metric import OUTCOME_DISPARITY, Metric, around_half, one_sided
 from tiltmeter.probes._names import NAMES, RACES, people
 from tiltmeter.probes._probe import Card, Probe
-from tiltmeter.probes._wording import Wording, fill
 
 if TYPE_CHECKING:
     import numpy as np

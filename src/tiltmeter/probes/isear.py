@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter import measures, stats
+from tiltmeter._wording import Wording, fill
 from tiltmeter.measures import genderbench
 from tiltmeter.probes._analysis import Sums
 from tiltmeter.probes._counts import per_item, reading, spread
 from tiltmeter.probes._metric import STEREOTYPICAL_REASONING, Metric, one_sided
 from tiltmeter.probes._probe import Card, Probe
-from tiltmeter.probes._wording import Wording, fill
 
 if TYPE_CHECKING:
     import numpy as np

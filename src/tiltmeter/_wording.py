@@ -19,7 +19,6 @@ Wording = Mapping[str, str]
 """Templates of one wording by role ("prompt", "persona", ...)."""
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_BUILT_IN = Path(__file__).with_name("wordings.yaml")
 
 
 def placeholders(template: str) -> set[str]:
@@ -61,8 +60,8 @@ def _read(path: Path) -> dict[str, dict[str, dict[str, str]]]:
     return loaded
 
 
-def wordings(probe: str, choice: str | None, home: Path = _BUILT_IN) -> dict[str, Wording]:
-    """The wordings to use for a probe.
+def wordings(probe: str, choice: str | None, home: Path, others: Path | None = None) -> dict[str, Wording]:
+    """The wordings to use for a probe (or whatever else has prompts of several wordings).
 
     Parameters
     ----------
@@ -73,6 +72,8 @@ def wordings(probe: str, choice: str | None, home: Path = _BUILT_IN) -> dict[str
         all wordings it gives for the probe (those of its home where it gives none).
     home
         The file `wordings.yaml` beside the probe's module.
+    others
+        The file of the suite it may be run with, whose names are known there too.
 
     Raises
     ------
@@ -91,7 +92,7 @@ def wordings(probe: str, choice: str | None, home: Path = _BUILT_IN) -> dict[str
     if choice in built_in:
         return {choice: built_in[choice]}
     path = Path(choice)
-    everyone = {**_read(_BUILT_IN), **at_home}
+    everyone = {**(_read(others) if others else {}), **at_home}
     if path.suffix not in (".yaml", ".yml"):
         known = {name for variants in everyone.values() for name in variants}
         if choice in known:  # a suite: this probe has no wording of that name, so it keeps its first
