@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tiltmeter import registry
 import tiltmeter.probes
+from tiltmeter import registry
 from tiltmeter._wording import placeholders, wordings
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.study import Settings
+
+HOME = Path(tiltmeter.probes.__file__).with_name("wordings.yaml")
 
 PROBES = registry.names("probes")
 
