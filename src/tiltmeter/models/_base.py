@@ -11,7 +11,11 @@ __all__ = ["Completion", "Message", "Model", "ModelError", "Sampling"]
 
 
 class Message(NamedTuple):
-    """One turn of a conversation. `role` is "system", "user" or "assistant"."""
+    """One turn of a conversation. `role` is "system", "user" or "assistant".
+
+    Models that declare `patches` also take "source" (a prompt of its own) and "span" (the part of it whose hidden states replace
+    the placeholders of the user turn).
+    """
 
     role: str
     content: str
@@ -87,6 +91,9 @@ class Model(Protocol):
     Contract: `complete` is called concurrently from one event loop, between `__aenter__` and `__aexit__`; it sends
     exactly one request (the engine retries), raises `ModelError` when no answer came, and never lets a key into
     a message. The same object may be entered again, in a new event loop, after it was left.
+
+    Optional attributes, absent from most models: `structured` (takes a JSON schema as the vendor extra `response_format`),
+    `unsupported` (names of vendor extras a method may prescribe that it refuses), `patches` (takes the roles "source" and "span").
     """
 
     @property

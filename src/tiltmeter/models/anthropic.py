@@ -51,6 +51,9 @@ class AnthropicModel(HttpModel):
     stop are given in the words of OpenAI-compatible endpoints: "stop", "length", "content_filter" (a refusal), else Anthropic's.
     """
 
+    unsupported = ("frequency_penalty",)
+    """Vendor extras a method may prescribe that this API refuses."""
+
     def __init__(self, provider: str, model: str, *, base_url: str, key: Key | None) -> None:
         headers = {"anthropic-version": _VERSION, **({"x-api-key": key.secret} if key else {})}
         super().__init__(provider, model, base_url=base_url, path="/v1/messages", key=key, headers=headers)

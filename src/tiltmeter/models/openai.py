@@ -42,6 +42,9 @@ def create(provider: str, model: str, *, base_url: str | None = None, options: M
 class OpenAIModel(HttpModel):
     """A model that answers `POST {base_url}/chat/completions`."""
 
+    structured = True
+    """Takes a JSON schema for its answers (`response_format`)."""
+
     def __init__(self, provider: str, model: str, endpoint: Endpoint, *, base_url: str, key: Key | None) -> None:
         headers = {"Authorization": f"Bearer {key.secret}"} if key else {}
         super().__init__(provider, model, base_url=base_url, path="/chat/completions", key=key, headers=headers)

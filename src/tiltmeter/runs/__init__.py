@@ -1,14 +1,16 @@
 """Runs: how a study is carried through its five steps, and how a finished run is opened again."""
 
-from tiltmeter.runs._api import run, run_named
+from tiltmeter.runs._api import Judging, run, run_named
 from tiltmeter.runs._folder import RunFolder, runs_root
 from tiltmeter.runs._load import Run, known_runs, load
-from tiltmeter.runs._own import analyse_responses
+from tiltmeter.runs._own import Asking, analyse_responses
 from tiltmeter.runs._plan import Plan, make_plan
 from tiltmeter.runs._resolve import Resolved, parse_limit, resolve
 from tiltmeter.runs._run import RunResult, check_models, default_folder, run_study
 
 __all__ = [
+    "Asking",
+    "Judging",
     "Plan",
     "Resolved",
     "Run",

@@ -12,7 +12,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.models import Model, Sampling, create_model, sampling_from_options
 from tiltmeter.runs._folder import runs_root
 from tiltmeter.runs._load import Run
-from tiltmeter.runs._resolve import resolve
+from tiltmeter.runs._resolve import Resolved, resolve
 from tiltmeter.runs._run import RunResult, check_models, run_study
 from tiltmeter.study import Study
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tiltmeter.datasets import Library
     from tiltmeter.engine import Limits
 
-__all__ = ["run", "run_named"]
+__all__ = ["Judging", "run", "run_named"]
 
 
 def run_named(
@@ -31,6 +31,7 @@ def run_named(
     options: Mapping[str, str] | None = None,
     settings: Mapping[str, Any] | None = None,
     sampling: Mapping[str, Any] | None = None,
+    judge: Judging | None = None,
     limits: Limits | None = None,
     journal: str | None = None,
     out: Path | None = None,
@@ -44,7 +45,8 @@ def run_named(
     from tiltmeter.datasets import Library
     from tiltmeter.engine import Limits, Prices
 
-    resolved = resolve(study, settings=settings, sampling=sampling)
+    judge = judge or Judging()
+    resolved = resolve(study, settings={**(settings or {}), "judge": judge.name}, sampling=sampling)
     asked = [_open(one, resolved.sampling, base_url, options or {}, sampling or {}) for one in models]
     check_models([model for model, _ in asked])
     library = Library.default()
@@ -56,10 +58,42 @@ def run_named(
         journal_url=journal or str(runs_root() / "journal.sqlite"),
         limits=limits or Limits(),
         prices=Prices.load(),
+        judge=judge.open(resolved),
         display=display,
         out=out,
         command=command,
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judging:
+    """The judge a user asked for: a model or its name (None: the one the study file names, if any), where it is, its `-J key=value`."""
+
+    model: str | Model | None = None
+    base_url: str | None = None
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def name(self) -> str | None:
+        """As it stands in study.yaml."""
+        return self.model if self.model is None or isinstance(self.model, str) else self.model.name
+
+    def open(self, resolved: Resolved) -> tuple[Model, Sampling] | None:
+        """The judge of this study and what it is asked with; None where the study does without.
+
+        Raises
+        ------
+        InputError
+            It is no model, or options are given where there is no judge.
+        """
+        chosen = self.model or resolved.settings.judge
+        if chosen is None:
+            if self.options or self.base_url:
+                raise InputError("-J and --judge-base-url are about a judge; name it with --judge PROVIDER/NAME")
+            return None
+        if resolved.study.judging is None:
+            raise InputError(f"{resolved.study.name} asks no judge; leave --judge out")
+        return _open(chosen, resolved.study.judging, self.base_url, self.options, {})
 
 
 def run(
@@ -68,6 +102,7 @@ def run(
     model: str | Model | Sequence[str | Model],
     base_url: str | None = None,
     options: Mapping[str, str] | None = None,
+    judge: str | Model | None = None,
     definition: str | None = None,
     limit: int | float | str | None = None,
     repeats: int | None = None,
@@ -88,6 +123,8 @@ def run(
         A built-in name ("genderbench", "genderbench/gest") or a path to a YAML file.
     model
         `provider/name`, an object fulfilling `tiltmeter.models.Model`, or several of them.
+    judge
+        Model asked about the answers, for methods that use one.
     limit
         Items per part: a number, a share (0.1) or a range ("0-99").
     sampling
@@ -116,6 +153,7 @@ def run(
         options=options,
         settings={**settings, "params": dict(params or {})},
         sampling=sampling,
+        judge=Judging(judge),
         limits=limits,
         journal=journal,
         out=None if out is None else Path(out),
@@ -133,7 +171,10 @@ def _open(
     for key, value in flags.items():
         if value is not None and key in fields:
             raise InputError(f"--{key.replace('_', '-')} and -M {key}= say the same thing; give one of them")
-    return create_model(one, base_url=base_url, options=left), dataclasses.replace(base, **fields)
+    made = create_model(one, base_url=base_url, options=left)
+    prescribed = {key: value for key, value in base.extra.items() if key not in getattr(made, "unsupported", ())}
+    extra = {key: value for key, value in {**prescribed, **fields.pop("extra", {})}.items() if value is not None}
+    return made, dataclasses.replace(base, **fields, extra=extra)
 
 
 def _show_notice(library: Library, study: Study) -> None:

@@ -13,7 +13,7 @@ from tiltmeter.registry import did_you_mean
 
 __all__ = ["check"]
 
-INFORMATION = ("models", "responses", "inputs")
+INFORMATION = ("models", "responses", "inputs", "judged_by")
 """Keys that a run writes into its study.yaml for readers; a study is the same without them."""
 
 _EXPECTED = {
@@ -25,6 +25,7 @@ _EXPECTED = {
     "repeats": "a whole number",
     "resamples": "a whole number",
     "system_message": "a text",
+    "judge": "the name of a model such as openai/gpt-4o-mini",
     "params": "a mapping of names to texts or numbers such as {wording: all}",
     "sampling": "a mapping such as {temperature: 0.5}",
     "sampling.max_tokens": "a whole number",
@@ -68,11 +69,13 @@ class Document(BaseModel):
     resamples: Annotated[int, Field(ge=20, le=100_000)] | None = None
     level: Annotated[float, Field(ge=0.5, lt=1)] | None = None
     system_message: str | None = None
+    judge: str | None = None
     params: dict[str, str | int | float | bool] | None = None
     sampling: Sampling | None = None
     models: Any = None
     responses: Any = None
     inputs: Any = None
+    judged_by: Any = None
 
 
 def check(document: object, place: str) -> dict[str, Any]:

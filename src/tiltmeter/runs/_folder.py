@@ -19,12 +19,14 @@ from tiltmeter.errors import InputError
 from tiltmeter.runs._lock import LOCK, only_writer
 from tiltmeter.study import DESIGN, FINDINGS, RESPONSES
 
-__all__ = ["RunFolder", "reading", "runs_root", "writing"]
+__all__ = ["STAGES", "RunFolder", "merge", "reading", "runs_root", "writing"]
 
 TABLES = ("design", "responses", "measures", "findings")
 _COLUMNS = {"design": tuple(DESIGN), "responses": tuple(RESPONSES), "measures": ("model", "part", "outcome"), "findings": tuple(FINDINGS)}
 """What every table must have to be read."""
-_ASIDE = re.compile(rf"{re.escape(LOCK)}|\.({'|'.join(TABLES)}|study\.yaml|run\.json)\.\w{{8}}")
+STAGES = "stages"
+"""Folder of a method's own tables."""
+_ASIDE = re.compile(rf"{re.escape(LOCK)}|\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json)\.\w{{8}}")
 """Names of what stands in a folder only while it is being written."""
 _ABOUT: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("tiltmeter", "python", "written", "title", "study", "definition"), str),
@@ -230,16 +232,22 @@ class RunFolder:
     def sizes(self) -> dict[str, dict[str, Any]]:
         """Rows and sha256 of each table."""
         found = {}
-        for name in TABLES:
-            path = self.table_path(name)
+        stages = sorted((self.path / STAGES).glob("*.parquet"))
+        for name, path in [*((name, self.table_path(name)) for name in TABLES), *((f"{STAGES}/{one.stem}", one) for one in stages)]:
             if path.is_file():
                 rows = pl.scan_parquet(path).select(pl.len()).collect().item()
                 found[name] = {"rows": rows, "sha256": sha256(path)}
         return found
 
+    def stages(self) -> dict[str, pl.LazyFrame]:
+        """The method's own tables, lazily, by name."""
+        paths = sorted((self.path / STAGES).glob("*.parquet"))
+        with reading(self.path):
+            return {path.stem: pl.scan_parquet(path, glob=False) for path in paths}
+
 
 def _is_ours(name: str) -> bool:
-    return name in ("study.yaml", "run.json", *(f"{table}.parquet" for table in TABLES)) or _ASIDE.fullmatch(name) is not None
+    return name in ("study.yaml", "run.json", STAGES, *(f"{table}.parquet" for table in TABLES)) or _ASIDE.fullmatch(name) is not None
 
 
 def merge(pieces: Sequence[Path], whole: Path) -> None:

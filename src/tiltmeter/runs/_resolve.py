@@ -73,12 +73,12 @@ def _read_file(path: Path) -> object:
     return loaded
 
 
-def _study(name: str, parts: Sequence[str] | None, place: str) -> Study:
+def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], place: str) -> Study:
     family, _, rest = name.partition("/")
     if family not in registry.names("studies"):
-        known = [*registry.names("studies"), *(f"genderbench/{probe}" for probe in registry.names("probes"))]
+        known = [one for family in registry.names("studies") for one in (family, *_parts_of(family))]
         raise InputError(f"{place}unknown study {name!r}: {did_you_mean(name, known)} (or give a path to a .yaml file)")
-    study: Study = registry.load("studies", family)(rest or None)
+    study: Study = registry.load("studies", family)(rest or None, params)
     if parts is None:
         return study
     by_name = {part.name: part for part in study.parts}
@@ -88,6 +88,11 @@ def _study(name: str, parts: Sequence[str] | None, place: str) -> Study:
         if part not in by_name:
             raise InputError(f"{place}unknown part {part!r} of {study.name}: {did_you_mean(str(part), list(by_name))}")
     return dataclasses.replace(study, parts=[by_name[part] for part in parts])
+
+
+def _parts_of(family: str) -> list[str]:
+    study = registry.load("studies", family)
+    return [f"{family}/{name}" for name in dict.fromkeys((*study.parts, *getattr(study, "others", ())))]
 
 
 def _settings(values: Mapping[str, Any], place: str) -> Settings:
@@ -131,8 +136,8 @@ def resolve(name: str, *, settings: Mapping[str, Any] | None = None, sampling: M
     place = f"{path}: " if is_yaml else ""
     written = check(_read_file(path) if is_yaml else {"study": name}, place)
     flags = check({"study": name, **(settings or {}), "sampling": dict(sampling or {})}, "")
-    study = _study(written["study"], written.get("parts"), place)
     params = written["params"] | flags["params"]
+    study = _study(written["study"], written.get("parts"), params, place)
     for key in params:
         if key not in study.params:
             raise InputError(f"{place}unknown parameter {key!r} (-P) of {study.name}: {did_you_mean(key, ['definition', *study.params])}")

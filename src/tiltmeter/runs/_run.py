@@ -21,7 +21,9 @@ from tiltmeter.runs import _steps as steps
 from tiltmeter.runs._folder import RunFolder, runs_root
 from tiltmeter.runs._load import Run
 from tiltmeter.runs._resolve import Resolved
-from tiltmeter.study import Part
+from tiltmeter.runs._stages import stage_tables
+from tiltmeter.runs._tools import RunJudge, RunTools
+from tiltmeter.study import NotRun, Part
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
@@ -64,6 +66,7 @@ def run_study(
     journal_url: str,
     limits: Limits,
     prices: Prices,
+    judge: tuple[Model, Sampling] | None = None,
     display: str | None = "none",
     out: Path | None = None,
     command: str | None = None,
@@ -74,6 +77,8 @@ def run_study(
     ----------
     models
         Models under test, each with the sampling it is asked with.
+    judge
+        The model that is asked about answers, for methods that use one.
     journal_url
         Where paid-for answers are kept (a path or a database URL).
     out
@@ -90,22 +95,56 @@ def run_study(
     """
     from tiltmeter.engine import open_journal
 
-    document = resolved.as_document() | {"models": [_identity(model, sampling) for model, sampling in models]}
+    document = resolved.as_document() | {"models": [identity(model, sampling) for model, sampling in models]}
+    if judge is not None:
+        document |= {"judged_by": identity(*judge)}
     folder = RunFolder(out or default_folder(document, [model.name for model, _ in models]))
-    clock = _Clock()
+    clock = Clock()
     with folder.filling(document), open_journal(journal_url) as journal:
         became = clock.time("design", steps.make_design, resolved, library, folder)
         result = RunResult(Run(folder), problems_of(became))
         parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
+        _refuse_unpatchable(folder, [model for model, _ in models])
         tallies = _generate_all(resolved, models, parts, folder, journal, limits, prices, display, result, clock)
         clock.time("collect", steps.collect, folder, models, journal)
-        clock.time("measure", steps.measure, folder, resolved, parts)
-        clock.time("analyse", steps.analyse, folder, resolved, parts)
+        asked = None if judge is None else RunJudge(*judge, journal=journal, limits=limits, prices=prices, display=display)
+        read_answers(folder, resolved, parts, library, asked, result, clock)
         result.exit_code = result.exit_code or (EXIT_INCOMPLETE if result.problems else EXIT_OK)
-        paid = [_identity(model, sampling) | _paid(tallies.get(model.name)) for model, sampling in models]
+        paid = [identity(model, sampling) | paid_for(tallies.get(model.name)) for model, sampling in models]
         about = describe(resolved, library, folder, command, became, result.problems)
-        folder.write_json(about | {"models": paid, "seconds": clock.seconds})
+        folder.write_json(about | {"models": paid, "judged_by": judged_by(asked), "seconds": clock.seconds})
     return result
+
+
+def read_answers(
+    folder: RunFolder,
+    resolved: Resolved,
+    parts: Sequence[Part],
+    library: Library,
+    judge: RunJudge | None,
+    result: RunResult,
+    clock: Clock,
+) -> None:
+    """From responses to findings; what a judge did not answer is a problem of the run."""
+    with stage_tables(folder) as stages:
+        tools = RunTools(stages, library, judge)
+        clock.time("measure", steps.measure, folder, resolved, parts, tools)
+        try:
+            clock.time("between", steps.between, resolved, parts, tools)
+        except NotRun as reason:
+            result.problems.append(str(reason))
+            parts = []
+        clock.time("analyse", steps.analyse, folder, resolved, parts, tools)
+    if judge is not None:
+        for tally in judge.tallies:
+            result.problems += _problems(f"judge {judge.name}", tally, tally.total)
+
+
+def _refuse_unpatchable(folder: RunFolder, models: Sequence[Model]) -> None:
+    if steps.needs_patching(folder) and (wrong := [model.name for model in models if not getattr(model, "patches", False)]):
+        raise InputError(
+            f"the open-box setting replaces hidden states, which {wrong[0]} does not allow; use a local model (hf/NAME or a folder)"
+        )
 
 
 def problems_of(became: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -123,7 +162,7 @@ def _generate_all(
     prices: Prices,
     display: str | None,
     result: RunResult,
-    clock: _Clock,
+    clock: Clock,
 ) -> dict[str, Tally]:
     """Ask each model in turn; a model that gives no answers at all does not keep the next one from being asked."""
     from tiltmeter.engine import generate, open_display
@@ -182,13 +221,22 @@ def _data(entry: Any) -> dict[str, Any]:
     return {name: getattr(entry, name) for name in names}
 
 
-def _identity(model: Model, sampling: Sampling) -> dict[str, Any]:
+def identity(model: Model, sampling: Sampling) -> dict[str, Any]:
+    """Who was asked, and with what: part of study.yaml."""
     import dataclasses
 
     return {"name": model.name, "fingerprint": model.fingerprint, "sampling": dataclasses.asdict(sampling) | {"stop": list(sampling.stop)}}
 
 
-def _paid(tally: Tally | None) -> dict[str, Any]:
+def judged_by(judge: RunJudge | None) -> dict[str, Any] | None:
+    """The judge of a run and what its stages took, for run.json."""
+    if judge is None:
+        return None
+    return identity(judge.model, judge.sampling) | {"stages": [paid_for(tally)["tally"] for tally in judge.tallies]}
+
+
+def paid_for(tally: Tally | None) -> dict[str, Any]:
+    """What asking took, for run.json."""
     if tally is None:
         return {}
     counts = ("total", "held", "repeated", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "cost")
@@ -207,7 +255,7 @@ def _problems(name: str, tally: Tally, attempts: int) -> list[str]:
     return found
 
 
-class _Clock:
+class Clock:
     """Seconds by step, summed over models."""
 
     def __init__(self) -> None:

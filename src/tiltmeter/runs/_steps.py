@@ -11,13 +11,14 @@ from tiltmeter import stats
 from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.runs._folder import RunFolder
 from tiltmeter.runs._resolve import Resolved
+from tiltmeter.runs._tools import RunTools
 from tiltmeter.study import DESIGN, FINDINGS, RESPONSES, NotRun, Part
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
     from tiltmeter.engine import Journal, Request
 
-__all__ = ["analyse", "collect", "count_attempts", "learn", "make_design", "measure", "requests"]
+__all__ = ["analyse", "between", "collect", "count_attempts", "learn", "make_design", "measure", "needs_patching", "requests"]
 
 MEASURES = {"model": pl.String, "prompt_id": pl.String, "part": pl.String, "item": pl.Int32, "outcome": pl.String, "label": pl.String}
 CHUNK = 4_096
@@ -60,9 +61,9 @@ def requests(folder: RunFolder) -> Iterator[Request]:
     """Every attempt of the design in order, a few thousand prompts in memory at a time."""
     from tiltmeter.engine import Request
 
-    for chunk in _chunks(folder.scan("design").select("system", "prompt", "repetitions", "first_sample")):
-        for system, prompt, repetitions, first in chunk.iter_rows():
-            messages = _messages(system, prompt)
+    for chunk in _chunks(_asked(folder.scan("design")).select(*_TEXTS, "repetitions", "first_sample")):
+        for *texts, repetitions, first in chunk.iter_rows():
+            messages = _messages(*texts)
             for sample in range(first, first + repetitions):
                 yield Request(messages, sample)
 
@@ -74,39 +75,46 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
     with folder.table("responses", RESPONSES) as add:
         for model, sampling in models:
             key_of = Keys(model.fingerprint, sampling)
-            for chunk in _chunks(folder.scan("design").select(*DESIGN)):
+            for chunk in _chunks(_asked(folder.scan("design")).select(*DESIGN, *_PATCHED)):
                 asked = _attempts(chunk)
                 keys = [
-                    key_of(_messages(system, prompt), first + repetition)
-                    for system, prompt, first, repetition in asked.select("system", "prompt", "first_sample", "repetition").iter_rows()
+                    key_of(_messages(*texts), first + repetition)
+                    for *texts, first, repetition in asked.select(*_TEXTS, "first_sample", "repetition").iter_rows()
                 ]
                 found = journal.fetch(keys).rename({"text": "answer"})
                 rows = pl.concat([asked.select("prompt_id", "repetition"), found], how="horizontal").with_columns(model=pl.lit(model.name))
                 add(rows.select(pl.col(name).cast(kind) for name, kind in RESPONSES.items()))
 
 
-def measure(folder: RunFolder, resolved: Resolved, parts: Sequence[Part]) -> None:
+def measure(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
     """Write the table `measures`: one row per attempt with its factors, outcome and label."""
     names = folder.scan("responses").select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
     with folder.table("measures", MEASURES) as add:
         for name in names:
             for part in parts:
-                design = _part_of(folder.scan("design").drop("prompt", "system"), part)
+                design = _part_of(folder.scan("design").drop("prompt", "system", *_PATCHED, strict=False), part)
                 answers = folder.scan("responses").filter(pl.col("model") == name)
                 joined = answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect()
                 if joined.height:
-                    add(measured(part, joined, resolved))
+                    with tools.of(name, part.name):
+                        add(measured(part, joined, resolved, tools))
 
 
-def measured(part: Part, answers: pl.DataFrame, resolved: Resolved) -> pl.DataFrame:
+def measured(part: Part, answers: pl.DataFrame, resolved: Resolved, tools: RunTools) -> pl.DataFrame:
     """The measures of one part beside its factors, without the texts."""
     asked = answers.filter(pl.col("status") != "missing").filter(pl.col("prompt_id").is_not_null())
-    made = part.measure(_without_empty(asked), resolved.settings)
+    made = part.measure(_without_empty(asked), resolved.settings, tools)
     shown = [name for name in asked.columns if name in ("model", "prompt_id", "repetition") or name not in RESPONSES]
     return pl.concat([asked.select(shown), made], how="horizontal")
 
 
-def analyse(folder: RunFolder, resolved: Resolved, parts: Sequence[Part]) -> None:
+def between(resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
+    """What kinds of parts do once for all their parts and all models together."""
+    for kind in dict.fromkeys(type(part) for part in parts):
+        kind.between(resolved.settings, tools)
+
+
+def analyse(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
     """Write the table `findings`, with q-values over all tested metrics of a model (Benjamini-Hochberg)."""
     measures = folder.scan("measures")
     names = measures.select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
@@ -116,16 +124,20 @@ def analyse(folder: RunFolder, resolved: Resolved, parts: Sequence[Part]) -> Non
             for part in parts:
                 mine = _part_of(measures.filter(pl.col("model") == name), part).collect()
                 if mine.height:
-                    found.append(part.analyse(_without_empty(mine), resolved.settings).with_columns(model=pl.lit(name)))
+                    with tools.of(name, part.name):
+                        found.append(part.analyse(_without_empty(mine), resolved.settings, tools).with_columns(model=pl.lit(name)))
             if found:
                 add(with_q(pl.concat(found)).select(pl.col(column).cast(kind) for column, kind in FINDINGS.items()))
 
 
 def with_q(findings: pl.DataFrame) -> pl.DataFrame:
-    """Findings of one model with `q`: the family is every metric of the model as a whole that was tested."""
-    family = pl.col("context").is_null() & pl.col("p").is_not_null()
+    """Findings of one model with `q`: the family is every metric of the model as a whole that was tested.
+
+    A part that tests very many things at once has a family of its own, and brings its q-values.
+    """
+    family = pl.col("context").is_null() & pl.col("p").is_not_null() & pl.col("q").is_null()
     p = findings.select(pl.when(family).then(pl.col("p")).cast(pl.Float64)).to_series().fill_null(float("nan")).to_numpy()
-    return findings.with_columns(q=pl.Series(stats.benjamini_hochberg(p)).fill_nan(None))
+    return findings.with_columns(q=pl.coalesce("q", pl.Series(stats.benjamini_hochberg(p)).fill_nan(None)))
 
 
 def _part_of(table: pl.LazyFrame, part: Part) -> pl.LazyFrame:
@@ -153,6 +165,23 @@ def _attempts(prompts: pl.DataFrame) -> pl.DataFrame:
     return prompts.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
 
 
-def _messages(system: str | None, prompt: str) -> tuple[Message, ...]:
-    user = Message("user", prompt)
-    return (user,) if system is None else (Message("system", system), user)
+_PATCHED = ("source_prompt", "source_span", "answer_opening")
+"""Columns of a design for models whose hidden states are replaced (see `tiltmeter.models.Message`)."""
+_TEXTS = ("system", "prompt", *_PATCHED)
+
+
+def _asked(design: pl.LazyFrame) -> pl.LazyFrame:
+    """The design with all columns a request is made of."""
+    lacking = [name for name in _PATCHED if name not in design.collect_schema()]
+    return design.with_columns(pl.lit(None, pl.String).alias(name) for name in lacking)
+
+
+def _messages(system: str | None, prompt: str, source: str | None, span: str | None, opening: str | None) -> tuple[Message, ...]:
+    given = (("system", system), ("source", source), ("span", span), ("user", prompt), ("assistant", opening))
+    return tuple(Message(role, text) for role, text in given if text is not None)
+
+
+def needs_patching(folder: RunFolder) -> bool:
+    """Whether the design asks for hidden states to be replaced, which only models that run in this process can do."""
+    design = folder.scan("design")
+    return "source_prompt" in design.collect_schema() and bool(design.select(pl.col("source_prompt").is_not_null().any()).collect().item())
