@@ -110,6 +110,7 @@ FINDINGS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "definition": pl.String,
     "note": pl.String,
     "evidence": pl.String,  # SQL condition on the table `measures` that selects the responses it rests on
+    "examples": pl.List(pl.String),  # a few sentences or answers that show it
 }
 """The common currency of all methods: one row per number."""
 

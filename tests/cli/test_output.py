@@ -75,11 +75,9 @@ def test_which_finding_is_chosen_with_flags(tiltmeter: Tiltmeter, tmp_path: Path
     assert done.returncode == 0, done.stderr
     done = tiltmeter("show", "run", "--metric", "stereotype_rate")
     assert done.returncode == 2
-    assert "--part " in done.stderr
-    assert "--model " in done.stderr
-    assert "study=" not in done.stderr
+    assert "choose one by part jobs_lum or inventories, and by model sim/mild or sim/fair" in done.stderr
     done = tiltmeter("show", "run", "--metric", "stereotype_rate", "--part", "jobs_lum")
-    assert "choose one with --model sim/mild or sim/fair" in done.stderr
+    assert "choose one by model sim/mild or sim/fair" in done.stderr
     done = tiltmeter("show", "run", "--metric", "stereotype_rate", "--part", "jobs_lum", "-m", "sim/fair", "-f", "json")
     assert {row["model"] for row in strict(done.stdout)} == {"sim/fair"}
     assert "did you mean stereotype_rate" in tiltmeter("show", "run", "--metric", "stereotype_rat").stderr

@@ -28,7 +28,7 @@ def test_run_look_and_open_again(place: Path) -> None:
     assert run.responses.height == run.measures.height == run.design.height == 40
     assert tm.load(run.path).findings.equals(run.findings)
     assert tm.load(run.path.name).about["complete"]
-    with pytest.raises(InputError, match="no finding fits 'fial_rate'"):
+    with pytest.raises(InputError, match="no number of this run has the metric 'fial_rate'"):
         run.finding("fial_rate")
 
 

@@ -10,8 +10,6 @@ import typer
 from tiltmeter.cli import _options as o
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from tiltmeter.runs import Run
 
 __all__ = ["report", "show"]
@@ -34,6 +32,9 @@ def show(
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe (with --metric).")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model (with --metric).")] = None,
+    subject: Annotated[str | None, typer.Option(metavar="GROUP", help="Only this group or identity (with --metric).")] = None,
+    concept: Annotated[str | None, typer.Option(metavar="CONCEPT", help="Only this concept (with --metric).")] = None,
+    context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="Only this location or wording (with --metric).")] = None,
     examples: Annotated[int, typer.Option(min=1, metavar="N", help="How many answers (with --metric).")] = 10,
     output: o.Format = "table",
 ) -> None:
@@ -49,41 +50,12 @@ def show(
         print_findings(run.findings, all_metrics=all_metrics, as_json=as_json)
         print_problems(run.about["problems"])
     else:
-        study, chosen = the_finding(run.findings, metric, part=part, model=model)
-        print_evidence(run.evidence(metric, model=chosen, study=study, limit=examples), as_json=as_json)
+        narrow = {"part": part, "model": model, "subject": subject, "concept": concept, "context": context}
+        print_evidence(run.evidence(metric, limit=examples, **narrow), as_json=as_json)
 
 
 def _rounded(value: object) -> object:
     return round(value, 4) if isinstance(value, float) else value
-
-
-def the_finding(findings: pl.DataFrame, metric: str, *, part: str | None, model: str | None) -> tuple[str, str]:
-    """Study and model of the one finding that is meant.
-
-    Raises
-    ------
-    InputError
-        There is no such metric, part or model in the run, or several findings fit; the message names the flags that choose one.
-    """
-    import polars as pl
-
-    from tiltmeter.errors import InputError
-    from tiltmeter.registry import did_you_mean
-
-    parts = pl.col("study").str.split("/").list.last().alias("part")
-    fits = findings.filter(pl.col("context").is_null()).select("study", "model", "metric", parts)
-    for flag, column, wanted in (("--metric", "metric", metric), ("--part", "part", part), ("--model", "model", model)):
-        if wanted is None:
-            continue
-        known = fits[column].unique(maintain_order=True).to_list()
-        fits = fits.filter(pl.col(column) == wanted)
-        if fits.is_empty():
-            raise InputError(f"{flag} {wanted!r} fits no number of this run: {did_you_mean(wanted, known)}")
-    if fits.height > 1:
-        choices = {f"--{name}": fits[name].unique(maintain_order=True).to_list() for name in ("part", "model")}
-        words = [f"{flag} {' or '.join(values)}" for flag, values in choices.items() if len(values) > 1]
-        raise InputError(f"{fits.height} numbers are called {metric}; choose one with {', and '.join(words)}")
-    return fits["study"][0], fits["model"][0]
 
 
 def report(

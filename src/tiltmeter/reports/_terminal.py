@@ -194,4 +194,6 @@ def print_evidence(rows: pl.DataFrame, *, as_json: bool) -> None:
     for row in rows.iter_rows(named=True):
         console.rule(_text(f"{row['prompt_id']}  answer {row['repetition'] + 1}  {row['outcome']}  {row['label'] or ''}"), align="left")
         console.print(_text(str(row["prompt"] or "(prompt not kept)")), style="dim")
+        for sentence in row.get("sentences") or ():
+            console.print(_text(f"> {sentence}"), style="bold")
         console.print(_text(str(row["answer"] if row["answer"] is not None else "(no answer)")))

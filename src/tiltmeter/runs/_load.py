@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
 from tiltmeter.runs._folder import RunFolder, reading, runs_root
 from tiltmeter.study import Finding
 
@@ -56,45 +58,103 @@ class Run:
         """One row per model and attempt, with factors, outcome and label."""
         return self.folder.read("measures")
 
-    def finding(self, metric: str, *, model: str | None = None, study: str | None = None) -> Finding:
-        """One finding by the name of its metric; narrow with `model` and `study` where several share it.
+    def stage(self, table: str) -> pl.DataFrame:
+        """A table of the method's own ("mentions", "concepts", "associations", ...).
+
+        Raises
+        ------
+        InputError
+            The run has none of that name.
+        """
+        tables = self.folder.stages()
+        if table not in tables:
+            raise InputError(f"{self.path} has no table {table!r}: {did_you_mean(table, list(tables))}")
+        with reading(self.path):
+            return tables[table].collect()
+
+    def finding(self, metric: str, **narrow: str | None) -> Finding:
+        """One finding by the name of its metric.
+
+        Parameters
+        ----------
+        **narrow
+            Values of `model`, `part`, `subject`, `concept`, `context` where several findings share the metric; a subject, concept or
+            context that is not given is that of the whole, where there is such a finding.
 
         Raises
         ------
         InputError
             No finding, or more than one, fits.
         """
-        where = [pl.col("metric") == metric, pl.col("context").is_null()]
-        where += [pl.col(name) == value for name, value in (("model", model), ("study", study)) if value is not None]
-        found = self.findings.filter(where)
-        if found.height != 1:
-            choices = self.findings.select(pl.concat_str("study", pl.lit(" "), "metric", pl.lit(" "), "model")).to_series().to_list()
-            fits = "no finding fits" if found.is_empty() else f"{found.height} findings fit"
-            raise InputError(f"{fits} {metric!r}; give study= and model= (for instance {', '.join(choices[:3])})")
-        return Finding.from_row(found.row(0, named=True))
+        return Finding.from_row(one_finding(self.findings, metric, narrow))
 
-    def evidence(self, metric: str, *, model: str | None = None, study: str | None = None, limit: int | None = None) -> pl.DataFrame:
-        """The attempts a finding rests on, with prompt and answer: at most `limit` rows of the finding `finding` gives.
+    def evidence(self, metric: str, *, limit: int | None = None, **narrow: str | None) -> pl.DataFrame:
+        """The attempts a finding rests on, with prompt and answer: at most `limit` rows of the finding that `finding` gives.
+
+        Where the finding is about a concept, `sentences` are those of the answer that show it.
 
         Raises
         ------
         InputError
             No finding, or more than one, fits.
         """
-        finding = self.finding(metric, model=model, study=study)
-        condition = finding.values["evidence"]
+        finding = self.finding(metric, **narrow)
         measures, responses, design = (self.folder.scan(table) for table in ("measures", "responses", "design"))
         texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "key")
+        stages = self.folder.stages()
         with reading(self.path):
-            query = pl.SQLContext(measures=measures).execute(f"SELECT * FROM measures WHERE {condition}")  # noqa: S608
+            query = pl.SQLContext(measures=measures, **stages).execute(f"SELECT * FROM measures WHERE {finding.values['evidence']}")  # noqa: S608
             chosen = query.filter(pl.col("model") == finding.model)
             if limit is not None:
                 chosen = chosen.head(limit)
+            if finding.values["concept"] is not None and "shown" in stages:
+                chosen = chosen.join(_sentences(stages["shown"], finding), on="attempt", how="left", maintain_order="left")
             return (
                 chosen.join(texts, on=["model", "prompt_id", "repetition"], maintain_order="left")
                 .join(design.select("prompt_id", "prompt"), on="prompt_id", how="left", maintain_order="left")
                 .collect()
             )
+
+
+def _sentences(shown: pl.LazyFrame, finding: Finding) -> pl.LazyFrame:
+    wanted = {"model": finding.model, "concept": finding.values["concept"], "identity": finding.values["subject"]}
+    mine = shown.filter(*(pl.col(name) == value for name, value in wanted.items()))
+    return mine.group_by("attempt", maintain_order=True).agg(sentences=pl.col("sentence").drop_nulls().unique(maintain_order=True))
+
+
+NARROW = ("part", "model", "subject", "concept", "context")
+"""Columns that tell findings of one metric apart."""
+_OF_THE_WHOLE = ("subject", "concept", "context")
+
+
+def one_finding(findings: pl.DataFrame, metric: str, narrow: Mapping[str, str | None]) -> dict[str, Any]:
+    """The row of the one finding that is meant (see `Run.finding`).
+
+    Raises
+    ------
+    InputError
+        There is no such metric or value in the run, or several findings fit; the message names what there is to choose from.
+    """
+    fits = findings.with_columns(part=pl.col("study").str.split("/").list.last())
+    for name, value in (("metric", metric), *narrow.items()):
+        if value is None:
+            continue
+        known = fits[name].drop_nulls().unique(maintain_order=True).to_list()
+        fits = fits.filter(pl.col(name) == value)
+        if fits.is_empty():
+            raise InputError(f"no number of this run has the {name} {value!r}: {did_you_mean(value, known)}")
+    for name in _OF_THE_WHOLE:
+        if narrow.get(name) is None and fits[name].null_count():
+            fits = fits.filter(pl.col(name).is_null())
+    if fits.height > 1:
+        choices = {name: fits[name].drop_nulls().unique(maintain_order=True).to_list() for name in NARROW}
+        words = [f"{name} {_few(values)}" for name, values in choices.items() if len(values) > 1]
+        raise InputError(f"{fits.height} numbers are called {metric}; choose one by {', and by '.join(words)}")
+    return fits.drop("part").row(0, named=True)
+
+
+def _few(values: list[str]) -> str:
+    return " or ".join(values[:5]) + (f" or ... ({len(values)} in all)" if len(values) > 5 else "")
 
 
 def load(path: str | Path) -> Run:
