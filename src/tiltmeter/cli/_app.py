@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tiltmeter.cli import _options as o
+from tiltmeter.cli._analyse import analyse
 from tiltmeter.cli._data import data_app
+from tiltmeter.cli._finish import finish
 from tiltmeter.cli._list import list_things
 from tiltmeter.cli._show import report, show
 from tiltmeter.cli._sim import sim_app
-from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltmeter.runs import RunResult
+from tiltmeter.errors import EXIT_INCOMPLETE
 
 __all__ = ["app"]
 
@@ -32,17 +29,6 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(sim_app, name="sim")
 app.command("list")(list_things)
-
-MaxConnections = Annotated[
-    int,
-    typer.Option(
-        min=1, metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Requests in flight at most; the engine finds the right number below."
-    ),
-]
-Journal = Annotated[
-    str | None,
-    typer.Option(metavar="URL", envvar="TILTMETER_JOURNAL", help="Where paid-for answers are kept [default: runs/journal.sqlite]."),
-]
 
 
 @app.callback()
@@ -61,6 +47,9 @@ def run(
     model: o.ModelNames,
     base_url: o.BaseUrl = None,
     options: o.ModelOptions = None,
+    judge: o.JudgeName = None,
+    judge_base_url: o.JudgeBaseUrl = None,
+    judge_options: o.JudgeOptions = None,
     params: o.Params = None,
     definition: o.Definition = None,
     limit: o.Limit = None,
@@ -70,18 +59,18 @@ def run(
     temperature: Annotated[float | None, typer.Option(min=0, max=10, help="Sampling temperature [default: the method's].")] = None,
     top_p: Annotated[float | None, typer.Option(min=0, max=1, help="Nucleus sampling [default: the method's].")] = None,
     max_tokens: o.MaxTokens = None,
-    max_connections: MaxConnections = 64,
+    max_connections: o.MaxConnections = 64,
     rpm: Annotated[float | None, typer.Option(min=0, help="Requests per minute at most.")] = None,
     tpm: Annotated[float | None, typer.Option(min=0, help="Tokens per minute at most.")] = None,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds one request may take.")] = 120.0,
     retries: Annotated[int, typer.Option(min=0, max=1_000, help="Attempts after a passing failure.")] = 6,
-    journal: Journal = None,
+    journal: o.Journal = None,
     out: o.Out = None,
     display: o.Display = None,
 ) -> None:
     """Measure one or more models with a study. Run the same command again to go on where it stopped."""
     from tiltmeter.engine import Limits
-    from tiltmeter.runs import run_named
+    from tiltmeter.runs import Judging, run_named
 
     o.check_base_url(base_url, model)
     settings = o.settings_from(definition=definition, seed=seed, limit=limit, repeats=repeats, system_message=system_message, params=params)
@@ -93,6 +82,7 @@ def run(
             options=o.key_values("-M", options),
             settings=settings,
             sampling={"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens},
+            judge=Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
             limits=Limits(
                 max_connections=max_connections, requests_per_minute=rpm, tokens_per_minute=tpm, timeout=timeout, retries=retries
             ),
@@ -102,25 +92,6 @@ def run(
             command=o.command_line(),
         )
     )
-
-
-def finish(result: RunResult, *, lenient: bool = False, planted: Mapping[str, Mapping[str, float]] | None = None) -> None:
-    """Print the table, write the page, name what is missing, end with the right status.
-
-    `planted` are the true values of the key metrics by part, where they are known; then it is also said how many intervals hold them.
-    """
-    from tiltmeter.reports import print_findings, print_held, print_problems, write_page
-
-    run = result.run
-    findings, about = run.findings, run.about
-    print_findings(findings)
-    if planted is not None:
-        print_held(findings, planted)
-    page = write_page([(findings, about)], run.path / "report.html")
-    print_problems(result.problems)
-    typer.echo(f"\nrun     {run.path}\nreport  {page}")
-    if result.exit_code not in (EXIT_OK, EXIT_INCOMPLETE) or (result.exit_code == EXIT_INCOMPLETE and not lenient):
-        raise typer.Exit(result.exit_code)
 
 
 @app.command()
@@ -183,28 +154,6 @@ def plan(
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
-@app.command()
-def analyse(
-    responses: Annotated[
-        list[Path], typer.Argument(metavar="RESPONSES...", help="CSV, JSONL or Parquet tables, or GenderBench probe logs.")
-    ],
-    study: Annotated[str, typer.Option("--study", metavar="STUDY", help="The study whose prompts were answered.")],
-    model: Annotated[
-        str, typer.Option("--model", "-m", metavar="NAME", help="The model's name, where the table has no column for it.")
-    ] = "own responses",
-    params: o.Params = None,
-    definition: o.Definition = None,
-    seed: o.Seed = None,
-    out: o.Out = None,
-) -> None:
-    """Measure responses you already have. No model is called."""
-    from tiltmeter.datasets import Library
-    from tiltmeter.runs import analyse_responses, resolve
-
-    settings = o.settings_from(definition=definition, seed=seed, limit=None, repeats=None, system_message=None, params=params)
-    resolved = resolve(study, settings=settings)
-    finish(analyse_responses(responses, resolved, library=Library.default(), model=model, out=out, command=o.command_line()))
-
-
+app.command()(analyse)
 app.command()(show)
 app.command()(report)

@@ -15,7 +15,12 @@ __all__ = [
     "Definition",
     "Display",
     "Format",
+    "Journal",
+    "JudgeBaseUrl",
+    "JudgeName",
+    "JudgeOptions",
     "Limit",
+    "MaxConnections",
     "MaxTokens",
     "ModelNames",
     "ModelOptions",
@@ -84,6 +89,24 @@ Display = Annotated[
     typer.Option(metavar="KIND", envvar="TILTMETER_DISPLAY", help="Progress: rich, plain, json or none [default: plain off a terminal]."),
 ]
 MaxTokens = Annotated[int | None, typer.Option(min=1, max=10_000_000, show_default=False, help="Longest answer [default: the method's].")]
+JudgeName = Annotated[
+    str | None,
+    typer.Option(
+        "--judge", metavar="PROVIDER/NAME", envvar="TILTMETER_JUDGE", help="Model that is asked about the answers, where a method does."
+    ),
+]
+JudgeBaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the judge's endpoint.")]
+JudgeOptions = Annotated[list[str] | None, typer.Option("-J", metavar="KEY=VALUE", help="Argument of the judge, as -M for the model.")]
+MaxConnections = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Requests in flight at most; the engine finds the right number below."
+    ),
+]
+Journal = Annotated[
+    str | None,
+    typer.Option(metavar="URL", envvar="TILTMETER_JOURNAL", help="Where paid-for answers are kept [default: runs/journal.sqlite]."),
+]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="How to print.")]
 
 

@@ -7,6 +7,7 @@ from tiltmeter.runs._own import Asking, analyse_responses
 from tiltmeter.runs._plan import Plan, make_plan
 from tiltmeter.runs._resolve import Resolved, parse_limit, resolve
 from tiltmeter.runs._run import RunResult, check_models, default_folder, run_study
+from tiltmeter.runs._texts import TextColumns, analyse_texts
 
 __all__ = [
     "Asking",
@@ -16,7 +17,9 @@ __all__ = [
     "Run",
     "RunFolder",
     "RunResult",
+    "TextColumns",
     "analyse_responses",
+    "analyse_texts",
     "check_models",
     "default_folder",
     "known_runs",

@@ -13,7 +13,7 @@ from tiltmeter.registry import did_you_mean
 
 __all__ = ["check"]
 
-INFORMATION = ("models", "responses", "inputs", "judged_by")
+INFORMATION = ("models", "responses", "inputs", "judged_by", "columns")
 """Keys that a run writes into its study.yaml for readers; a study is the same without them."""
 
 _EXPECTED = {
@@ -76,6 +76,7 @@ class Document(BaseModel):
     responses: Any = None
     inputs: Any = None
     judged_by: Any = None
+    columns: Any = None
 
 
 def check(document: object, place: str) -> dict[str, Any]:

@@ -103,7 +103,9 @@ class Run:
         texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "key")
         stages = self.folder.stages()
         with reading(self.path):
-            query = pl.SQLContext(measures=measures, **stages).execute(f"SELECT * FROM measures WHERE {finding.values['evidence']}")  # noqa: S608
+            query = pl.SQLContext({**stages, "measures": measures}, eager=False).execute(
+                f"SELECT * FROM measures WHERE {finding.values['evidence']}"
+            )  # noqa: S608
             chosen = query.filter(pl.col("model") == finding.model)
             if limit is not None:
                 chosen = chosen.head(limit)

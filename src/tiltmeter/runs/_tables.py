@@ -12,7 +12,7 @@ from tiltmeter._paths import is_file
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 
-__all__ = ["ROWS", "first_line", "read_table"]
+__all__ = ["ROWS", "first_line", "read_columns", "read_table"]
 
 ROWS = {"prompt_id": pl.String, "prompt": pl.String, "model": pl.String, "repetition": pl.Int64, "answer": pl.String}
 """Columns of a read table; null where the file does not say."""
@@ -27,21 +27,29 @@ _ALIASES = {
 
 def read_table(path: Path) -> pl.DataFrame:
     """The rows of a CSV, JSON Lines or Parquet file with the columns ROWS; raises InputError naming the file and what is wrong in it."""
+    return _canonical(path, _read(path, _KNOWN))
+
+
+def read_columns(path: Path) -> pl.DataFrame:
+    """Such a file with the columns it has; texts, but for what a Parquet file holds otherwise."""
+    return _read(path, None)
+
+
+def _read(path: Path, known: frozenset[str] | None) -> pl.DataFrame:
     if not is_file(path):
         raise InputError(f"there is no file {path}")
     try:
         match path.suffix.lower():
             case ".csv":
-                table = pl.read_csv(path, infer_schema=False, glob=False)
+                return pl.read_csv(path, infer_schema=False, glob=False)
             case ".parquet":
-                table = pl.read_parquet(path, glob=False)
+                return pl.read_parquet(path, glob=False)
             case ".jsonl" | ".ndjson":
-                table = _read_lines(path)
+                return _read_lines(path, known)
             case other:
                 raise InputError(f"{path}: unknown kind of file {other!r}; give .csv, .jsonl or .parquet")
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {first_line(error)}") from error
-    return _canonical(path, table)
 
 
 def first_line(error: Exception) -> str:
@@ -49,7 +57,7 @@ def first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)[:300]
 
 
-def _read_lines(path: Path) -> pl.DataFrame:
+def _read_lines(path: Path, known: frozenset[str] | None) -> pl.DataFrame:
     """One object a line. Each value is looked at, because a text and an object in one column must not become two texts."""
     rows: list[dict[str, Any]] = []
     with path.open(encoding="utf-8-sig") as file:
@@ -62,12 +70,13 @@ def _read_lines(path: Path) -> pl.DataFrame:
                 raise InputError(f"{path}, line {number} is not valid JSON ({error})") from None
             if not isinstance(row, dict):
                 raise InputError(f"{path}, line {number} is not an object such as {{'prompt': ..., 'answer': ...}}")
-            rows.append({name: _text(f"{path}, line {number}", name, value) for name, value in row.items() if name in _KNOWN})
+            place = f"{path}, line {number}"
+            rows.append({name: _text(place, name, value, known) for name, value in row.items() if known is None or name in known})
     return pl.DataFrame(rows, schema=dict.fromkeys(dict.fromkeys(name for row in rows for name in row), pl.String))
 
 
-def _text(place: str, name: str, value: object) -> str | None:
-    if isinstance(value, (dict, list)):
+def _text(place: str, name: str, value: object, known: frozenset[str] | None) -> str | None:
+    if known is not None and isinstance(value, (dict, list)):
         raise InputError(f"{place}: {name!r} is {'an object' if isinstance(value, dict) else 'a list'}, not text; give the text itself")
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
