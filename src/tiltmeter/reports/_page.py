@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from tiltmeter._text import printable
+from tiltmeter.reports._concepts import concept_views, overlaps, split
 from tiltmeter.reports._files import writing
 from tiltmeter.reports._normalised import normalised_table
 from tiltmeter.reports._strip import Strip, strip
@@ -59,7 +60,9 @@ def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Pat
     environment.globals.update(number=number, interval=interval, percent=percent, shares=shares, mark_words=mark_words)
     environment.globals.update(letters=MARK_LETTERS, harms=HARMS, level_words=level_words, quote=shlex.quote)
     shown = [_run(i, findings, about) for i, (findings, about) in enumerate(runs, 1)]
-    text = environment.get_template("page.html.j2").render(runs=shown, side_by_side=_side_by_side(runs))
+    text = environment.get_template("page.html.j2").render(
+        runs=shown, side_by_side=_side_by_side(runs), overlaps=overlaps(pl.concat([findings for findings, _ in runs]))
+    )
     with writing(path) as aside:
         aside.write_text(text, encoding="utf-8")
     return path
@@ -72,7 +75,7 @@ def _run(number_of_run: int, findings: pl.DataFrame, about: Mapping[str, Any]) -
 
 def _side_by_side(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]]) -> dict[str, Any] | None:
     """Normalised key metrics of all models of the page; None where there is one model only, or where definitions differ."""
-    findings = pl.concat([findings for findings, _ in runs])
+    findings = split(pl.concat([findings for findings, _ in runs]))[1]
     models = findings["model"].unique(maintain_order=True).to_list()
     if (
         len(models) < 2
@@ -88,6 +91,7 @@ def _sampling(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, Any]:
+    about_concepts, findings = split(findings)
     titles = {part: one.get("title", part) for part, one in about["parts"].items()}
     rows = [row | {"part": row["study"].rpartition("/")[2]} for row in findings.to_dicts()]
     rows = [row | {"title": titles.get(row["part"], row["part"])} for row in rows]
@@ -104,6 +108,7 @@ def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[
     wordings = [row for row in rows if row["context"] is not None]
     return {
         "name": name,
+        "concepts": concept_views(about_concepts),
         "by_harm": by_harm,
         "probes": probes,
         "counts": counts,

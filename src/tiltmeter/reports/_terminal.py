@@ -101,11 +101,12 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
     """Findings by study and metric: value, interval, mark, and what became of the answers."""
     import polars as pl
 
-    chosen = findings if all_metrics else findings.filter(pl.col("key") & pl.col("context").is_null())
+    single = pl.col("concept").is_not_null()
+    chosen = findings if all_metrics else findings.filter((pl.col("key") & pl.col("context").is_null()) | single)
     if as_json:
         _print_json(chosen.to_dicts())
         return
-    for (model,), mine in chosen.group_by("model", maintain_order=True):
+    for (model,), mine in chosen.filter(~single).group_by("model", maintain_order=True):
         table = _table(f"\n{printable(str(model), one_line=True)}")
         for name in ("probe", "metric", "value", level_words(mine["level"]), "mark", "answered", "refused", "unread"):
             table.add_column(
@@ -114,12 +115,31 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
         for row in mine.iter_rows(named=True):
             share = shares(row)
             mark = _text(mark_words(row), _COLOURS.get(row["mark"] or "", ""))
-            metric = row["metric"] + (f" ({row['context']})" if row["context"] else "")
+            narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
+            metric = row["metric"] + (f" ({narrowed})" if narrowed else "")
             cells = [row["study"].rpartition("/")[2], metric, number(row["estimate"]), interval(row)]
             table.add_row(*(_text(cell) for cell in cells), mark, share["answered"], share["refused"], share["unreadable"])
         _console().print(table)
+    _print_concepts(chosen.filter(single), every=all_metrics)
     if chosen.is_empty():
         print("no findings: no part of the study could be run")
+
+
+def _print_concepts(findings: pl.DataFrame, *, every: bool) -> None:
+    """What is attached to whom, the strongest first."""
+    from tiltmeter.reports._concepts import concept_views
+
+    for view in [view for _, mine in findings.group_by("model", maintain_order=True) for view in concept_views(mine)]:
+        rows = view["every"] if every else view["strongest"]
+        shown = "" if len(rows) == view["total"] else f", the strongest {len(rows)} of {view['total']:,}"
+        table = _table(f"\n{printable(rows[0]['model'], one_line=True)}: {view['study']}{shown}")
+        for name in ("identity", "concept", "where", "difference", level_words([rows[0]["level"]]), "q", "counts"):
+            table.add_column(name, justify="right" if name == "difference" else "left", overflow="fold")
+        for row in rows:
+            q = row["p"] if row["q"] is None else row["q"]
+            cells = [row["subject"], row["concept"], row["context"] or "all", number(row["estimate"]), interval(row), f"{q:.2g}"]
+            table.add_row(*(_text(cell) for cell in cells), _text(row["note"] or ""))
+        _console().print(table)
 
 
 def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> None:
