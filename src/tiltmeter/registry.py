@@ -27,11 +27,12 @@ _PROVIDERS = {
     ),
     "anthropic": "tiltmeter.models.anthropic:create",
     "any": "tiltmeter.models.anyllm:create",
+    "hf": "tiltmeter.models.hf:create",
     "replay": "tiltmeter.models.replay:create",
     "sim": "tiltmeter.models.sim:create",
 }
 # A study is registered as a callable that makes it, with what a listing shows as attributes: title, description, parts (names).
-_STUDIES = {"genderbench": "tiltmeter.probes:suite"}
+_STUDIES = {"genderbench": "tiltmeter.probes:suite", "associations": "tiltmeter.associations:suite"}
 
 
 def _probe_modules() -> dict[str, str]:

@@ -50,9 +50,10 @@ class PackageSource(_Record):
 
 
 class HubSource(_Record):
-    """A file of a dataset repository (`owner/name`) on the Hugging Face hub."""
+    """A file of a repository (`owner/name`) of datasets or models on the Hugging Face hub."""
 
     hub: Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
+    kind: Literal["dataset", "model"] = "dataset"
     revision: Annotated[str, StringConstraints(pattern=r"^[\w.-]+$")]
     file: _Path
 
@@ -83,6 +84,8 @@ class Entry(_Record):
     language: Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
     unused: bool = False
     """No probe reads it; listed because the original publishes it."""
+    on_demand: bool = False
+    """Large, and needed by some studies only: fetched when one of them needs it, or by name."""
     sources: Annotated[tuple[Source, ...], Field(min_length=1)]
 
 

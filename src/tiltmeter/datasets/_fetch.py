@@ -19,7 +19,7 @@ from tiltmeter.errors import InputError
 __all__ = ["Fetcher"]
 
 _TOTAL_LIMIT = 120.0
-"""Seconds a download may take in all, however slowly it trickles."""
+"""Seconds a download may take in all, however slowly it trickles (longer where its size warrants it, see `time_limit`)."""
 
 
 def _refuse_if_offline(*variables: str) -> None:
@@ -32,7 +32,8 @@ def _hub_url(source: HubSource) -> str:
     endpoint = os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
     if not endpoint.startswith(("https://", "http://")):
         raise InputError(f"HF_ENDPOINT is {endpoint!r}; give the hub's address with https:// in front, or unset it")
-    return f"{endpoint}/datasets/{source.hub}/resolve/{source.revision}/{quote(source.file)}"
+    place = f"datasets/{source.hub}" if source.kind == "dataset" else source.hub
+    return f"{endpoint}/{place}/resolve/{source.revision}/{quote(source.file)}"
 
 
 class _UnreachableError(SourceError):

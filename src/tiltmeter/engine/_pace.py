@@ -56,11 +56,12 @@ class Pace:
     """The gate all requests to one endpoint pass; lives in one event loop.
 
     `enter` before a request, `leave` after it, and one of `succeeded`, `overloaded` as its outcome tells.
+    A `local` model (of this process) gets all requests it may have from the start: it answers them in batches.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, local: bool = False) -> None:
         self._ceiling = limits.max_connections
-        self._width = float(min(START, self._ceiling))
+        self._width = float(self._ceiling if local else min(START, self._ceiling))
         self._slow_start = True
         self._cut_at = 0.0
         self._cuts_in_a_row = 0
@@ -161,10 +162,10 @@ class Pace:
 _PACES: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[str, Limits], Pace]] = WeakKeyDictionary()
 
 
-def pace_of(endpoint: str, limits: Limits) -> Pace:
+def pace_of(endpoint: str, limits: Limits, *, local: bool = False) -> Pace:
     """The pace of an endpoint in the running event loop: shared by everything that asks it under the same limits at the same time."""
     paces = _PACES.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
     pace = paces.get((endpoint, limits))
     if pace is None:
-        pace = paces[endpoint, limits] = Pace(limits)
+        pace = paces[endpoint, limits] = Pace(limits, local=local)
     return pace

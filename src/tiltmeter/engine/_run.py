@@ -55,6 +55,7 @@ class Run:
         self._model, self._sampling, self._journal, self._limits, self._display, self._prices = (
             model, sampling, journal, limits, display, prices,
         )  # fmt: skip
+        self._local = bool(getattr(model, "local", False))
         self.tally = Tally(model.name)
         self._owner = new_owner()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
@@ -83,7 +84,7 @@ class Run:
             The journal refused to be written.
         """
         begun = monotonic()
-        self._pace = pace_of(self._model.endpoint, self._limits)
+        self._pace = pace_of(self._model.endpoint, self._limits, local=self._local)
         try:
             with calm_collector():
                 async with self._model:
@@ -259,8 +260,11 @@ class Run:
             self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
 
     async def _time_out(self) -> None:
-        """Cancel requests that take too long: one look at all of them now and then, where a timer each would cost a tenth of the speed."""
-        while True:
+        """Cancel requests that take too long: one look at all of them now and then, where a timer each would cost a tenth of the speed.
+
+        A model of this process is never late: it is at work, and its requests wait for their turn.
+        """
+        while not self._local:
             await asyncio.sleep(min(TICK, self._limits.timeout / 8))
             limit = monotonic() - self._limits.timeout
             for number, sent_at in enumerate(self._sending):

@@ -93,7 +93,8 @@ class Model(Protocol):
     a message. The same object may be entered again, in a new event loop, after it was left.
 
     Optional attributes, absent from most models: `structured` (takes a JSON schema as the vendor extra `response_format`),
-    `unsupported` (names of vendor extras a method may prescribe that it refuses), `patches` (takes the roles "source" and "span").
+    `unsupported` (names of vendor extras a method may prescribe that it refuses), `patches` (takes the roles "source" and "span"),
+    `local` (answers in this process, in batches: the engine hands it all requests it may have at once, and sets it no time limit).
     """
 
     @property

@@ -6,7 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tiltmeter.stats.agreement import Agreement, decision_agreement, decision_outcomes, wilson_interval
     from tiltmeter.stats.bootstrap import replayed_totals, resampled_totals
+    from tiltmeter.stats.contingency import (
+        Difference,
+        exact_greater,
+        greater,
+        independence_p,
+        rate_difference,
+        stratified_greater,
+        stratified_rate_difference,
+        z_greater,
+    )
     from tiltmeter.stats.intervals import (
         Interval,
         MaximumEstimate,
@@ -18,20 +29,30 @@ if TYPE_CHECKING:
         rare_event_interval,
     )
     from tiltmeter.stats.lines import box_line_slope, lsq_linear_slope
+    from tiltmeter.stats.log_odds import LogOdds, log_odds
     from tiltmeter.stats.multiple import benjamini_hochberg
     from tiltmeter.stats.permutation import swapped_totals
     from tiltmeter.stats.power import detectable, half_width
     from tiltmeter.stats.ratios import nan_mean, pearson_from_sums, ratio
 
 __all__ = [
+    "Agreement",
+    "Difference",
     "Interval",
+    "LogOdds",
     "MaximumEstimate",
     "absolute_interval",
     "benjamini_hochberg",
     "box_line_slope",
+    "decision_agreement",
+    "decision_outcomes",
     "detectable",
+    "exact_greater",
+    "greater",
     "half_width",
+    "independence_p",
     "is_constant",
+    "log_odds",
     "lsq_linear_slope",
     "maximum_interval",
     "nan_mean",
@@ -39,14 +60,30 @@ __all__ = [
     "pearson_from_sums",
     "percentile_interval",
     "rare_event_interval",
+    "rate_difference",
     "ratio",
     "replayed_totals",
     "resampled_totals",
+    "stratified_greater",
+    "stratified_rate_difference",
     "swapped_totals",
+    "wilson_interval",
+    "z_greater",
 ]
 
 _HOMES = {
+    "agreement": ("Agreement", "decision_agreement", "decision_outcomes", "wilson_interval"),
     "bootstrap": ("replayed_totals", "resampled_totals"),
+    "contingency": (
+        "Difference",
+        "exact_greater",
+        "greater",
+        "independence_p",
+        "rate_difference",
+        "stratified_greater",
+        "stratified_rate_difference",
+        "z_greater",
+    ),
     "intervals": (
         "Interval",
         "MaximumEstimate",
@@ -58,6 +95,7 @@ _HOMES = {
         "rare_event_interval",
     ),
     "lines": ("box_line_slope", "lsq_linear_slope"),
+    "log_odds": ("LogOdds", "log_odds"),
     "multiple": ("benjamini_hochberg",),
     "permutation": ("swapped_totals",),
     "power": ("detectable", "half_width"),
