@@ -12,8 +12,10 @@ from tiltmeter.cli._analyse import analyse
 from tiltmeter.cli._data import data_app
 from tiltmeter.cli._finish import finish
 from tiltmeter.cli._list import list_things
+from tiltmeter.cli._reanalyse import reanalyse
 from tiltmeter.cli._show import report, show
 from tiltmeter.cli._sim import sim_app
+from tiltmeter.cli._validate import validate
 from tiltmeter.errors import EXIT_INCOMPLETE
 
 __all__ = ["app"]
@@ -157,3 +159,5 @@ def plan(
 app.command()(analyse)
 app.command()(show)
 app.command()(report)
+app.command()(validate)
+app.command()(reanalyse)

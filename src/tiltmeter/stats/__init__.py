@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tiltmeter.stats.agreement import Agreement, decision_agreement, decision_outcomes, wilson_interval
     from tiltmeter.stats.bootstrap import replayed_totals, resampled_totals
+    from tiltmeter.stats.clustering import BCubed, VMeasure, b_cubed, v_measure
     from tiltmeter.stats.contingency import (
         Difference,
         exact_greater,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         stratified_rate_difference,
         z_greater,
     )
+    from tiltmeter.stats.exact import exact_independence_p
     from tiltmeter.stats.intervals import (
         Interval,
         MaximumEstimate,
@@ -37,17 +39,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agreement",
+    "BCubed",
     "Difference",
     "Interval",
     "LogOdds",
     "MaximumEstimate",
+    "VMeasure",
     "absolute_interval",
+    "b_cubed",
     "benjamini_hochberg",
     "box_line_slope",
     "decision_agreement",
     "decision_outcomes",
     "detectable",
     "exact_greater",
+    "exact_independence_p",
     "greater",
     "half_width",
     "independence_p",
@@ -67,6 +73,7 @@ __all__ = [
     "stratified_greater",
     "stratified_rate_difference",
     "swapped_totals",
+    "v_measure",
     "wilson_interval",
     "z_greater",
 ]
@@ -74,6 +81,7 @@ __all__ = [
 _HOMES = {
     "agreement": ("Agreement", "decision_agreement", "decision_outcomes", "wilson_interval"),
     "bootstrap": ("replayed_totals", "resampled_totals"),
+    "clustering": ("BCubed", "VMeasure", "b_cubed", "v_measure"),
     "contingency": (
         "Difference",
         "exact_greater",
@@ -84,6 +92,7 @@ _HOMES = {
         "stratified_rate_difference",
         "z_greater",
     ),
+    "exact": ("exact_independence_p",),
     "intervals": (
         "Interval",
         "MaximumEstimate",

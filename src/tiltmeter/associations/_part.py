@@ -1,0 +1,242 @@
+"""A part of a study of associations: a grid of stories in one setting, or texts somebody else wrote."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tiltmeter.measures import refused
+from tiltmeter.associations import _edited as edited
+from tiltmeter.associations._findings import findings_of
+from tiltmeter.associations._options import Options, options_of
+from tiltmeter.associations._stories import attempt_id, stories_of
+from tiltmeter.associations._tables import CONCEPTS, MENTIONS
+from tiltmeter.associations.design import make_design
+from tiltmeter.study import DESIGN, NO_TOOLS, NotRun, Part, Settings, Tools
+
+if TYPE_CHECKING:
+    from tiltmeter.associations.grid import Category, Grid
+    from tiltmeter.datasets import Library
+
+__all__ = ["OwnTexts", "StoryGrid"]
+
+TITLES = {
+    "two": "two characters",
+    "single": "one character",
+    "balanced": "two characters, good and bad experiences",
+    "negative": "two characters, bad experiences",
+    "open_box": "two characters, given through hidden states",
+}
+
+
+class Stories(Part):
+    """Stories about characters with an identity: extraction, unifying, significance, exclusivity."""
+
+    category: str
+    """What the identities are of, in words for a judge: "gender"."""
+
+    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+        """See Part.design. What later stages need is looked for first, before anything is paid for."""
+        options = options_of(settings)
+        read_edited(options)
+        if options.encoder is not None and options.concepts is None:
+            check_encoder(options.encoder, library)
+        return self.rows(settings)
+
+    @abstractmethod
+    def rows(self, settings: Settings) -> pl.DataFrame:
+        """The design."""
+
+    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """See Part.measure; keeps the tables `lists`, `mentions` and, with a judge, `judgements`. An attempt's label is how many phrases it gave."""
+        declined = refused(answers["answer"]) | answers["refusal"].is_not_null()
+        stories = stories_of(answers, declined)
+        lists, mentions = extracted(stories, options_of(settings), tools)
+        owner = ("attempt", "character")
+        mentions = mentions.join(lists.select(*owner, "identity", "descriptor", "context", "location"), on=owner, maintain_order="left")
+        tools.keep("lists", lists)
+        tools.keep("mentions", mentions)
+        read = lists.group_by("attempt").agg(usable=(pl.col("status") != "missing").any())
+        told = mentions.group_by("attempt").agg(told=pl.len())
+        blank = pl.col("answer").is_null() | (pl.col("answer").str.strip_chars() == "")
+        outcome = (
+            pl.when(pl.col("status") != "ok").then(pl.lit("failed"))
+            .when(declined).then(pl.lit("refused"))
+            .when(blank).then(pl.lit("empty"))
+            .when(pl.col("usable").fill_null(False)).then(pl.lit("answered"))
+            .otherwise(pl.lit("unreadable"))
+        )  # fmt: skip
+        made = answers.select("status", "answer", attempt_id()).join(read, on="attempt", how="left", maintain_order="left")
+        made = made.join(told, on="attempt", how="left", maintain_order="left").with_columns(outcome=outcome)
+        label = pl.when(pl.col("outcome") == "answered").then(pl.col("told").fill_null(0).cast(pl.String)).alias("label")
+        return made.select("attempt", "outcome", label)
+
+    @classmethod
+    def between(cls, settings: Settings, tools: Tools) -> None:
+        """One vocabulary for the whole study: the table `concepts`."""
+        options = options_of(settings)
+        phrases = (
+            tools.kept("mentions")
+            .group_by("phrase")
+            .agg(mentions=pl.len().cast(pl.Int64))
+            .sort("mentions", "phrase", descending=[True, False])
+        )
+        tools.keep("concepts", vocabulary(phrases, options, tools))
+
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """See Part.analyse; keeps the tables `associations`, `exclusive` and, with a judge, more `judgements`."""
+        from tiltmeter.associations.significance import find_associations
+
+        options = options_of(settings)
+        lists = tools.kept("lists").drop("model", "part")
+        concepts = tools.kept("concepts").select("phrase", "concept")
+        mentions = tools.kept("mentions").drop("model", "part").join(concepts, on="phrase", how="left", maintain_order="left")
+        found = find_associations(
+            lists, mentions, definition=options.definition, level=settings.level, seed=settings.seed, minimum=options.minimum
+        )
+        found = self.without_exclusive(found, options, tools)
+        tools.keep("associations", found)
+        tools.keep("shown", mentions.select("attempt", "identity", "descriptor", "context", "concept", "phrase", "sentence"))
+        return findings_of(found, lists, mentions, measures, self, settings, options)
+
+    def without_exclusive(self, found: pl.DataFrame, options: Options, tools: Tools) -> pl.DataFrame:
+        """Associations with concepts that belong to an identity by definition no longer reported; see `exclusivity`."""
+        from tiltmeter.associations import exclusivity
+
+        concepts = found.filter("reported")["concept"].unique().sort().to_list()
+        identities = found["identity"].unique().sort().to_list()
+        if options.exclusive is not None:
+            ruled = edited.read_exclusive(options.exclusive).drop("model")
+        else:
+            ruled = exclusivity.exclusive_by_terms(concepts, identities, options.terms)
+            if options.judged and tools.judge is not None:
+                open_ones = ruled.filter(pl.col("identity").is_null())["concept"].to_list()
+                judged, judgements = exclusivity.exclusive_by_judge(open_ones, identities, self.category, tools.judge, options.wording)
+                tools.keep("judgements", judgements)
+                ruled = pl.concat([ruled.filter(pl.col("identity").is_not_null()), judged])
+        tools.keep("exclusive", ruled)
+        return exclusivity.drop_exclusive(found, ruled, definition=options.definition)
+
+
+class StoryGrid(Stories):
+    """One category of a grid in one setting."""
+
+    def __init__(self, grid: Grid, category: str, setting: str) -> None:
+        self._grid, self.category, self.setting = grid, category, setting
+        self.name = category if setting == "two" else f"{category}_{setting}"
+        found: Category = grid.category(category)
+        self.title = f"{found.title}: {TITLES[setting]}"
+
+    def rows(self, settings: Settings) -> pl.DataFrame:
+        """See Stories.rows."""
+        return make_design(self._grid, self.category, self.setting, settings, self.name)
+
+
+class OwnTexts(Stories):
+    """Texts nobody here asked for.
+
+    Parameters
+    ----------
+    texts
+        `identity` of the person each text is about; `name` and `location` (null where they are not known).
+    """
+
+    name = "texts"
+    title = "Texts of your own"
+    category = "identity"
+
+    def __init__(self, texts: pl.DataFrame) -> None:
+        self._texts = texts.select("identity", "name", "location", "prompt")
+
+    def rows(self, settings: Settings) -> pl.DataFrame:
+        """One row per text; its prompt is empty where the table does not say what was asked."""
+        made = self._texts.with_row_index("item").with_columns(
+            prompt_id=pl.concat_str(pl.lit(f"{self.name}/"), "item"),
+            part=pl.lit(self.name),
+            prompt_index=pl.lit(0),
+            wording=pl.lit("own"),
+            system=pl.lit(None, pl.String),
+            prompt=pl.col("prompt").fill_null(""),
+            repetitions=pl.lit(1),
+            first_sample=pl.lit(0),
+        )
+        core = made.select(pl.col(name).cast(kind) for name, kind in DESIGN.items())
+        own = made.select(identity_1="identity", descriptor_1="name", name_1="name", context="location", location="location")
+        return pl.concat([core, own], how="horizontal")
+
+
+def extracted(stories: pl.DataFrame, options: Options, tools: Tools) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """LISTS and MENTIONS of the stories: as the user gives them, from the judge, or from the words themselves."""
+    if options.mentions is not None:
+        return _given(stories, options)
+    if options.judged and tools.judge is not None:
+        from tiltmeter.associations.extraction import extract_with_judge
+
+        lists, mentions, judgements = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
+        tools.keep("judgements", judgements)
+        return lists, mentions
+    from tiltmeter.associations.lexical import extract
+
+    return extract(stories)
+
+
+def _given(stories: pl.DataFrame, options: Options) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The user's tables, for the lists of these stories. A list the user says nothing of is as empty as the text allows."""
+    owner = ("attempt", "character")
+    mentions = edited.read_mentions(str(options.mentions)).join(stories.select(owner), on=owner, how="semi", maintain_order="left")
+    lists = stories.drop("text").with_columns(told=pl.struct(owner).is_in(mentions.select(pl.struct(owner)).to_series().implode()))
+    status = pl.when("told").then(pl.lit("listed")).when(stories["text"].is_null()).then(pl.lit("missing")).otherwise(pl.lit("empty"))
+    lists = lists.with_columns(status=status, problem=pl.lit(None, pl.String)).drop("told")
+    if options.lists is not None:
+        said = edited.read_lists(options.lists).select(*owner, said="status", why="problem").unique(owner, keep="first")
+        lists = (
+            lists.join(said, on=owner, how="left", maintain_order="left")
+            .with_columns(
+                status=pl.when(pl.col("status") == "listed").then("status").otherwise(pl.coalesce("said", "status")), problem="why"
+            )
+            .drop("said", "why")
+        )
+    return lists, mentions.select(pl.col(name).cast(kind) for name, kind in MENTIONS.items()).unique(maintain_order=True)
+
+
+def vocabulary(phrases: pl.DataFrame, options: Options, tools: Tools) -> pl.DataFrame:
+    """CONCEPTS of the phrases (`phrase`, `mentions`); a phrase that a user's table does not name is a concept of its own."""
+    from tiltmeter.associations.unify import unify
+
+    if options.concepts is not None:
+        given = edited.read_concepts(options.concepts).select("phrase", "concept", "similarity")
+        made = phrases.join(given, on="phrase", how="left", maintain_order="left")
+        return made.with_columns(pl.col("concept").fill_null(pl.col("phrase"))).select(pl.col(n).cast(kind) for n, kind in CONCEPTS.items())
+    vectors = None if options.encoder is None else tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
+    return unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms)
+
+
+def read_edited(options: Options) -> None:
+    """Look at every table the user gives, so that a mistake in it is said before anything is asked."""
+    for path, read in (
+        (options.lists, edited.read_lists),
+        (options.mentions, edited.read_mentions),
+        (options.concepts, edited.read_concepts),
+        (options.exclusive, edited.read_exclusive),
+    ):
+        if path is not None:
+            read(path)
+
+
+def check_encoder(name: str, library: Library) -> None:
+    """Raises NotRun where the encoder cannot be had, as far as that can be told without loading it."""
+    from importlib.util import find_spec
+
+    from tiltmeter.datasets import DataUnavailable
+    from tiltmeter.datasets.encoders import ENCODERS, encoder_folder
+
+    without = "or -P encoder=none, which unifies phrases by their words alone"
+    if find_spec("sentence_transformers") is None:
+        raise NotRun(f'unifying concepts needs a sentence encoder: pip install "tiltmeter[local]", {without}')
+    if name in ENCODERS:
+        try:
+            encoder_folder(library)
+        except DataUnavailable as error:
+            raise NotRun(f"the encoder {name} cannot be had: {error.reason}; {error.remedy}, {without}") from error

@@ -1,0 +1,158 @@
+"""Demographic terms, cues of negation and opposites: our lists, or a user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+
+__all__ = ["Term", "Terms", "load_terms", "plain_words", "plain_words_of"]
+
+HOME = Path(__file__).with_name("terms.yaml")
+_TOP = ("identities", "negation", "opposites")
+_NEGATION = ("cues", "ignored", "prefixes", "without")
+_IDENTITY = ("called", "terms", "related")
+
+
+class Term(NamedTuple):
+    """One term with its forms, in plain words."""
+
+    category: str
+    identity: str
+    forms: tuple[str, ...]
+    exclusive: bool
+    """Belongs to the identity by definition or universal fact; otherwise it only keeps phrases apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What `terms.yaml` says, with every word in the form `plain_words` gives."""
+
+    terms: tuple[Term, ...]
+    called: Mapping[str, tuple[str, str]]
+    """(category, identity) by each name an identity has; the first category that knows a name has it."""
+    cues: tuple[str, ...]
+    ignored: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    without: tuple[str, ...]
+    opposites: tuple[tuple[str, str], ...]
+
+    def names_of(self, identity: str) -> list[str]:
+        """What an identity of a study may be called, its own name first."""
+        own = plain_words_of(identity)
+        entry = self.called.get(own)
+        return list(dict.fromkeys([own, *(name for name, other in self.called.items() if other == entry and entry is not None)]))
+
+
+def plain_words(text: pl.Expr) -> pl.Expr:
+    """Lower-case words: hyphens, slashes and underscores part words, and a negation that was drawn together is spelt out."""
+    return (
+        text.str.normalize("NFKC")
+        .str.to_lowercase()
+        .str.replace_all("[’‘`´]", "'")
+        .str.replace_all(r"n't\b", " not")
+        .str.replace_all(r"[-‐‑–—/_\s]+", " ")
+        .str.strip_chars()
+    )
+
+
+def plain_words_of(text: str) -> str:
+    """`plain_words` of one text."""
+    plain: str = pl.select(plain_words(pl.lit(text))).item()
+    return plain
+
+
+@cache
+def load_terms(path: str | None = None) -> Terms:
+    """Our terms, with what a user's YAML file gives in the place of ours.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is not of the shape of `terms.yaml`; the message names the key.
+    """
+    ours = _read(HOME)
+    given = {} if path is None else _read(Path(path))
+    place = path or HOME.name
+    _known(given, _TOP, place, place)
+    identities = {**ours["identities"], **_mapping(given.get("identities", {}), f"{place}: identities")}
+    negation = {**ours["negation"], **_mapping(given.get("negation", {}), f"{place}: negation")}
+    _known(negation, _NEGATION, f"{place}: negation", place)
+    words = {key: _words(negation[key], f"{place}: negation.{key}") for key in _NEGATION}
+    opposites = _entries(given.get("opposites", ours["opposites"]), f"{place}: opposites")
+    for entry in opposites:
+        if len(entry) != 2:
+            raise InputError(f'{place}: opposites: {", ".join(entry)!r} is not a pair; write "calm, anxious"')
+    return Terms(
+        terms=tuple(_terms(identities, place)),
+        called=_called(identities, place),
+        cues=words["cues"],
+        ignored=words["ignored"],
+        prefixes=words["prefixes"],
+        without=words["without"],
+        opposites=tuple((first, second) for first, second in opposites),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        loaded: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read the terms in {path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    return _mapping(loaded, str(path))
+
+
+def _terms(identities: Mapping[str, Any], place: str) -> Iterator[Term]:
+    for category, identity, fields, where in _identities(identities, place):
+        for key in ("terms", "related"):
+            for forms in _entries(fields.get(key, []), f"{where}.{key}"):
+                yield Term(category, identity, forms, key == "terms")
+
+
+def _called(identities: Mapping[str, Any], place: str) -> dict[str, tuple[str, str]]:
+    names: dict[str, tuple[str, str]] = {}
+    for category, identity, fields, where in _identities(identities, place):
+        for name in (plain_words_of(identity), *_words(fields.get("called", []), f"{where}.called")):
+            names.setdefault(name, (category, identity))
+    return names
+
+
+def _identities(identities: Mapping[str, Any], place: str) -> Iterator[tuple[str, str, Mapping[str, Any], str]]:
+    for category, entries in identities.items():
+        for identity, fields in _mapping(entries, f"{place}: identities.{category}").items():
+            where = f"{place}: identities.{category}.{identity}"
+            yield category, identity, _known(_mapping(fields, where), _IDENTITY, where, place), where
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise InputError(f"{where}: expected a mapping with names as keys")
+    return value
+
+
+def _known(value: dict[str, Any], keys: Sequence[str], where: str, place: str) -> dict[str, Any]:
+    for key in value:
+        if key not in keys:
+            raise InputError(f"{where}: unknown key {key!r} in {place}: {did_you_mean(key, keys)}")
+    return value
+
+
+def _entries(value: Any, where: str) -> list[tuple[str, ...]]:
+    if not isinstance(value, list) or not all(isinstance(entry, str) and entry.strip() for entry in value):
+        raise InputError(f"{where}: expected a list of texts (put words that YAML reads otherwise, such as no, in quotes)")
+    return [tuple(plain_words_of(form) for form in entry.split(",") if form.strip()) for entry in value]
+
+
+def _words(value: Any, where: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for entry in _entries(value, where) for word in entry))

@@ -1,0 +1,257 @@
+"""Validation of the judge steps: the published figures, the strict ones, formats of our own, and what a sample may get wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tiltmeter.associations.validation import Validation, validate
+from tiltmeter.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def golden(shared: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((shared / "golden" / "badf" / "evaluation_metrics.json").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def lists(shared: Path) -> Validation:
+    return validate(shared / "data" / "badf" / "Sample_eva.csv")
+
+
+@pytest.fixture(scope="module")
+def decisions(shared: Path) -> Validation:
+    return validate(shared / "data" / "badf" / "sample_phrase_filter_res.csv")
+
+
+def figure(found: Validation, step: str, metric: str) -> dict[str, Any]:
+    return found.figures.row(by_predicate=(pl.col("step") == step) & (pl.col("metric") == metric), named=True)
+
+
+def test_published_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -> None:
+    typed = golden["sample_eva"]
+    for step, metric, key in (
+        ("extraction", "recall (macro)", "recall_macro"),
+        ("extraction", "precision (macro)", "precision_macro"),
+        ("decomposition", "accuracy (macro)", "decomposition_accuracy_macro"),
+    ):
+        row = figure(lists, step, metric)
+        assert row["typed"] == pytest.approx(typed[key], rel=1e-11)
+        assert row["n"] == typed["rows"] == 50
+    for metric in ("homogeneity", "completeness", "v_measure"):
+        assert figure(lists, "unifying", metric)["typed"] == typed[f"{metric}_typed"]
+    assert figure(lists, "unifying", "v_measure")["estimate"] == pytest.approx(typed["v_measure_from_h_c"], rel=1e-12)
+    assert figure(lists, "unifying", "homogeneity")["estimate"] is None
+
+
+def test_strict_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -> None:
+    strict, expected = golden["sample_eva"]["strict_string_recompute"], golden["sample_eva"]
+    for step, metric, key in (
+        ("extraction", "recall (macro)", "recall"),
+        ("extraction", "precision (macro)", "precision"),
+        ("decomposition", "accuracy (macro)", "decomp"),
+        ("extraction", "recall (micro)", "micro_recall"),
+        ("extraction", "precision (micro)", "micro_precision"),
+        ("decomposition", "accuracy (micro)", "micro_decomp"),
+    ):
+        row = figure(lists, step, metric)
+        assert round(row["estimate"], 4) == strict[key]
+        assert 0.8 < row["low"] < row["estimate"] < row["high"] <= 1
+        assert "stories" in row["interval"]
+    assert figure(lists, "extraction", "phrases")["estimate"] == expected["concepts_total_stage1"]
+    assert figure(lists, "decomposition", "phrases")["estimate"] == expected["concepts_total_final"]
+    assert figure(lists, "decomposition", "phrases per story")["estimate"] == expected["concepts_per_story_final"]
+    assert figure(lists, "decomposition", "phrases per character")["estimate"] == expected["concepts_per_character_final"]
+    assert figure(lists, "decomposition", "unique phrases")["estimate"] == expected["unique_final_lower"]
+
+
+def test_typed_scores_that_the_lists_do_not_give_are_named(lists: Validation) -> None:
+    wrong = lists.disagreements.filter((pl.col("step") == "extraction") & (pl.col("metric") == "recall"))
+    assert wrong["row"].to_list() == [3, 5, 7, 10, 12, 21, 23, 47, 49]
+    # Row 3: one of John's fourteen phrases in the two lists was replaced, which was typed as precision 14/15 and recall 1.
+    assert wrong.row(0, named=True)["typed"] == 1
+    assert wrong.row(0, named=True)["recomputed"] == pytest.approx(13 / 14)
+    # The totals below the stories are the means of what was typed, so none of them is among the disagreements.
+    assert lists.disagreements["row"].max() == 51
+
+
+def test_exclusivity_filter(decisions: Validation, golden: dict[str, Any]) -> None:
+    expected = golden["filter"]
+    names = {
+        "accuracy": "accuracy_recomputed",
+        "precision": "precision",
+        "recall": "recall",
+        "accuracy of always no": "always_no_baseline",
+        "true positives": "tp",
+        "false negatives": "fn",
+        "false positives": "fp",
+        "true negatives": "tn",
+    }
+    for metric, key in names.items():
+        assert figure(decisions, "exclusivity", metric)["estimate"] == pytest.approx(expected[key], rel=1e-12)
+    kappa = figure(decisions, "exclusivity", "Cohen's kappa")
+    assert round(kappa["estimate"], 4) == expected["cohen_kappa"]
+    assert 0 < kappa["low"] < kappa["estimate"] < kappa["high"] <= 1
+    accuracy = figure(decisions, "exclusivity", "accuracy")
+    assert accuracy["typed"] == expected["accuracy_from_RES_column"]
+    assert accuracy["n"] == expected["n"]
+    # Wilson's interval of 97 in 100, by hand: (97 + z2/2 -+ z sqrt(97 * 3 / 100 + z2 / 4)) / (100 + z2).
+    assert (accuracy["low"], accuracy["high"]) == pytest.approx((0.9154806, 0.9897453), abs=1e-6)
+    assert decisions.disagreements.select("row", "about", "typed", "recomputed").rows() == [(10, "Afro-textured hair", 1.0, 0.0)]
+
+
+def test_a_wrong_total_is_named(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("phrase,gt,filter_res,RES\ncalm,NO,NO,1\nmale,YES,NO,0\n,,,2\n")
+    wrong = validate(tmp_path / "s.csv").disagreements
+    assert wrong.rows() == [(4, None, "exclusivity", "decisions right", 2.0, 1.0)]
+
+
+def test_lists_of_our_own(tmp_path: Path) -> None:
+    rows = [
+        {
+            "story": "a",
+            "character": "Ann",
+            "found": ["Calm ", "kind", "kind"],
+            "truth": ["calm", "brave"],
+            "decomposed": [],
+            "decomposed_truth": [],
+        },
+        {"story": "a", "character": "Bob", "found": ["tall"], "truth": ["tall"], "decomposed": ["x", "y"], "decomposed_truth": ["x"]},
+        {"story": "b", "character": "Ann", "found": [], "truth": ["at  ease", "shy"], "decomposed": ["z"], "decomposed_truth": ["z"]},
+    ]
+    pl.DataFrame(rows).write_parquet(tmp_path / "s.parquet")
+    pl.DataFrame(rows).with_columns(pl.col(pl.List(pl.String)).list.join("; ")).write_csv(tmp_path / "s.csv")
+    pl.DataFrame(rows).write_ndjson(tmp_path / "s.jsonl")
+    for suffix in ("parquet", "csv", "jsonl"):
+        found = validate(tmp_path / f"s.{suffix}")
+        values = {(row["step"], row["metric"]): row["estimate"] for row in found.figures.iter_rows(named=True)}
+        # Story a: Ann shares "calm" of 2 found and 2 true, Bob his one; story b found nothing, so it has a recall but no precision.
+        assert values["extraction", "recall (macro)"] == pytest.approx((2 / 3 + 0) / 2)
+        assert values["extraction", "recall (micro)"] == pytest.approx(2 / 5)
+        assert values["extraction", "precision (macro)"] == pytest.approx(2 / 3)
+        assert values["decomposition", "accuracy (macro)"] == pytest.approx((1 / 2 + 1) / 2)
+        assert values["decomposition", "phrases"] == 3
+        assert found.disagreements.is_empty()
+
+
+def test_a_perfect_sample_still_has_an_interval(tmp_path: Path) -> None:
+    stories = [f"{number},Ann,calm; kind,kind; Calm" for number in range(20)]
+    (tmp_path / "s.csv").write_text("\n".join(["story,character,found,truth", *stories]))
+    row = figure(validate(tmp_path / "s.csv"), "extraction", "recall (macro)")
+    # Clopper and Pearson at 20 of 20.
+    assert (row["estimate"], row["high"]) == (1.0, 1.0)
+    assert row["low"] == pytest.approx(0.025 ** (1 / 20))
+
+
+def test_decisions_of_our_own(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("concept,truth,found\nmale,yes,yes\ncalm,no,no\nobserves Ramadan,Yes,no\nshy,NO,no\n")
+    found = validate(tmp_path / "s.csv")
+    assert figure(found, "exclusivity", "accuracy")["estimate"] == 0.75
+    assert figure(found, "exclusivity", "recall")["estimate"] == 0.5
+    assert figure(found, "exclusivity", "Cohen's kappa")["estimate"] == pytest.approx(0.5)
+    assert figure(found, "exclusivity", "accuracy")["typed"] is None
+
+
+def test_gold_clusters(tmp_path: Path) -> None:
+    # Six phrases: one gold cluster is split in two, the others are found whole.
+    pairs = [
+        ("calm", "a", "calm"),
+        ("serene", "a", "calm"),
+        ("composed", "a", "composed"),
+        ("shy", "b", "shy"),
+        ("timid", "b", "shy"),
+        ("tall", "c", "tall"),
+    ]
+    table = pl.DataFrame(pairs, schema=["phrase", "gold", "concept"], orient="row")
+    table.write_csv(tmp_path / "s.csv")
+    table.drop("concept").write_csv(tmp_path / "gold.csv")
+    table.select("phrase", "concept", mentions=1).reverse().write_parquet(tmp_path / "concepts.parquet")
+    found = validate(tmp_path / "s.csv")
+    values = {row["metric"]: row["estimate"] for row in found.figures.iter_rows(named=True)}
+    assert values["homogeneity"] == pytest.approx(1)
+    # Entropy of the classes over that of the clusters, since each cluster lies within one class.
+    classes = -(3 / 6 * math.log(3 / 6) + 2 / 6 * math.log(2 / 6) + 1 / 6 * math.log(1 / 6))
+    clusters = -(2 / 6 * math.log(2 / 6) * 2 + 1 / 6 * math.log(1 / 6) * 2)
+    assert values["completeness"] == pytest.approx(classes / clusters)
+    assert values["b_cubed_precision"] == 1
+    assert values["b_cubed_recall"] == pytest.approx((2 * 2 / 3 + 1 / 3 + 2 + 1) / 6)
+    for row in found.figures.head(6).iter_rows(named=True):
+        assert 0 <= row["low"] <= row["estimate"] <= row["high"] <= 1
+        assert row["low"] < row["high"]
+    assert validate(tmp_path / "gold.csv", concepts=tmp_path / "concepts.parquet").figures.equals(found.figures)
+
+
+def test_intervals_of_clusterings_cover(tmp_path: Path) -> None:
+    """Of samples of gold clusters whose phrases stray with a chance of 0.15, some nine in ten hold the value of a very large one."""
+    rng = np.random.default_rng(7)
+
+    def draw(clusters: int) -> pl.DataFrame:
+        sizes = rng.integers(1, 8, clusters)
+        gold = np.repeat(np.arange(clusters), sizes)
+        strays = rng.random(gold.size) < 0.15
+        concept = np.where(strays, gold.size + np.arange(gold.size), gold)
+        return pl.DataFrame({"phrase": np.arange(gold.size), "gold": gold, "concept": concept})
+
+    def recall(table: pl.DataFrame) -> dict[str, Any]:
+        table.write_csv(tmp_path / "s.csv")
+        return figure(validate(tmp_path / "s.csv"), "unifying", "b_cubed_recall")
+
+    truth = recall(draw(3_000))["estimate"]
+    held = [row["low"] <= truth <= row["high"] for row in (recall(draw(40)) for _ in range(50))]
+    assert sum(held) >= 43
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "cannot be read"),
+        ("story,character,found,truth\n", "holds no rows"),
+        ("a,b\n1,2\n", "is no annotated sample: give the columns story, character, found, truth"),
+        ("story,character,found,truht\na,Ann,calm,calm\n", "has no column 'truth': did you mean truht"),
+        ("story,character\na,Ann\n", "has no column 'found'"),
+        ("story,found,truth\na,calm,calm\n", "has no column 'character'"),
+        ("story,character,decomposed\na,Ann,calm\n", "has no column 'decomposed_truth'"),
+        ("story,character,found,truth\na,Ann,calm,calm\na,Ann,shy,shy\n", "row 3 says again what row 2 says"),
+        ("concept,truth,found\nmale,yes,perhaps\n", "row 2, column 'found': 'perhaps' is neither yes nor no"),
+        ("concept,truth\nmale,yes\n", "has no column 'found'"),
+        ("phrase,gt,filter_res,RES\nmale,YES,YES,2\n", "row 2, column 'RES': '2' is not a whole number from 0 to 1"),
+        ("phrase,gt,filter_res,RES\nmale,YES,,1\n", "row 2, column 'filter_res': '' is neither yes nor no"),
+        ("phrase,gold\nmale,1\n", "has no column 'concept': add the concept each phrase was given, or give a run's table"),
+        ("phrase,gold,concept\nmale,1,\n", "row 2, column 'concept' is empty"),
+        ("phrase,gold,concept\nmale,1,a\nmale,1,a\n", "row 3 says again what row 2 says"),
+        ("prompt,1_summ,1_ans\nx,a: b,a: b\n", "has no column '2_summ_combine'"),
+    ],
+)
+def test_a_wrong_sample_is_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(InputError, match=r".") as caught:
+        validate(tmp_path / "s.csv")
+    assert said in str(caught.value)
+    assert "s.csv" in str(caught.value)
+
+
+RELEASED = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_2\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("p,Ann: a,Ann: a,Ann: a,Ann: a,1,1,many", "row 2, column 'accuracy_2': 'many' is not a number from 0 to 1"),
+        ("p,Ann: a,Ann: a,Ann: a,Ann: a,1,1.5,1", "row 2, column 'precision_1': '1.5' is not a number from 0 to 1"),
+        ("p,Ann a; b,Ann: a,Ann: a,Ann: a,1,1,1", "row 2, column '1_summ': the line 'Ann a; b' names no character before a colon"),
+        (",Ann: a,Ann: a,Ann: a,Ann: a,1,1,1", "row 2, column 'prompt' is empty"),
+        ('p,"Ann: a\nAnn: b",Ann: a,Ann: a,Ann: a,1,1,1', "row 2, column '1_summ': 'Ann' has two lists"),
+    ],
+)
+def test_a_wrong_released_sheet_is_named(tmp_path: Path, row: str, said: str) -> None:
+    (tmp_path / "s.csv").write_text(RELEASED + row + "\n")
+    with pytest.raises(InputError, match=r".") as caught:
+        validate(tmp_path / "s.csv")
+    assert said in str(caught.value)

@@ -1,0 +1,74 @@
+"""`tiltmeter validate`: figures of annotated samples for people and for programs, and one sentence where a sample is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import Tiltmeter
+
+
+def test_figures_of_both_released_samples(shared: Path, tiltmeter: Tiltmeter) -> None:
+    lists, decisions = (shared / "data" / "badf" / name for name in ("Sample_eva.csv", "sample_phrase_filter_res.csv"))
+    done = tiltmeter("validate", lists, decisions, "-f", "json")
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads(done.stdout)
+    assert (first["sample"], first["level"]) == ("Sample_eva.csv", 0.95)
+    values = {(row["step"], row["metric"]): row for row in first["figures"] + second["figures"]}
+    assert round(values["extraction", "recall (macro)"]["typed"], 4) == 0.9856
+    assert round(values["extraction", "recall (macro)"]["estimate"], 4) == 0.9889
+    assert values["exclusivity", "accuracy"]["estimate"] == 0.97
+    assert values["exclusivity", "accuracy"]["typed"] == 0.98
+    assert len(first["disagreements"]) == 30
+    assert second["disagreements"] == [
+        {"row": 10, "about": "Afro-textured hair", "step": "exclusivity", "metric": "decision right", "typed": 1.0, "recomputed": 0.0}
+    ]
+
+
+def test_the_table_shows_values_intervals_and_units(shared: Path, tiltmeter: Tiltmeter) -> None:
+    done = tiltmeter("validate", shared / "data" / "badf" / "Sample_eva.csv")
+    assert done.returncode == 0, done.stderr
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    recall = "extraction recall (macro) 0.9889 0.9787 … 0.9968 0.9856 50 stories bootstrap percentiles, 2,000 resamples of stories"
+    assert recall in lines
+    assert "decomposition unique phrases 517 50 stories none: a count of this sample" in lines
+    assert "Typed into the sheet, and not what its own rows give:" in lines
+    assert "3 extraction recall 1.0000 0.9286" in lines
+
+
+def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Tiltmeter) -> None:
+    pl.DataFrame({"phrase": ["calm", "serene", "shy"], "gold": ["a", "a", "b"]}).write_csv(tmp_path / "gold.csv")
+    concepts = pl.DataFrame({"phrase": ["calm", "serene", "shy", "tall"], "concept": ["calm", "calm", "shy", "tall"]})
+    concepts.write_parquet(tmp_path / "concepts.parquet")
+    done = tiltmeter("validate", "gold.csv", "--concepts", "concepts.parquet", "-f", "json")
+    assert done.returncode == 0, done.stderr
+    figures = {row["metric"]: row["estimate"] for row in json.loads(done.stdout)[0]["figures"]}
+    assert figures["v_measure"] == figures["b_cubed_f"] == 1
+    concepts.head(2).write_parquet(tmp_path / "concepts.parquet")
+    done = tiltmeter("validate", "gold.csv", "--concepts", "concepts.parquet")
+    assert done.returncode == 2
+    assert "gold.csv, row 4, column 'phrase': 'shy' is no phrase of concepts.parquet" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "said"),
+    [
+        ("", (), "s.csv"),
+        ("a,b\n1,2\n", (), "s.csv is no annotated sample"),
+        ("concept,truth,found\nmale,yes,perhaps\n", (), "s.csv, row 2, column 'found': 'perhaps' is neither yes nor no"),
+        ("phrase,gold\nmale,1\n", (), "s.csv has no column 'concept'"),
+        ("concept,truth,found\nmale,yes,no\n", ("--concepts", "s.csv"), "--concepts goes with a sample of phrases and gold clusters"),
+        ("concept,truth,found\nmale,yes,no\n", ("none.csv",), "there is no file none.csv"),
+        ("concept,truth,found\nmale,yes,no\n", ("-f", "xml"), "is not one of table, json"),
+    ],
+)
+def test_mistakes(tmp_path: Path, tiltmeter: Tiltmeter, text: str, arguments: tuple[str, ...], said: str) -> None:
+    (tmp_path / "s.csv").write_text(text)
+    done = tiltmeter("validate", "s.csv", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout

@@ -1,0 +1,96 @@
+"""The judge of a run: the same engine and journal, a schema where the endpoint takes one, and a way on where it does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from support.misbehaving import Behaviour, MisbehavingServer, server_error
+
+from tiltmeter.engine import Journal, Limits, Prices, open_journal
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message, Sampling, create_model
+from tiltmeter.runs import Judging, resolve
+from tiltmeter.runs._tools import RunJudge
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with open_journal(tmp_path / "journal.sqlite") as opened:
+        yield opened
+
+
+def judge(server: MisbehavingServer, journal: Journal) -> RunJudge:
+    model = create_model("compatible/judge", base_url=server.url)
+    return RunJudge(model, Sampling(temperature=0.7), journal=journal, limits=Limits(retries=0), prices=Prices.load())
+
+
+def ask(text: str) -> tuple[Message, ...]:
+    return (Message("user", text),)
+
+
+def test_a_schema_is_sent_where_the_endpoint_takes_one(journal: Journal) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def script(request: dict[str, Any], nth: int) -> str:
+        seen.append(request)
+        return "{}"
+
+    with MisbehavingServer(script) as server:
+        given = judge(server, journal).ask([ask("one")], schema=SCHEMA, sampling={"temperature": 0.0})
+    assert given["answer"].to_list() == ["{}"]
+    assert seen[0]["temperature"] == 0.0
+    assert seen[0]["response_format"]["json_schema"]["schema"] == SCHEMA
+
+
+def test_an_endpoint_that_knows_no_schema_is_asked_in_words(journal: Journal) -> None:
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        if "response_format" in request:
+            return Behaviour(status=400, body=json.dumps({"error": {"message": "response_format is not supported"}}).encode())
+        return f"answer to {request['messages'][-1]['content']}"
+
+    with MisbehavingServer(script) as server:
+        asked = judge(server, journal)
+        given = asked.ask([ask(f"question {i}") for i in range(5)], schema=SCHEMA)
+        assert given["status"].to_list() == ["ok"] * 5
+        assert given["answer"].to_list() == [f"answer to question {i}" for i in range(5)]
+
+
+def test_nothing_is_asked_twice_and_failures_stay_in_place(journal: Journal) -> None:
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        text = request["messages"][-1]["content"]
+        return server_error() if text == "question 1" else f"re {text}"
+
+    questions = [ask(f"question {i}") for i in range(3)]
+    with MisbehavingServer(script) as server:
+        asked = judge(server, journal)
+        first = asked.ask(questions)
+        assert first["status"].to_list() == ["ok", "failed", "ok"]
+        assert first["answer"].to_list() == ["re question 0", None, "re question 2"]
+        again = judge(server, journal).ask(questions)
+        assert again["status"].to_list() == ["ok", "failed", "ok"]
+        assert server.paid == {"question 0": 1, "question 2": 1}
+
+
+def test_after_an_interruption_only_the_journal_is_read(journal: Journal) -> None:
+    with MisbehavingServer(lambda request, nth: "yes") as server:
+        asked = judge(server, journal)
+        asked.ask([ask("held")])
+        asked.tallies[0].interrupted = True
+        given = asked.ask([ask("held"), ask("new")])
+        assert given["status"].to_list() == ["ok", "missing"]
+        assert server.paid == {"held": 1}
+        assert given.schema == {"key": pl.String, "status": pl.String, "answer": pl.String, "error": pl.String}
+
+
+def test_a_judge_where_none_is_asked() -> None:
+    with pytest.raises(InputError, match="genderbench/direct asks no judge"):
+        Judging("sim/fair").open(resolve("genderbench/direct"))
+    with pytest.raises(InputError, match="name it with --judge"):
+        Judging(None, options={"temperature": "0"}).open(resolve("genderbench/direct"))
