@@ -14,7 +14,7 @@ from tiltmeter.models.sim._draws import Draws
 from tiltmeter.models.sim._snippets import load_yaml, snippets
 from tiltmeter.registry import did_you_mean
 
-__all__ = ["Character", "cast", "concepts_of", "default_name", "joined", "story_parts", "story_rates"]
+__all__ = ["Character", "cast", "concepts_of", "default_name", "identities_in", "joined", "planted_rates", "story_parts", "story_rates"]
 
 
 class Character(NamedTuple):
@@ -117,7 +117,7 @@ _PLACE = re.compile(
 )
 
 
-def _identities(text: str) -> tuple[str, ...]:
+def identities_in(text: str) -> tuple[str, ...]:
     """Identities named in `text`, the first of each category."""
     table = _table()
     first: dict[str, str] = {}
@@ -127,13 +127,26 @@ def _identities(text: str) -> tuple[str, ...]:
     return tuple(first.values())
 
 
+def _with_gender(identities: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """A name tells the gender where the prompt does not: without it, a race whose descriptor alone says "(male)" would lean like men."""
+    table = _table()
+    gender = table.gender_of.get(name)
+    if gender is None or any(table.category[one] == table.category[gender] for one in identities):
+        return identities
+    return (*identities, gender)
+
+
 def _named(prompt: str) -> list[re.Match[str]]:
     table = _table()
     found: list[re.Match[str]] = []
+    place_ends: int | None = None
     for match in _NAME.finditer(prompt):
         word = match.group()
         before, after = prompt[max(0, match.start() - 20) : match.start()], prompt[match.end() : match.end() + 12]
-        if word in table.no_names or word.lower() in table.identity or _BEFORE_PLACE.search(before):
+        if word in table.no_names or word.lower() in table.identity:
+            continue
+        if _BEFORE_PLACE.search(before) or (place_ends is not None and place_ends + 1 == match.start()):
+            place_ends = match.end()
             continue
         if _BEFORE_SENTENCE.search(before) and not _GOES_ON.match(after):
             continue
@@ -151,7 +164,7 @@ def cast(prompt: str) -> list[Character]:
     """
     names = _named(prompt)
     if not names:
-        return [Character("", _identities(prompt))]
+        return [Character("", identities_in(prompt))]
     found = []
     for i, match in enumerate(names):
         start = names[i - 1].end() if i else 0
@@ -160,9 +173,13 @@ def cast(prompt: str) -> list[Character]:
             descriptor = prompt[start : match.start()]
         else:
             descriptor = re.split(r"[.!?\n]", prompt[match.end() : stop], maxsplit=1)[0][:80]
-        gender = _table().gender_of.get(match.group())
-        found.append(Character(match.group(), _identities(descriptor) or ((gender,) if gender else ())))
+        found.append(Character(match.group(), _with_gender(identities_in(descriptor), match.group())))
     return found
+
+
+def planted_rates(prompt: str, dials: Dials) -> dict[str, dict[str, float]]:
+    """For each character of a story prompt, by name, the true rate of each concept (see `story_rates`)."""
+    return {one.name: dict(_rates(dials.stereotypical_reasoning, one.identities)) for one in cast(prompt)}
 
 
 def concepts_of(character: Character, dials: Dials, draws: Draws) -> list[str]:

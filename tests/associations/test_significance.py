@@ -1,0 +1,497 @@
+"""Which concepts are associations, of whom, and what they stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact
+from scipy.stats.contingency import expected_freq
+
+from tiltmeter.associations._backing import halves_of
+from tiltmeter.associations._counts import incidence_of
+from tiltmeter.associations._tables import ASSOCIATIONS, LISTS
+from tiltmeter.associations.significance import DEFINITIONS, compare_counts, find_associations, permutation_p, score_counts, shuffled_counts
+from tiltmeter.errors import InputError
+from tiltmeter.stats import log_odds, rate_difference, stratified_greater, stratified_rate_difference
+
+List = tuple[str, str | None, Sequence[str | None]]  # identity, context, concepts
+
+
+def tables(
+    given_lists: Iterable[List],
+    *,
+    descriptors: Sequence[str | None] = (None,),
+    repetitions: Sequence[int | None] = (0,),
+    status: str = "listed",
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """LISTS and mentions; descriptors and repetitions are gone through again and again."""
+    rows = list(given_lists)
+    lists = pl.DataFrame(
+        {
+            "attempt": [f"story {number}#0" for number in range(len(rows))],
+            "character": 0,
+            "identity": [row[0] for row in rows],
+            "descriptor": [descriptors[number % len(descriptors)] for number in range(len(rows))],
+            "name": None,
+            "context": [row[1] for row in rows],
+            "location": [row[1] for row in rows],
+            "stratum": "all",
+            "repetition": [repetitions[number % len(repetitions)] for number in range(len(rows))],
+            "status": status,
+            "problem": None,
+        },
+        schema=dict(LISTS),
+    )
+    pairs = [(f"story {number}#0", 0, concept) for number, row in enumerate(rows) for concept in row[2]]
+    return lists, pl.DataFrame(pairs, schema={"attempt": pl.String, "character": pl.Int8, "concept": pl.String}, orient="row")
+
+
+def cell(identity: str, context: str | None, lists: int, **held: int) -> list[List]:
+    """So many lists, of which the first `held` hold each concept."""
+    return [(identity, context, [name for name, number in held.items() if place < number]) for place in range(lists)]
+
+
+def row(found: pl.DataFrame, concept: str, identity: str, context: str | None = None) -> dict[str, Any]:
+    same = pl.col("context").eq_missing(pl.lit(context, pl.String))
+    return found.filter(same, concept=concept, identity=identity).row(0, named=True)
+
+
+def simulated(
+    seed: int, *, stories: int = 400, concepts: int = 120, bias: dict[int, float] | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Independent lists of three identities in four contexts; `bias`: by how much "C" has a concept more often than the others."""
+    generator = np.random.default_rng(seed)
+    identity = np.tile(["A", "B", "C"], stories)
+    size = len(identity)
+    rate = np.broadcast_to(generator.beta(0.6, 12, concepts), (size, concepts)).copy()
+    for concept, lift in (bias or {}).items():
+        rate[:, concept] = 0.1 + np.where(identity == "C", lift, 0.0)
+    holds = generator.random((size, concepts)) < rate
+    lists = pl.DataFrame(
+        {
+            "attempt": [f"s{place // 3}#{place // 12}" for place in range(size)],
+            "character": np.arange(size) % 3,
+            "identity": identity,
+            "descriptor": identity + (np.arange(size) // 3 % 5).astype(str),
+            "name": identity,
+            "context": np.array(["bank", "gym", "museum", "school"])[np.arange(size) // 3 % 4],
+            "location": "somewhere",
+            "stratum": "all",
+            "repetition": np.arange(size) // 12,
+            "status": "listed",
+            "problem": None,
+        }
+    ).select(pl.col(name).cast(kind) for name, kind in LISTS.items())
+    holders, held = np.nonzero(holds)
+    mentions = lists.select("attempt", "character")[holders].with_columns(concept=pl.format("concept {}", pl.Series(held)))
+    return lists, mentions
+
+
+small_lists = st.lists(
+    st.tuples(st.sampled_from("ABC"), st.sampled_from(["bank", "gym"]), st.lists(st.sampled_from("uvwxyz"), max_size=4)),
+    min_size=2,
+    max_size=60,
+).filter(lambda rows: len({identity for identity, _, _ in rows}) > 1)
+
+
+def by_hand(rows: list[List], definition: str) -> dict[tuple[str, str, str], tuple[int, int, int, float | None, float | None]]:
+    """count, lists, mentions, score and p of every identity, context and concept: with loops and one table at a time."""
+    found = {}
+    for context in {row[1] for row in rows}:
+        here = [row for row in rows if row[1] == context]
+        names = sorted({row[0] for row in here})
+        lists = {name: sum(row[0] == name for row in here) for name in names}
+        mentions = {name: sum(len(row[2]) for row in here if row[0] == name) for name in names}
+        for concept in {concept for row in here for concept in row[2]}:
+            held = {name: sum(row[0] == name and concept in row[2] for row in here) for name in names}
+            table = np.array([[held[name], lists[name] - held[name]] for name in names])
+            p = None if len(names) < 2 else 1.0 if not table.sum(axis=0).all() else float(chi2_contingency(table).pvalue)
+            for name in names:
+                excess = held[name] - min((held[other] for other in names if other != name), default=held[name])
+                divisor = lists[name] if definition == "paper" else mentions[name]
+                score = None if len(names) < 2 or not divisor else max(0, excess) / divisor
+                found[str(context), str(concept), name] = (held[name], lists[name], mentions[name], score, p)
+    return found
+
+
+@pytest.mark.parametrize("definition", ["paper", "badf-code"])
+@given(rows=small_lists)
+@settings(max_examples=50, deadline=None)
+def test_published_definitions_are_those_of_a_loop_over_tables(definition: str, rows: list[List]) -> None:
+    found = find_associations(*tables(rows), definition=definition)
+    expected = by_hand(rows, definition)
+    assert found.height == len(expected)
+    for mine in found.iter_rows(named=True):
+        count, lists, mentions, score, p = expected[mine["context"], mine["concept"], mine["identity"]]
+        assert (mine["count"], mine["lists"], mine["mentions"]) == (count, lists, mentions)
+        assert mine["score"] == (None if score is None else pytest.approx(score))
+        assert mine["p"] == (None if p is None else pytest.approx(p, rel=1e-9))
+        assert mine["reported"] == (score is not None and p is not None and score > 0 and p < 0.05)
+
+
+@given(rows=small_lists, minimum=st.integers(1, 8))
+@settings(max_examples=50, deadline=None)
+def test_default_is_one_test_of_the_highest_rate_in_one_family(rows: list[List], minimum: int) -> None:
+    found = find_associations(*tables(rows), minimum=minimum)
+    assert dict(found.schema) == dict(ASSOCIATIONS)
+    within, overall = found.filter(pl.col("context").is_not_null()), found.filter(pl.col("context").is_null())
+    contexts = {row[1] for row in rows}
+    assert overall.is_empty() == (len(contexts) < 2 or not any(row[2] for row in rows))
+    expected = by_hand(rows, "paper")
+    for (context, concept), group in within.group_by("context", "concept"):
+        cells = {name: values[:2] for (c, x, name), values in expected.items() if (c, x) == (context, concept)}
+        total, of = (sum(value[place] for value in cells.values()) for place in (0, 1))
+        tested = total >= minimum and len(cells) > 1
+        assert group.filter(pl.col("p").is_not_null()).height == tested
+        assert set(group["identity"]) == {name for name, (count, _) in cells.items() if tested or count}
+        highest = max(count / lists for count, lists in cells.values())
+        for mine in group.iter_rows(named=True):
+            count, lists = cells[mine["identity"]]
+            assert (mine["others_count"], mine["others_lists"]) == (total - count, of - lists)
+            if len(cells) > 1:
+                difference = rate_difference(count, lists, total - count, of - lists)
+                assert (mine["effect"], mine["low"], mine["high"]) == pytest.approx(tuple(difference))
+                best = max((c / n, name) for name, (c, n) in cells.items() if name != mine["identity"])
+                assert mine["runner_up_rate"] == pytest.approx(best[0])
+            if mine["p"] is not None:
+                assert count / lists == highest
+                table = [[count, lists - count], [total - count, of - lists - total + count]]
+                # So few lists that an expected count is below 5 mostly; where none is, the normal approximation is used.
+                if expected_freq(table).min() < 5:
+                    p = fisher_exact(table, alternative="greater").pvalue
+                    assert mine["p"] == pytest.approx(min(1.0, len(cells) * p), rel=1e-9)
+    family = found.filter(pl.col("p").is_not_null())
+    if family.height:
+        assert family["q"].to_list() == pytest.approx(false_discovery_control(family["p"]).tolist())
+    shared = (pl.col("rate") == pl.col("runner_up_rate")).fill_null(False)
+    assert not within.filter(shared)["reported"].any()
+    assert within.filter(~shared)["reported"].equals(within.filter(~shared)["q"].fill_null(1) < 0.05)
+
+
+def test_tests_over_all_contexts_compare_within_contexts() -> None:
+    # B is in the bank mostly, where everybody is nervous: no association of B with nervousness.
+    rows = cell("A", "bank", 20, nervous=16) + cell("B", "bank", 80, nervous=64, calm=40) + cell("A", "gym", 80, nervous=8, calm=4)
+    rows += cell("B", "gym", 20, nervous=2, calm=5)
+    found = find_associations(*tables(rows))
+    nervous = found.filter(pl.col("context").is_null(), concept="nervous")
+    assert nervous["rate"].to_list() == pytest.approx([0.24, 0.66])
+    assert nervous["effect"].to_list() == pytest.approx([0, 0])
+    assert nervous["p"].drop_nulls().to_list() == [1]
+    calm = row(found, "calm", "B")
+    array = np.array([(40, 80, 0, 20), (5, 20, 4, 80)]).T
+    assert calm["p"] == pytest.approx(2 * float(stratified_greater(*array)))
+    effect = stratified_rate_difference(*array)
+    assert (calm["effect"], calm["low"], calm["high"]) == pytest.approx(tuple(effect))
+    assert (calm["runner_up"], calm["runner_up_effect"]) == ("A", pytest.approx(effect.estimate))
+    assert calm["reported"]
+    assert calm["rate"] == pytest.approx(0.45)
+
+
+def test_a_tie_is_credited_to_nobody() -> None:
+    rows = cell("A", None, 50, calm=25) + cell("B", None, 50, calm=25) + cell("C", None, 50) + cell("D", None, 50)
+    found = find_associations(*tables(rows))
+    assert found["p"].to_list() == [pytest.approx(found["p"][0]), None, None, None]
+    assert found["q"][0] < 0.05
+    assert not found["reported"].any()
+    # The published rule credits it to both; the highest rate to one of three is not enough for the others.
+    assert find_associations(*tables(rows), definition="paper").filter("reported")["identity"].to_list() == ["A", "B"]
+    rows[0] = ("A", None, [])
+    assert find_associations(*tables(rows)).filter("reported")["identity"].to_list() == ["B"]
+
+
+def test_an_identity_behind_a_small_one_is_not_taken_for_it() -> None:
+    # The highest rate rests on two lists; the small p-value is that of another identity.
+    rows = cell("A", None, 2, calm=2) + cell("B", None, 500, calm=250) + cell("C", None, 500, calm=10)
+    found = find_associations(*tables(rows))
+    assert not found["reported"].any()
+    assert row(found, "calm", "A")["p"] > 0.05
+
+
+def test_log_odds_know_the_whole_study() -> None:
+    rows = cell("A", "bank", 40, calm=12, kind=20) + cell("B", "bank", 40, calm=4, kind=20) + cell("A", "gym", 40, calm=30, kind=20)
+    rows += cell("B", "gym", 40, calm=30, kind=10)
+    mine = row(find_associations(*tables(rows)), "calm", "A", "bank")
+    share = (12 + 4 + 30 + 30) / (32 + 24 + 50 + 40)
+    weight = 0.1 * (32 + 24) / 2
+    expected = log_odds([12, 4], [32, 24], [weight * share, weight])
+    assert (mine["log_odds"], mine["z"]) == pytest.approx((expected.estimate[0], expected.z[0]))
+
+
+def test_lists_count_once_missing_ones_do_not_and_empty_ones_do() -> None:
+    rows = [("A", None, ["calm", "calm", None]), *cell("A", None, 9), *cell("B", None, 10)]
+    lists, mentions = tables(rows)
+    lists = lists.with_columns(status=pl.Series(["listed", "empty", "missing", "missing", *["listed"] * 16]))
+    mine = row(find_associations(lists, mentions), "calm", "A")
+    assert (mine["count"], mine["lists"], mine["mentions"], mine["others_lists"], mine["p"]) == (1, 8, 3, 10, None)
+
+
+def test_an_identity_without_lists_in_a_context_is_left_out_there() -> None:
+    rows = cell("A", "bank", 30, calm=20) + cell("B", "bank", 30, calm=2) + cell("C", "gym", 30, calm=10, kind=30)
+    for definition in DEFINITIONS:
+        found = find_associations(*tables(rows), definition=definition)
+        bank, gym = found.filter(context="bank"), found.filter(context="gym")
+        assert bank["identity"].to_list() == ["A", "B"]
+        assert bank["reported"].to_list() == [True, False]
+        assert gym["identity"].unique().to_list() == ["C"]
+        assert gym["p"].null_count() == gym.height == 2
+        assert not gym["reported"].any()
+    # All of C lie where nobody else does: over all contexts, too, there is nothing it could be compared with.
+    assert row(find_associations(*tables(rows)), "kind", "C")["effect"] is None
+
+
+def test_lists_in_no_context() -> None:
+    rows = cell("A", None, 30, calm=20) + cell("B", None, 30, calm=2)
+    for definition in DEFINITIONS:
+        found = find_associations(*tables(rows), definition=definition)
+        assert found["context"].null_count() == found.height == 2
+        assert row(found, "calm", "A")["reported"]
+    # Beside others that do have one they are a stratum of the test over all of them, and nothing else.
+    rows += cell("A", "gym", 30, calm=15) + cell("B", "gym", 30, calm=5)
+    found = find_associations(*tables(rows))
+    both = row(found, "calm", "A")
+    assert found["context"].to_list() == ["gym", "gym", None, None]
+    assert both["p"] == pytest.approx(2 * float(stratified_greater([20, 15], [30, 30], [2, 5], [30, 30])))
+    assert find_associations(*tables(rows), definition="paper")["context"].to_list() == ["gym", "gym"]
+
+
+def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
+    lists, mentions = tables(cell("A", None, 5, calm=3) + cell("B", None, 5))
+    with pytest.raises(InputError, match=r"unknown definition 'papr'.*paper"):
+        find_associations(lists, mentions, definition="papr")
+    with pytest.raises(InputError, match="one identity, 'A', so there is nothing to compare it with"):
+        find_associations(lists.filter(identity="A"), mentions)
+    gone = lists.with_columns(status=pl.when(identity="B").then(pl.lit("missing")).otherwise("status"))
+    with pytest.raises(InputError, match="the 5 lists of others are missing"):
+        find_associations(gone, mentions)
+    with pytest.raises(InputError, match="no list of concepts at all"):
+        find_associations(lists.clear(), mentions)
+    for definition in DEFINITIONS:
+        found = find_associations(lists, mentions.clear(), definition=definition)
+        assert dict(found.schema) == dict(ASSOCIATIONS)
+        assert found.is_empty()
+        assert shuffled_counts(lists, mentions.clear(), definition=definition, runs=2).tolist() == [0, 0]
+
+
+def test_halves_are_whole_repetitions_balanced_over_the_order_of_names() -> None:
+    lists, mentions = simulated(0, bias={0: 0.3}, stories=80)
+    found = find_associations(lists, mentions)
+    mine = row(found, "concept 0", "C")
+    assert mine["confirmed"]
+    halves = halves_of(incidence_of(lists, mentions), 123)
+    dealt = lists.select("repetition").with_columns(half=pl.Series(halves)).unique().sort("repetition")
+    assert dealt["repetition"].is_unique().all()
+    for even in (0, 1):
+        assert dealt.filter(pl.col("repetition") % 2 == even)["half"].mean() == 0.5
+    # As if each half were a study of its own.
+    for half, name in ((0, "first"), (1, "second")):
+        part = lists.filter(pl.Series(halves == half))
+        alone = row(find_associations(part, mentions), "concept 0", "C")
+        assert mine[f"effect_{name}"] == pytest.approx(alone["effect"])
+        assert mine[f"p_{name}"] == pytest.approx(alone["p"] / 3)
+    other = find_associations(lists, mentions, seed=4)
+    assert row(other, "concept 0", "C")["effect_first"] != mine["effect_first"]
+    assert find_associations(lists, mentions, seed=4).equals(other)
+    assert found.filter(~pl.col("reported"))["confirmed"].null_count() == found.filter(~pl.col("reported")).height
+
+
+def test_what_one_half_alone_shows_is_not_confirmed_and_without_halves_nothing_is_told() -> None:
+    repetitions = [0] * 20 + [1] * 20
+    rows = cell("A", None, 20, calm=14) + cell("A", None, 20, calm=1) + cell("B", None, 20) + cell("B", None, 20, calm=1)
+    lists, mentions = tables(rows, repetitions=repetitions)
+    mine = row(find_associations(lists, mentions), "calm", "A")
+    assert mine["reported"]
+    assert mine["confirmed"] is False
+    assert sorted([mine["effect_first"], mine["effect_second"]]) == pytest.approx([0, 0.7])
+    for given_repetitions in ([0], [None]):
+        alone = row(find_associations(*tables(rows, repetitions=given_repetitions)), "calm", "A")
+        assert alone["reported"]
+        assert alone["confirmed"] is None
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("context", [None, "pond"])
+def test_an_association_that_rests_on_one_descriptor_is_flagged(definition: str, context: str | None) -> None:
+    ducks: list[List] = [("male", context, ["waddles"] if place % 5 == 1 and place < 45 else []) for place in range(200)]
+    for place in range(0, 200, 2):
+        ducks[place] = ("male", context, [*ducks[place][2], "firm"])
+    others: list[List] = [("female", context, []) for _ in range(200)]
+    names = ["Donald", "Henry", "James", "John", "Kai"]
+    lists, mentions = tables(ducks + others)
+    descriptors = [names[(place - 1) % 5] for place in range(200)] + [f"F{place % 5}" for place in range(200)]
+    lists = lists.with_columns(descriptor=pl.Series(descriptors))
+    found = find_associations(lists, mentions, definition=definition)
+    waddles, firm = (row(found, name, "male", context) for name in ("waddles", "firm"))
+    assert waddles["reported"]
+    assert firm["reported"]
+    assert waddles["descriptors"] == [{"descriptor": "Donald", "count": 9, "lists": 40}]
+    assert waddles["rests_on"] == "Donald"
+    assert firm["rests_on"] is None
+    assert firm["descriptors"] == [{"descriptor": name, "count": 20, "lists": 40} for name in names]
+    # With one descriptor only, or none known, there is nothing to leave out.
+    single = lists.with_columns(descriptor=pl.when(identity="male").then(pl.lit("Donald")).otherwise("descriptor"))
+    mine = row(find_associations(single, mentions, definition=definition), "waddles", "male", context)
+    assert (mine["rests_on"], mine["descriptors"]) == (None, [{"descriptor": "Donald", "count": 9, "lists": 200}])
+    unknown = row(find_associations(*tables(ducks + others), definition=definition), "waddles", "male", context)
+    assert (unknown["rests_on"], unknown["descriptors"]) == (None, None)
+
+
+def test_descriptors_over_all_contexts() -> None:
+    rows = [row for context in ("pond", "gym") for row in cell("male", context, 100, firm=40) + cell("female", context, 100, firm=5)]
+    lists, mentions = tables(rows, descriptors=["Donald", "Kai", "John", "James"])
+    # Too few in one place to be told, enough over both.
+    some = lists.filter(identity="male", descriptor="Donald").group_by("context", maintain_order=True).head(5)
+    mentions = pl.concat([mentions, some.select("attempt", "character", concept=pl.lit("waddles"))])
+    found = find_associations(lists, mentions)
+    assert found.filter("reported", concept="waddles").select("context", "identity").rows() == [(None, "male")]
+    waddles, firm = (row(found, name, "male") for name in ("waddles", "firm"))
+    assert (waddles["descriptors"], waddles["rests_on"]) == ([{"descriptor": "Donald", "count": 10, "lists": 50}], "Donald")
+    assert firm["rests_on"] is None
+    assert firm["descriptors"] == [{"descriptor": name, "count": 20, "lists": 50} for name in ("Donald", "James", "John", "Kai")]
+
+
+def test_counts_alone_give_the_same_as_lists() -> None:
+    lists, mentions = simulated(5, bias={0: 0.2, 1: 0.1}, stories=120)
+    for definition in ("paper", "badf-code"):
+        found = find_associations(lists, mentions, definition=definition)
+        names = ["context", "concept", "identity", "count", "lists", "mentions"]
+        shuffled = found.select(names).sample(fraction=1, shuffle=True, seed=1)
+        scored = score_counts(shuffled, definition)
+        assert scored.select(names).equals(shuffled)
+        again = scored.sort("context", "concept", "identity")
+        for name in ("score", "p"):
+            assert again[name].to_list() == pytest.approx(found[name].to_list())
+        assert again["reported"].equals(found["reported"])
+    counts = found.select(names)
+    compared = compare_counts(counts)
+    mine = find_associations(lists, mentions).filter(pl.col("context").is_not_null())
+    both = mine.join(compared, on=["context", "concept", "identity"], how="left", suffix="_counts", maintain_order="left")
+    for name in ("effect", "low", "runner_up_effect", "log_odds", "z", "score", "p"):
+        assert both[name].to_list() == pytest.approx(both[f"{name}_counts"].to_list(), nan_ok=True)
+    # Fewer tests, a smaller family.
+    assert (both["q"] >= both["q_counts"] - 1e-12).drop_nulls().mean() == pytest.approx(1, abs=0.2)
+
+
+def test_counts_that_break_their_contract_are_refused() -> None:
+    good = pl.DataFrame(
+        {"context": "gym", "concept": "calm", "identity": ["A", "B"], "count": [3, 0], "lists": [5, 5], "mentions": [9, None]}
+    )
+    assert score_counts(good, "badf-code")["score"].to_list() == [pytest.approx(1 / 3), None]
+    assert compare_counts(good, minimum=3)["log_odds"].null_count() == 2
+    more = pl.concat([good, good.with_columns(concept=pl.lit("kind"))])
+    wrong = {
+        "no column 'mentions'": good.drop("mentions"),
+        "'calm', 'A' in 'gym' needs a count between 0 and its lists": good.with_columns(count=6),
+        "fewer mentions than lists": good.with_columns(mentions=2),
+        "stands twice": pl.concat([good, good]),
+        "'kind', 'A' in 'gym' is not beside a row for every other identity": more.head(3),
+        "other lists than other rows": more.with_columns(lists=pl.Series([5, 5, 6, 5])),
+        "other mentions than other rows": more.with_columns(mentions=pl.Series([9, None, 9, 4])),
+        "nothing to compare": good.head(1),
+    }
+    for message, counts in wrong.items():
+        with pytest.raises(InputError, match=message):
+            compare_counts(counts)
+    with pytest.raises(InputError, match="compare_counts tests by the default one"):
+        score_counts(good, "default")
+    with pytest.raises(InputError, match="unknown definition"):
+        score_counts(good, "badf")
+
+
+def test_planted_associations_are_found_and_few_others() -> None:
+    bias = dict.fromkeys(range(6), 0.15)
+    found, covered, confirmed, wrong = 0, 0, 0, []
+    for seed in range(30):
+        result = find_associations(*simulated(seed, bias=bias))
+        planted = pl.col("concept").is_in([f"concept {place}" for place in bias]) & (pl.col("identity") == "C")
+        overall = result.filter(planted, pl.col("context").is_null())
+        found += overall.filter("reported").height
+        covered += overall.filter((pl.col("low") <= 0.15) & (pl.col("high") >= 0.15)).height
+        confirmed += overall.filter("confirmed").height
+        reported = result.filter("reported")
+        wrong.append(reported.filter(~planted).height / reported.height)
+    assert found == 180
+    assert confirmed >= 176
+    assert 162 <= covered <= 179
+    # Reported with a false-discovery rate of 5%.
+    assert np.mean(wrong) < 0.05
+
+
+def test_without_bias_little_is_reported_and_intervals_cover() -> None:
+    runs = [find_associations(*simulated(seed, stories=200, concepts=60)) for seed in range(30)]
+    # A false-discovery rate of 5% is, without any true association, the share of studies that report one at all.
+    assert sum(bool(run["reported"].any()) for run in runs) <= 5
+    assert find_associations(*simulated(0), definition="paper")["reported"].sum() > 10
+    # All rows of tested concepts, so that those picked for being highest do not weigh more.
+    tested = pl.concat(run.filter(pl.col("p").is_not_null().any().over("context", "concept")) for run in runs)
+    for part in (tested.filter(pl.col("context").is_null()), tested.filter(pl.col("context").is_not_null())):
+        covers = part.select((pl.col("low") <= 0) & (pl.col("high") >= 0)).to_series()
+        assert len(covers) > 3000
+        assert 0.94 < covers.sum() / len(covers) < 0.99
+
+
+@pytest.mark.parametrize("by", ["list", "descriptor"])
+def test_shuffled_identities_report_what_chance_gives(by: str) -> None:
+    lists, mentions = simulated(3, bias={0: 0.3, 1: 0.3}, stories=100)
+    assert find_associations(lists, mentions)["reported"].sum() >= 2
+    by_chance = shuffled_counts(lists, mentions, runs=20, by=by)
+    assert by_chance.shape == (20,)
+    # Dealt with whole descriptors, three that share what is planted may come together; list by list they cannot.
+    assert (by_chance > 0).mean() <= (0.1 if by == "list" else 0.4)
+    assert by_chance.tolist() == shuffled_counts(lists, mentions, runs=20, by=by).tolist()
+    assert by_chance.tolist()[:5] == shuffled_counts(lists, mentions, runs=5, by=by).tolist()
+    published = shuffled_counts(lists, mentions, definition="paper", runs=3, by=by)
+    assert (published > 5).all()
+    assert published.tolist() != shuffled_counts(lists, mentions, definition="paper", runs=3, by=by, seed=5).tolist()
+
+
+def test_identities_are_shuffled_within_context_and_stratum() -> None:
+    # Identity and context, or identity and stratum, go together: within them there is nothing to exchange, so nothing changes.
+    rows = cell("A", "bank", 40, calm=30) + cell("B", "gym", 40, calm=2)
+    rows += cell("A", "gym", 40, calm=30) + cell("B", "bank", 40, calm=2)
+    lists, mentions = tables(rows)
+    apart = lists.with_columns(stratum=pl.col("identity"))
+    number = find_associations(lists, mentions).filter("reported").height
+    assert shuffled_counts(apart, mentions, runs=4).tolist() == [number] * 4
+    assert (shuffled_counts(lists, mentions, runs=4) < number).all()
+
+
+def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() -> None:
+    # One descriptor of five carries all of it: by lists beyond doubt, by descriptors what any of ten might do.
+    rows = cell("A", None, 200) + cell("B", None, 200)
+    lists, mentions = tables(rows, descriptors=[str(place) for place in range(5)])
+    lists = lists.with_columns(descriptor=pl.col("identity") + pl.col("descriptor"))
+    donald = lists.filter(descriptor="A1").select("attempt", "character", concept=pl.lit("waddles"))
+    even = lists.filter(identity="A").select("attempt", "character", concept=pl.lit("kind"))
+    mentions = pl.concat([donald, even])
+    clustered = permutation_p(lists, mentions, ["waddles", "kind"], runs=399).sort("concept")
+    assert clustered["concept"].to_list() == ["kind", "waddles"]
+    assert clustered["identity"].to_list() == ["A", "A"]
+    assert clustered["effect"].to_list() == pytest.approx([1.0, 0.2])
+    # 2 of the 252 ways to deal ten descriptors keep them apart; every way has the one on one side.
+    assert 0.0025 <= clustered["p"][0] < 0.03
+    assert clustered["p"][1] == 1
+    single = permutation_p(lists, mentions, ["waddles"], by="list", runs=399)
+    assert single["p"].to_list() == [1 / 400]
+    with pytest.raises(InputError, match="no list has the concept 'wadles'"):
+        permutation_p(lists, mentions, ["wadles"])
+    with pytest.raises(InputError, match="every list has a descriptor"):
+        permutation_p(lists.with_columns(descriptor=None), mentions, ["kind"])
+    with pytest.raises(InputError, match="shuffled by 'story'"):
+        shuffled_counts(lists, mentions, by="story")
+
+
+def test_permutation_over_all_contexts() -> None:
+    lists, mentions = simulated(6, bias={0: 0.2}, stories=80)
+    found = permutation_p(lists, mentions, ["concept 0", "concept 9"], runs=99, by="list")
+    assert found.columns == ["context", "concept", "identity", "effect", "p"]
+    overall = found.filter(pl.col("context").is_null())
+    assert overall["concept"].to_list() == ["concept 0", "concept 9"]
+    assert overall["p"][0] == 0.01
+    mine = row(find_associations(lists, mentions), "concept 0", "C")
+    assert overall["effect"][0] == pytest.approx(mine["effect"])
