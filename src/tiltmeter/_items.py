@@ -48,11 +48,16 @@ def keep_limit(prompts: pl.DataFrame, limit: int | float | tuple[int, int] | Non
     return prompts.join(chosen.select("item"), on="item", how="semi", maintain_order="left")
 
 
-def first_samples() -> pl.Expr:
+def first_samples(*further: str) -> pl.Expr:
     """Sample number of each prompt's first answer.
 
     Two prompts of a part may have the same text (the data holds a sentence twice); each needs answers of its own, so the
     second continues the numbering where the first ended.
+
+    Parameters
+    ----------
+    *further
+        Columns that are sent to the model beside `prompt` and `system`.
     """
-    same = ("prompt", "system")
+    same = ("prompt", "system", *further)
     return (pl.col("repetitions").cast(pl.Int32).cum_sum() - pl.col("repetitions")).over(same).cast(pl.Int32)

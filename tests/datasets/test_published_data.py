@@ -19,6 +19,7 @@ from tiltmeter.datasets._catalogue import PackageSource
 def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
     library = Library(cache=tmp_path_factory.mktemp("cache"), timeout=30)
     names = [entry.name for entry in library.entries if any(isinstance(source, PackageSource) for source in entry.sources)]
+    assert {"gest/gest.csv"} == {entry.name for entry in library.entries} - set(names)
     problems = [result for result in fetch_all(library, names) if result.problem is not None]
     assert not problems, problems
     return library
@@ -26,7 +27,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 def test_all_of_it_is_intact(published: Library) -> None:
     copies = [copy for copy in check(published) if copy.where != "missing"]
-    assert len(copies) == 25
+    assert len(copies) == 34
     assert all(copy.ok and copy.where == "cache" for copy in copies)
 
 

@@ -84,9 +84,11 @@ class TestWeb:
         if kind == "url":
             return {"url": f"{site.address}/words.csv"}, "/words.csv"
         monkeypatch.setenv("HF_ENDPOINT", site.address + "/")
+        if kind == "hub of models":
+            return {"hub": "kinit/net", "kind": "model", "revision": "v1", "file": "1_P/a.json"}, "/kinit/net/resolve/v1/1_P/a.json"
         return {"hub": "kinit/sample", "revision": "v1", "file": "some words.csv"}, "/datasets/kinit/sample/resolve/v1/some%20words.csv"
 
-    @pytest.mark.parametrize("kind", ["url", "hub"])
+    @pytest.mark.parametrize("kind", ["url", "hub", "hub of models"])
     def test_a_file_is_fetched_once_and_kept(self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
         source, path = self.sources(site, monkeypatch, kind)
         site.serve(path, SAMPLE)

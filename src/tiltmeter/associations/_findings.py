@@ -23,6 +23,7 @@ SHUFFLES = 20
 
 _DESCRIPTIONS = {
     "associations": "Concepts that stories attach to an identity more often than to the others",
+    "concepts": "Different concepts among them, wherever they were found",
     "mean_score": "Mean distinctiveness of the associations reported",
     "mean_effect": "Mean difference of rates of the associations reported",
     "mean_p": "Mean p-value of the associations reported",
@@ -115,6 +116,8 @@ def _by_identity(reported: pl.DataFrame, found: pl.DataFrame, shared: Mapping[st
         mine = reported.filter(pl.col("identity") == identity)
         about = {**shared, "subject": identity, "key": True}
         rows.append({**about, "metric": "associations", "estimate": float(mine.height), "description": _DESCRIPTIONS["associations"]})
+        distinct = float(mine["concept"].n_unique())
+        rows.append({**about, "metric": "concepts", "estimate": distinct, "description": _DESCRIPTIONS["concepts"]})
         for metric, column in {**means, "mean_p": "p"}.items():
             described = {"description": _DESCRIPTIONS[metric], "note": "describes those reported; no inference"}
             rows.append({**about, "metric": metric, "estimate": mine[column].mean(), **described, "key": False})

@@ -19,10 +19,9 @@ _ORPHAN_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)  # endpoints that s
 _FENCED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`~]*+\n(.*?)(?:\1|\Z)", re.DOTALL | re.MULTILINE)
 # Strings are matched to their end, or to the end of the text where they have none, so that no text takes more than one pass.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
-_BRACKET = re.compile(r"[\[{]")
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))|,(?=\s*+[\]}])', re.DOTALL)
 _SINGLE = re.compile(r"(?<!\w)'((?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*+)'(?=\s*+[,:\]}])")
-_OPENS_JSON = re.compile(r'(?:\{\s*+"|\[\s*+["\[{])')
+_OPENS_JSON = re.compile(r"\{\s*+[\"'“‘]|\[\s*+[\"'“‘\[{]")  # other brackets in prose are just that
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _CLOSES = {"{": "}", "[": "]"}
 
@@ -69,24 +68,22 @@ def _candidates(said: str) -> Iterator[str]:
 
 
 def _balanced(text: str) -> list[tuple[int, int]]:
-    """Outermost balanced brackets in order; those inside brackets that look like JSON and never close do not count: they are a part."""
+    """Outermost balanced brackets that look like JSON, in order; what stands inside brackets that never close is but a part."""
     spans: list[tuple[int, int]] = []
     opened: list[int] = []
     place = 0
-    while found := (_TOKEN if opened else _BRACKET).search(text, place):
-        place, mark = found.end(), found.group()
+    while found := (_TOKEN if opened else _OPENS_JSON).search(text, place):
+        mark = text[found.start()]
+        place = found.end() if opened else found.start() + 1
         if mark in _CLOSES:
             opened.append(found.start())
         elif mark in "]}":
-            if _CLOSES[text[opened[-1]]] != mark:
-                opened.clear()
-                continue
             start = opened.pop()
-            while spans and spans[-1][0] > start:
-                spans.pop()
-            spans.append((start, place))
-    broken = next((start for start in opened if _OPENS_JSON.match(text, start)), len(text))
-    return [span for span in spans if span[0] < broken]
+            if _CLOSES[text[start]] != mark:
+                opened.clear()
+            elif not opened:
+                spans.append((start, place))
+    return spans
 
 
 def _parsed(text: str) -> dict[str, Any] | list[Any] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +21,7 @@ HOME = Path(__file__).with_name("terms.yaml")
 _TOP = ("identities", "negation", "opposites")
 _NEGATION = ("cues", "ignored", "prefixes", "without")
 _IDENTITY = ("called", "terms", "related")
+_PLAIN = (("[’‘`´]", "'"), (r"n't\b", " not"), (r"[-‐‑–—/_\s]+", " "))
 
 
 class Term(NamedTuple):
@@ -53,23 +56,20 @@ class Terms:
 
 def plain_words(text: pl.Expr) -> pl.Expr:
     """Lower-case words: hyphens, slashes and underscores part words, and a negation that was drawn together is spelt out."""
-    return (
-        text.str.normalize("NFKC")
-        .str.to_lowercase()
-        .str.replace_all("[’‘`´]", "'")
-        .str.replace_all(r"n't\b", " not")
-        .str.replace_all(r"[-‐‑–—/_\s]+", " ")
-        .str.strip_chars()
-    )
+    text = text.str.normalize("NFKC").str.to_lowercase()
+    for pattern, instead in _PLAIN:
+        text = text.str.replace_all(pattern, instead)
+    return text.str.strip_chars()
 
 
 def plain_words_of(text: str) -> str:
     """`plain_words` of one text."""
-    plain: str = pl.select(plain_words(pl.lit(text))).item()
-    return plain
+    text = unicodedata.normalize("NFKC", text).lower()
+    for pattern, instead in _PLAIN:
+        text = re.sub(pattern, instead, text)
+    return text.strip()
 
 
-@cache
 def load_terms(path: str | None = None) -> Terms:
     """Our terms, with what a user's YAML file gives in the place of ours.
 
@@ -78,9 +78,17 @@ def load_terms(path: str | None = None) -> Terms:
     InputError
         The file cannot be read or is not of the shape of `terms.yaml`; the message names the key.
     """
+    return _ours() if path is None else _made(_read(Path(path)), path)
+
+
+@cache
+def _ours() -> Terms:
+    return _made({}, HOME.name)
+
+
+def _made(given: dict[str, Any], place: str) -> Terms:
+    """The terms of our file with those keys in their place."""
     ours = _read(HOME)
-    given = {} if path is None else _read(Path(path))
-    place = path or HOME.name
     _known(given, _TOP, place, place)
     identities = {**ours["identities"], **_mapping(given.get("identities", {}), f"{place}: identities")}
     negation = {**ours["negation"], **_mapping(given.get("negation", {}), f"{place}: negation")}
@@ -151,7 +159,7 @@ def _known(value: dict[str, Any], keys: Sequence[str], where: str, place: str) -
 def _entries(value: Any, where: str) -> list[tuple[str, ...]]:
     if not isinstance(value, list) or not all(isinstance(entry, str) and entry.strip() for entry in value):
         raise InputError(f"{where}: expected a list of texts (put words that YAML reads otherwise, such as no, in quotes)")
-    return [tuple(plain_words_of(form) for form in entry.split(",") if form.strip()) for entry in value]
+    return [tuple(dict.fromkeys(plain_words_of(form) for form in entry.split(",") if form.strip())) for entry in value]
 
 
 def _words(value: Any, where: str) -> tuple[str, ...]:

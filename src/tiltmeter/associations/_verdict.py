@@ -69,9 +69,11 @@ class Names:
         return self._named(lowered[key], reason)
 
     def _lines(self, text: str, problem: str) -> Verdict:
+        if "{" in text:
+            return Verdict(None, None, problem)
         lines: Mapping[str, str] = {name.lower(): value for name, value in _LINE.findall(text)}
         said = lines.get("identity", lines.get("answer"))
-        if said is None and len(text.split()) <= 6 and "{" not in text:
+        if said is None and len(text.split()) <= 6:
             said = text
         return Verdict(None, None, problem) if said is None else self._named(said, lines.get("reason"))
 

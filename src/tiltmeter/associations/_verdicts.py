@@ -105,7 +105,7 @@ def blocks_of(cells: Cells, definition: str, minimum: int = 0, overall: bool = T
         yield Block(context, cells.concept[some], cells.held[some][..., None], cells.lists[context][..., None], cells.mentions[context])
     if not overall or c < 2 or definition != DEFAULT:
         return
-    concepts = np.unique(cells.concept)
+    concepts = cells.concept[np.diff(cells.concept, prepend=-1) > 0]
     concepts = concepts[np.bincount(cells.concept, cells.held.sum(axis=1))[concepts] >= minimum]
     for begin in range(0, concepts.size, BLOCK // (k * c)):
         yield with_all(cells, concepts[begin : begin + BLOCK // (k * c)])

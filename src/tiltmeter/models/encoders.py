@@ -1,0 +1,106 @@
+"""Sentence encoders (sentence-transformers), each text encoded once and kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiltmeter.errors import InputError
+from tiltmeter.models._kept import Kept
+from tiltmeter.models._local import Weights, check_device, find_weights, need_local, pick_device
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["SentenceEncoder", "open_encoder"]
+
+
+def open_encoder(name_or_path: str | Path, *, store: Path | None, device: str = "auto", batch_size: int = 128) -> SentenceEncoder:
+    """The sentence encoder in a folder, or of that name on the Hugging Face hub; its weights are read when they are first needed.
+
+    Parameters
+    ----------
+    store
+        SQLite file in which vectors are kept by model and text, shared by any number of processes; None: not kept.
+    device
+        "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
+    batch_size
+        Texts encoded together at most.
+
+    Raises
+    ------
+    InputError
+        There is no such folder, or it holds no encoder.
+    ProviderError
+        The extra `local` is not installed, or the hub has no such encoder or cannot be reached.
+    """
+    check_device(device)
+    need_local(f"the encoder {name_or_path}", "torch", "transformers", "sentence_transformers")
+    return SentenceEncoder(find_weights(str(name_or_path)), store=store, device=device, batch_size=batch_size)
+
+
+class SentenceEncoder:
+    """Turns texts into vectors of length 1; may be used from several threads."""
+
+    def __init__(self, weights: Weights, *, store: Path | None, device: str, batch_size: int) -> None:
+        self._weights, self._device = weights, device
+        self._name = f"{Path(weights.name).name}@{weights.identity.rpartition(':')[2].rpartition('@')[2][:16]}"
+        self._kept = Kept(f"encoder/1 {weights.identity}", self._compute, self._width, store, batch_size)
+        self._lock = threading.RLock()
+        self._model: Any = None
+
+    @property
+    def name(self) -> str:
+        """Its last name, and the beginning of what identifies its weights."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"<SentenceEncoder {self._name}>"
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row of length 1 per text: shape (texts, dimensions). Long texts are cut where the encoder's window ends.
+
+        Raises
+        ------
+        InputError
+            The store cannot be used, or the folder holds no encoder.
+        ProviderError
+            torch sees no such device, or the weights cannot be downloaded.
+        """
+        return self._kept.rows(texts)
+
+    def _loaded(self) -> Any:
+        with self._lock:
+            if self._model is None:
+                from sentence_transformers import SentenceTransformer
+
+                from tiltmeter.models._quiet import quiet
+
+                device, folder = pick_device(self._device), self._weights.fetch()
+                try:
+                    with quiet():
+                        self._model = SentenceTransformer(
+                            str(folder), device=device, local_files_only=True, model_kwargs={"use_safetensors": True}
+                        )
+                except Exception as error:
+                    raise InputError(
+                        f"{self._weights.name} cannot be loaded as a sentence encoder ({type(error).__name__}): name a folder or "
+                        "a repository made by sentence-transformers"
+                    ) from None
+            return self._model
+
+    def _width(self) -> int:
+        return int(self._loaded().get_embedding_dimension())
+
+    def _compute(self, texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
+        import numpy as np
+
+        model = self._loaded()
+        with self._lock:
+            made = model.encode(
+                list(texts), batch_size=batch_size, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
+            )
+        return np.asarray(made, dtype=np.float32)

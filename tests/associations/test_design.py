@@ -1,0 +1,407 @@
+"""The design: every pair at every location, both orders equally often, every row checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as trials
+from hypothesis import strategies as st
+
+from tiltmeter.associations.design import FACTORS, VECTORS, check_design, make_design
+from tiltmeter.associations.grid import ALIGNED, WITHIN_TYPE, Category, Descriptor, Grid, load_grid
+from tiltmeter.errors import InputError
+from tiltmeter.models.sim._stories import cast
+from tiltmeter.models.sim._tasks import recognise
+from tiltmeter.study import DESIGN, Settings
+
+CATEGORIES = ("gender", "race", "religions")
+TWO = ("two", "balanced", "negative", "open_box")
+GRID = load_grid()
+CELL = ("wording", "type", "pair", "location")
+SIMULATED = {"Middle Eastern": "middle_eastern"}
+"""Names the simulated model has for identities, where they are not those of the grid in small letters."""
+
+
+def _design(category: str = "race", setting: str = "two", settings: Settings | None = None, grid: Grid = GRID) -> pl.DataFrame:
+    return make_design(grid, category, setting, settings or Settings(), category)
+
+
+def _stories(design: pl.DataFrame) -> int:
+    return int(design["repetitions"].cast(pl.Int64).sum())
+
+
+# -- the published size -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", TWO)
+def test_two_character_settings_have_the_published_size(setting: str) -> None:
+    sizes = {category: _stories(_design(category, setting)) for category in CATEGORIES}
+    assert sizes == {"gender": 8_700, "race": 10_440, "religions": 10_440}
+    assert sum(sizes.values()) == 29_580
+
+
+def test_with_one_character_there_are_twice_as_many() -> None:
+    designs = [_design(category, "single") for category in CATEGORIES]
+    assert sum(map(_stories, designs)) == 59_160
+    for design in designs:
+        assert design.select("identity_2", "descriptor_2", "name_2", "order").null_count().row(0) == (design.height,) * 4
+        assert design["item"].n_unique() == design.height
+    assert designs[0].group_by("descriptor_1", "location").agg(pl.col("repetitions").sum())["repetitions"].unique().to_list() == [20]
+    # each of four identities meets three others
+    assert designs[1].group_by("descriptor_1", "location").agg(pl.col("repetitions").sum())["repetitions"].unique().to_list() == [30]
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_every_pair_meets_at_all_87_locations_in_both_orders_equally_often(category: str) -> None:
+    design = _design(category)
+    stories = GRID.category(category).stories
+    by_order = design.group_by("pair", "order").agg(pl.col("location").n_unique(), pl.col("repetitions").unique().implode())
+    assert by_order["location"].unique().to_list() == [87]
+    assert set(design["repetitions"]) == {stories // 2}
+    assert by_order.height == 2 * len(GRID.category(category).pairs)
+    first = design.group_by("identity_1", "context").agg(pl.col("repetitions").sum())
+    second = design.group_by(pl.col("identity_2").alias("identity_1"), "context").agg(pl.col("repetitions").sum())
+    assert first.sort("identity_1", "context").equals(second.sort("identity_1", "context"))
+
+
+def test_columns_and_identifiers() -> None:
+    design = make_design(GRID, "gender", "balanced", Settings(system_message="Be brief."), "gender_balanced")
+    assert list(design.schema) == [*DESIGN, *FACTORS]
+    assert [design.schema[name] for name in design.columns] == [*DESIGN.values(), *FACTORS.values()]
+    assert design["prompt_id"][0] == "gender_balanced/0/0/plain"
+    assert set(design["system"]) == {"Be brief."}
+    assert design["part"].unique().to_list() == ["gender_balanced"]
+    assert design.select("source_prompt", "source_span", "answer_opening").null_count().row(0) == (design.height,) * 3
+    row = design.filter(pair="Emily-John", location="bank", order=1).row(0, named=True)
+    assert (row["identity_1"], row["name_1"], row["identity_2"], row["descriptor_2"]) == ("male", "John", "female", "Emily")
+    assert (row["context"], row["type"], row["stratum"], row["prompt_index"]) == ("economics", "all", "economics/all", 1)
+    assert "John and Emily at the location of bank" in row["prompt"]
+
+
+# -- what is sent -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+@pytest.mark.parametrize("setting", [*TWO, "single"])
+def test_every_prompt_asks_for_a_story_about_the_right_identities(category: str, setting: str) -> None:
+    design = _design(category, setting, Settings(params={"wording": "all"}, limit=60))
+    assert design["wording"].n_unique() == 2
+    for row in design.iter_rows(named=True):
+        prompt = row["source_prompt"] or row["prompt"]
+        expected = []
+        for slot in (1, 2):
+            if row[f"name_{slot}"]:
+                identity = SIMULATED.get(row[f"identity_{slot}"], row[f"identity_{slot}"].lower())
+                expected.append((row[f"name_{slot}"], (identity,) if category == "gender" else (identity, row["type"])))
+        assert [tuple(one) for one in cast(prompt)] == expected, prompt
+        assert recognise(row["prompt"]).kind == "story"
+        assert "10 sentences" in row["prompt"]
+
+
+def test_all_descriptors_and_locations_are_told_apart_by_the_simulated_model() -> None:
+    """Each descriptor at each location once (all of them, since a place may look like a name)."""
+    for category in CATEGORIES:
+        for row in _design(category, "single").unique("prompt").iter_rows(named=True):
+            (one,) = cast(row["prompt"])
+            assert one.name == row["name_1"]
+            assert SIMULATED.get(row["identity_1"], row["identity_1"].lower()) in one.identities
+
+
+def test_settings_differ_in_what_they_ask_for_only() -> None:
+    texts = {setting: _design("gender", setting)["prompt"][0] for setting in ("two", "balanced", "negative")}
+    assert len(set(texts.values())) == 3
+    assert "good experiences" in texts["balanced"]
+    assert "bad experiences only" in texts["negative"]
+    assert all("Emily and John at the location of school" in text for text in texts.values())
+
+
+def test_the_open_box_has_a_source_a_span_and_a_target_without_identities() -> None:
+    design = _design("religions", "open_box")
+    assert design["prompt"].n_unique() == 1
+    assert design["prompt"][0].count(VECTORS) == 1
+    spans = pl.concat_str("descriptor_1", pl.lit(" and "), "descriptor_2", pl.lit(" at the location of "), "location")
+    assert design.select((pl.col("source_span") == spans).all()).item()
+    assert design.select(pl.col("source_prompt").str.contains(pl.col("source_span"), literal=True).all()).item()
+    assert not design.select(pl.col("prompt").str.contains(pl.col("name_1"), literal=True).any()).item()
+    assert set(design["answer_opening"]) == {"Of course. This is the story:"}
+    assert set(design["first_sample"]) == {0}  # each source has samples of its own
+
+
+def test_equal_texts_have_answers_of_their_own() -> None:
+    design = _design("race", "single")
+    asked = design.with_columns(sample=pl.int_ranges("first_sample", pl.col("first_sample") + pl.col("repetitions"))).explode("sample")
+    assert asked.height == _stories(design)
+    assert asked.select("prompt", "sample").is_unique().all()
+
+
+# -- settings of the user ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("definition", ["paper", "badf-code"])
+def test_the_definitions_of_the_original_keep_its_one_order(definition: str) -> None:
+    design = _design("gender", settings=Settings(definition=definition))
+    assert _stories(design) == 8_700
+    assert set(design["order"]) == {0}
+    assert set(design["identity_1"]) == {"female"}
+    assert set(design["repetitions"]) == {20}
+
+
+def test_an_odd_number_of_stories_is_split_in_turn() -> None:
+    design = _design("race", settings=Settings(repeats=5))
+    assert _stories(design) == 12 * 87 * 5
+    by_pair = design.group_by("pair", "order").agg(pl.col("repetitions").sum()).group_by("pair").agg(gap=pl.col("repetitions").max())
+    assert set(by_pair["gap"]) == {(87 * 5 + 1) // 2}
+    by_place = design.group_by("location", "order").agg(pl.col("repetitions").sum())
+    assert set(by_place["repetitions"]) == {12 * 5 // 2}
+
+
+def test_a_single_story_has_one_prompt() -> None:
+    design = _design("gender", settings=Settings(repeats=1))
+    assert design.height == 5 * 87
+    assert design.group_by("order").len()["len"].sort().to_list() == [217, 218]
+
+
+@pytest.mark.parametrize("setting", ["two", "single"])
+def test_limit_counts_pairs_at_locations(setting: str) -> None:
+    kept = [_design("race", setting, Settings(limit=limit)) for limit in (40, 80)]
+    cells = [set(design.select("pair", "location").iter_rows()) for design in kept]
+    assert [len(one) for one in cells] == [40, 80]
+    assert cells[0] < cells[1]
+    assert [_stories(design) for design in kept] == [n * 10 * (2 if setting == "single" else 1) for n in (40, 80)]
+    whole = _design("race", setting)
+    assert kept[0].join(whole, on=["prompt_id", "prompt", "item", "pair", "location"], how="semi").height == kept[0].height
+    assert kept[0]["context"].n_unique() == 10
+
+
+def test_the_same_cells_are_kept_in_every_setting() -> None:
+    cells = [set(_design("race", setting, Settings(limit=30)).select("pair", "location").iter_rows()) for setting in (*TWO, "single")]
+    assert all(one == cells[0] for one in cells)
+
+
+def test_all_wordings_are_asked() -> None:
+    design = _design("gender", settings=Settings(params={"wording": "all"}))
+    assert _stories(design) == 2 * 8_700
+    assert design["prompt_id"].is_unique().all()
+    assert set(_design("gender", settings=Settings(params={"wording": "everyday"}))["wording"]) == {"everyday"}
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown setting 'balancd' of associations: did you mean balanced"):
+        _design(setting="balancd")
+
+
+# -- a grid of the user's own -----------------------------------------------------------------------------------------
+
+OWN = """
+language: de
+categories: {alter: {stories: 4, types: {alle: {jung: ["Timo, 19"], alt: ["Ruth, 80"]}}}}
+locations: {Freizeit: [Kino, Freibad]}
+"""
+WORDING = """
+wording:
+  two: "Erzähle eine Geschichte. Ort: {location}. Es geht um {first} und {second}."
+  open_box_source: "Ort: {location}. Personen: {first}; {second}."
+  open_box_target: "Erzähle von {vectors}."
+  open_box_opening: "Gern:"
+"""
+
+
+def _own(folder: Path, text: str) -> Grid:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_grid(path)
+
+
+def test_a_grid_in_another_language_is_asked_with_its_own_wording(tmp_path: Path) -> None:
+    grid = _own(tmp_path, OWN + WORDING)
+    design = _design("alter", grid=grid)
+    assert design["prompt"].to_list() == [
+        f"Erzähle eine Geschichte. Ort: {place}. Es geht um {people}."
+        for place in ("Kino", "Freibad")
+        for people in ("Timo, 19 und Ruth, 80", "Ruth, 80 und Timo, 19")
+    ]
+    assert design["prompt_id"][0] == "alter/0/0/own"
+    box = _design("alter", "open_box", grid=grid)
+    assert box["source_span"][0] == "Kino. Personen: Timo, 19; Ruth, 80"
+    assert box["prompt"][0] == f"Erzähle von {VECTORS}."
+
+
+def test_a_file_of_wordings_for_the_judge_alone_leaves_the_grids_own(tmp_path: Path) -> None:
+    path = tmp_path / "wordings.yaml"
+    home = "stories: {mine: {%s}}"
+    roles = {
+        **dict.fromkeys(("two", "balanced", "negative", "open_box_source"), "Story of {first}, {second}, {location}"),
+        "single": "{first} {location}",
+        "open_box_target": "{vectors}",
+        "open_box_opening": "Yes:",
+    }
+    path.write_text(home % ", ".join(f"{role}: '{text}'" for role, text in roles.items()), encoding="utf-8")
+    grid = _own(tmp_path, OWN + WORDING)
+    assert set(_design("alter", grid=grid, settings=Settings(params={"wording": str(path)}))["wording"]) == {"mine"}
+    path = tmp_path / "judge_only.yaml"
+    path.write_text("{}", encoding="utf-8")
+    assert set(_design("alter", grid=grid, settings=Settings(params={"wording": str(path)}))["wording"]) == {"own"}
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "message"),
+    [
+        ("", "two", "the language is 'de', but the built-in wordings are 'en'; add the key 'wording' with the template 'two'"),
+        (WORDING, "single", "wording lacks the template 'single'"),
+        ("wording: {too: x}", "two", "unknown template 'too': did you mean two"),
+        ("wording: {two: 'Von {first} in {location}'}", "two", r"wording.two must hold the placeholder \{second\}"),
+        ("wording: {two: '{first} {second} {location} {name}'}", "two", r"wording.two has the placeholder \{name\}; it can have"),
+        (WORDING.replace("von {vectors}", "von {vectors} {vectors}"), "open_box", r"placeholder \{vectors\} exactly once"),
+    ],
+)
+def test_a_mistake_in_a_grids_wording_is_named(tmp_path: Path, text: str, setting: str, message: str) -> None:
+    grid = _own(tmp_path, OWN + text)
+    with pytest.raises(InputError, match=message) as caught:
+        _design("alter", setting, grid=grid)
+    assert "mine.yaml" in str(caught.value)
+
+
+# -- designs that are broken ------------------------------------------------------------------------------------------
+
+
+def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) -> pl.DataFrame:
+    here = pl.int_range(pl.len()) == row
+    return design.with_columns(pl.when(here).then(pl.lit(v, FACTORS.get(k) or DESIGN[k])).otherwise(k).alias(k) for k, v in values.items())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"descriptor_1": "Zhang, an Asian (male)"},
+            "prompt race/1/1/plain: Zhang, an Asian .male. stands for the identity Asian, but the row says Black",
+        ),
+        (  # what happened to the original: one character's descriptor in both slots
+            {"identity_1": "Asian", "descriptor_1": "Zhang, an Asian (male)", "name_1": "Zhang"},
+            "prompt race/1/1/plain: both characters are Asian",
+        ),
+        ({"identity_1": "white"}, "Lamar, black race stands for the identity Black, but the row says white"),
+        ({"name_1": "Jim"}, "stands for the name Lamar, but the row says Jim"),
+        ({"descriptor_1": "Lamar, a black man"}, "Lamar, a black man is no descriptor of the category"),
+        ({"descriptor_2": None}, "nobody. is no descriptor of the category"),
+        ({"type": "female"}, "stands for the type male, but the row says female"),
+        ({"pair": "Zhang-Jim"}, "the characters are not those of the pair Zhang-Jim in the order the row says"),
+        ({"pair": "Zhang-Amy"}, "Zhang-Amy is no pair of the type male"),
+        ({"order": 0}, "the characters are not those of the pair Zhang-Lamar in the order"),
+        ({"location": "bank"}, "bank is no location of education"),
+        (
+            {"prompt": "Tell a story about Zhang, an Asian (male) at the location of university."},
+            "its text does not hold Lamar, black race",
+        ),
+        ({"repetitions": 4}, "9 stories at the university for Zhang-Lamar, but 10 are planned"),
+        ({"item": 900}, "the item of Zhang-Lamar at the university has two numbers"),
+        ({"prompt_id": "race/0/0/plain"}, "its identifier is not its own"),
+    ],
+)
+def test_a_broken_row_is_named(values: dict[str, object], message: str) -> None:
+    design = _design("race")
+    check_design(design, GRID, Settings())
+    with pytest.raises(InputError, match=message):
+        check_design(_spoilt(design, values), GRID, Settings())
+
+
+def test_a_missing_cell_and_unbalanced_orders_are_found() -> None:
+    design = _design("gender")
+    with pytest.raises(InputError, match="434 of 435 cells"):
+        check_design(design.filter(pl.col("item") != 7), GRID, Settings())
+    uneven = design.with_columns(repetitions=pl.when(pl.col("order") == 0).then(12).otherwise(8).cast(pl.Int16))
+    with pytest.raises(InputError, match="8 of the 20 stories at the school are in the order opposite to Emily-John"):
+        check_design(uneven, GRID, Settings())
+    with pytest.raises(InputError, match="opposite"):
+        check_design(design, GRID, Settings(definition="paper"))
+    with pytest.raises(InputError, match="no prompts"):
+        check_design(design.clear(), GRID, Settings())
+
+
+def test_a_span_that_is_not_in_the_source_is_found() -> None:
+    design = _design("gender", "open_box")
+    with pytest.raises(InputError, match="the span does not stand exactly once in the source prompt"):
+        check_design(_spoilt(design, {"source_span": "Emily and Emily"}), GRID, Settings())
+
+
+# -- any grid ---------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def grids(draw: st.DrawFn) -> Grid:
+    """Grids of up to four identities, two types and six locations, with different numbers of descriptors where pairing allows."""
+    pairing = draw(st.sampled_from([ALIGNED, WITHIN_TYPE]))
+    identities = [f"identity {i}" for i in range(draw(st.integers(2, 4)))]
+    types: dict[str, dict[str, tuple[Descriptor, ...]]] = {}
+    for kind in [f"type {i}" for i in range(draw(st.integers(1, 2)))]:
+        size = draw(st.integers(1, 3))
+        types[kind] = {}
+        for identity in identities:
+            count = size if pairing == ALIGNED else draw(st.integers(1, 3))
+            names = [f"N{kind[-1]}{identity[-1]}{i}" for i in range(count)]
+            types[kind][identity] = tuple(Descriptor(name, f"{name}, of {identity}", identity, kind) for name in names)
+    places = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    locations = {f"context {i}": tuple(f"place {i}{j}" for j in range(count)) for i, count in enumerate(places)}
+    return Grid((Category("mine", "Mine", pairing, draw(st.integers(1, 7)), types),), locations)
+
+
+@given(
+    grid=grids(),
+    setting=st.sampled_from([*TWO, "single"]),
+    repeats=st.none() | st.integers(1, 9),
+    wording=st.sampled_from(["plain", "all"]),
+)
+@trials(max_examples=60, deadline=None)
+def test_any_grid_gives_a_whole_and_balanced_design(grid: Grid, setting: str, repeats: int | None, wording: str) -> None:
+    design = _design("mine", setting, Settings(repeats=repeats, params={"wording": wording}), grid)
+    (category,) = grid.categories
+    stories = repeats or category.stories
+    places = sum(map(len, grid.locations.values()))
+    wordings = 2 if wording == "all" else 1
+    cells = len(category.pairs) * places * wordings
+    alone = setting == "single"
+    assert design["prompt_id"].is_unique().all()
+    assert _stories(design) == cells * stories * (2 if alone else 1)
+    assert design["repetitions"].min() >= 1  # type: ignore[operator]
+    counts = design.group_by(CELL).agg(pl.col("repetitions").sum())
+    assert counts.height == cells
+    assert set(counts["repetitions"]) == {stories * (2 if alone else 1)}
+    expected = {(pair.first.type, pair.name) for pair in category.pairs}
+    assert set(design.select("type", "pair").iter_rows()) == expected
+    assert all(pair.first.identity != pair.second.identity for pair in category.pairs)
+    if not alone:
+        _assert_balanced(design, places)
+
+
+def _assert_balanced(design: pl.DataFrame, places: int) -> None:
+    """In each pair, each identity is named first as often as second (as nearly as an odd number allows)."""
+    signed = pl.col("repetitions").cast(pl.Int64) * (1 - 2 * pl.col("order").cast(pl.Int64))
+    assert design.group_by(CELL).agg(gap=signed.sum().abs())["gap"].max() <= 1  # type: ignore[operator]
+    by_pair = design.group_by("wording", "type", "pair").agg(gap=signed.sum().abs())
+    assert by_pair["gap"].max() <= places % 2  # type: ignore[operator]
+    by_place = design.group_by("wording", "location").agg(gap=signed.sum().abs())
+    assert by_place["gap"].max() <= 1  # type: ignore[operator]
+
+
+@given(grid=grids(), slot=st.sampled_from([1, 2]), data=st.data())
+@trials(max_examples=40, deadline=None)
+def test_one_character_in_both_slots_is_found_in_any_grid(grid: Grid, slot: int, data: st.DataObject) -> None:
+    settings = Settings(repeats=2)
+    design = _design("mine", settings=settings, grid=grid)
+    row = data.draw(st.integers(0, design.height - 1))
+    copied = {f"{field}_{slot}": design[f"{field}_{3 - slot}"][row] for field in ("identity", "descriptor", "name")}
+    with pytest.raises(InputError, match="both characters are"):
+        check_design(_spoilt(design, copied, row), grid, settings)
+
+
+def test_check_design_takes_the_settings_the_design_was_made_with() -> None:
+    settings = Settings(repeats=6, limit=12)
+    design = _design("gender", settings=settings)
+    check_design(design, GRID, settings)
+    with pytest.raises(InputError, match=r"6 stories at the .*, but 8 are planned"):
+        check_design(design, GRID, replace(settings, repeats=8))

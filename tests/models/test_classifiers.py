@@ -1,0 +1,82 @@
+"""Text classifiers: scores as transformers gives them, kept by model and text."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from support.tiny_models import save_chat_model, save_classifier
+from tiltmeter.errors import InputError
+from tiltmeter.models import classifiers
+from tiltmeter.models.classifiers import open_classifier
+
+TEXTS = ["kind", "brave and calm", "kind", "", "works at the hospital", "one two three " * 60]
+LABELS = ["anger", "joy", "fear"]
+
+
+def expected(folder: Path, text: str) -> torch.Tensor:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    words, net = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
+    with torch.inference_mode():
+        logits: torch.Tensor = net(**words(text, truncation=True, max_length=64, return_tensors="pt")).logits[0]
+    return logits
+
+
+@pytest.mark.parametrize(
+    ("problem", "labels"),
+    [
+        (None, LABELS),
+        (None, ["LABEL_0", "LABEL_1"]),
+        ("single_label_classification", LABELS),
+        ("multi_label_classification", LABELS),
+        (None, ["toxic"]),
+        ("regression", ["score"]),
+    ],
+)
+def test_scores_are_what_the_problem_asks_for(tmp_path: Path, problem: str | None, labels: list[str]) -> None:
+    folder = save_classifier(tmp_path / "classifier", labels, problem)
+    classifier = open_classifier(folder, store=None, batch_size=2)
+    assert list(classifier.labels) == labels
+    scores = classifier.scores(TEXTS)
+    assert scores.shape == (6, len(labels))
+    assert scores.dtype == np.float32
+    for text, row in zip(TEXTS, scores, strict=True):
+        logits = expected(folder, text)
+        wanted = logits if problem == "regression" else logits.sigmoid() if problem or len(labels) == 1 else logits.softmax(0)
+        if problem == "single_label_classification":
+            wanted = logits.softmax(0)
+        np.testing.assert_allclose(row, wanted.numpy(), atol=1e-5)
+    assert classifier.scores([]).shape == (0, len(labels))
+
+
+def test_each_text_is_scored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, store = save_classifier(tmp_path / "classifier", LABELS), tmp_path / "kept.sqlite"
+    first = open_classifier(folder, store=store).scores(TEXTS)
+    again = open_classifier(shutil.copytree(folder, tmp_path / "moved"), store=store)
+    monkeypatch.setattr(classifiers, "pick_device", None)  # loading would need it
+    assert (again.scores(TEXTS) == first).all()
+    with pytest.raises(TypeError):
+        again.scores(["new"])
+
+
+def test_what_is_no_classifier_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is no text classifier: its config\.json names LlamaForCausalLM"):
+        open_classifier(save_chat_model(tmp_path / "chat"), store=None)
+    with pytest.raises(InputError, match="there is no folder"):
+        open_classifier(tmp_path / "nowhere", store=None)
+    folder = save_classifier(tmp_path / "classifier", LABELS)
+    (folder / "model.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(InputError, match="cannot be loaded as a text classifier"):
+        open_classifier(folder, store=None).scores(["a"])
+    for said, config in (
+        (r"its config\.json names nothing", "{}"),
+        (r"id2label in its config\.json should map numbers", '{"architectures": ["BertForSequenceClassification"], "id2label": {"a": 1}}'),
+    ):
+        (folder / "config.json").write_text(config)
+        with pytest.raises(InputError, match=said):
+            open_classifier(folder, store=None)

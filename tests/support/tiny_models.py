@@ -1,0 +1,140 @@
+"""Tiny models with random weights, saved to a folder as a user would have them: real transformers, no download."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+WORDS = """a the nurse doctor engineer teacher pilot she he they is was kind brave calm strong gentle and or but at in hospital school
+bank office story about Emily John works lives smiles reads writes helps waits END stop one two three four five"""
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + CHATML
+DROPS_SYSTEM = CHATML.replace("{% for message in messages %}", "{% for message in messages if message['role'] != 'system' %}")
+THINKS = CHATML.replace("<|im_start|>assistant\n{% endif %}", "<|im_start|>assistant\n<think>\n{% endif %}")
+SWITCHED = CHATML.replace("{% endif %}", "{% if enable_thinking is defined %}[{{ enable_thinking }}]{% endif %}{% endif %}")
+
+
+@cache
+def _tokenizer_json() -> str:
+    """A byte-level BPE trained on a few words: spells any text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<|im_end|>", "<|im_start|>", "<|pad|>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator([WORDS] * 3, trainer)
+    return str(tokenizer.to_str())
+
+
+def tokenizer(template: str | None = CHATML) -> Any:
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(_tokenizer_json()), eos_token="<|im_end|>", pad_token="<|pad|>", model_max_length=4096
+    )
+    made.chat_template = template
+    return made
+
+
+def config(kind: str, positions: int = 256) -> Any:
+    from transformers import GPT2Config, LlamaConfig, Qwen2Config
+
+    words = len(tokenizer())
+    if kind == "gpt2":
+        return GPT2Config(vocab_size=words, n_embd=32, n_layer=4, n_head=4, n_positions=positions, bos_token_id=0, eos_token_id=0)
+    made = {"llama": LlamaConfig, "qwen2": Qwen2Config}[kind]
+    return made(
+        vocab_size=words,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=positions,
+        bos_token_id=None,
+        eos_token_id=0,
+        pad_token_id=2,
+        initializer_range=0.3,
+    )
+
+
+def save_chat_model(
+    folder: Path,
+    kind: str = "llama",
+    *,
+    template: str | None = CHATML,
+    positions: int = 256,
+    seed: int = 0,
+    defaults: dict[str, Any] | None = None,
+) -> Path:
+    """A chat model of this kind in `folder`; `defaults` go into its generation_config.json."""
+    import torch
+    from transformers import AutoModelForCausalLM, GenerationConfig
+
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(config(kind, positions))
+    model.generation_config = GenerationConfig(eos_token_id=0, pad_token_id=2, **(defaults or {}))
+    model.save_pretrained(folder)
+    tokenizer(template).save_pretrained(folder)
+    return folder
+
+
+def _bert_words() -> Any:
+    """The same tokenizer as an encoder has it: a token at the start and one at the end of a text."""
+    from tokenizers.processors import TemplateProcessing
+
+    made = tokenizer(None)
+    made.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<|im_start|> $A <|im_end|>", special_tokens=[("<|im_start|>", 1), ("<|im_end|>", 0)]
+    )
+    return made
+
+
+def _bert(**more: Any) -> Any:
+    from transformers import BertConfig
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 64}
+    return BertConfig(vocab_size=len(tokenizer()), pad_token_id=2, initializer_range=0.5, **sizes, **more)
+
+
+def save_classifier(folder: Path, labels: list[str], problem: str | None = None) -> Path:
+    """A text classifier in `folder`."""
+    import torch
+    from transformers import BertForSequenceClassification
+
+    torch.manual_seed(0)
+    named = dict(enumerate(labels))
+    BertForSequenceClassification(
+        _bert(id2label=named, label2id={label: number for number, label in named.items()}, problem_type=problem)
+    ).save_pretrained(folder)
+    words = _bert_words()
+    words.model_max_length = 64
+    words.save_pretrained(folder)
+    return folder
+
+
+def save_encoder(folder: Path) -> Path:
+    """A sentence encoder in `folder`: mean of the tokens' vectors, of length 1."""
+    import torch
+    from sentence_transformers import SentenceTransformer, models
+    from transformers import BertModel
+
+    torch.manual_seed(0)
+    BertModel(_bert()).save_pretrained(folder / "bert")
+    words = _bert_words()
+    words.model_max_length = 64
+    words.save_pretrained(folder / "bert")
+    transformer = models.Transformer(str(folder / "bert"), max_seq_length=64)
+    encoder = SentenceTransformer(modules=[transformer, models.Pooling(16), models.Normalize()], device="cpu")
+    encoder.save(str(folder / "encoder"), create_model_card=False)
+    return folder / "encoder"
