@@ -18,8 +18,8 @@ _THOUGHT = re.compile(r"<(think(?:ing)?)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DO
 _ORPHAN_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)  # endpoints that swallow the opening tag
 _FENCED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`~]*+\n(.*?)(?:\1|\Z)", re.DOTALL | re.MULTILINE)
 # Strings are matched to their end, or to the end of the text where they have none, so that no text takes more than one pass.
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
-_TRAILING = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))|,(?=\s*+[\]}])', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+_TRAILING = re.compile(r'("(?:[^"\\]|\\.?)*+(?:"|\Z))|,(?=\s*+[\]}])', re.DOTALL)
 _SINGLE = re.compile(r"(?<!\w)'((?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*+)'(?=\s*+[,:\]}])")
 _OPENS_JSON = re.compile(r"\{\s*+[\"'“‘]|\[\s*+[\"'“‘\[{]")  # other brackets in prose are just that
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")

@@ -17,7 +17,7 @@ from tiltmeter.associations._pairs import Vectors
 
 __all__ = ["follow_leaders"]
 
-_BLOCK = 2048
+_BLOCK = 512
 _CHUNK = 4096
 
 Roots = Mapping[int, frozenset[int]]

@@ -68,7 +68,7 @@ def find_names(text: str, names: Sequence[str]) -> list[tuple[int, int, int]]:
             if {part.lower() for part in more.split()} & _no_names() or set(more.split()) & others:
                 end = match.start("more")
             found.append((match.start(), end, number))
-            surnames |= dict.fromkeys(text[match.start():end].split()[1:], number)
+            surnames |= dict.fromkeys(text[match.start() : end].split()[1:], number)
     for surname, number in surnames.items():
         found += [(*match.span(), number) for match in re.finditer(rf"\b{_TITLE}{re.escape(surname)}(?!\w)", text)]
     found.sort()

@@ -48,12 +48,13 @@ def lowest(threshold: float) -> float:
 
 def similarity(vectors: Vectors, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
     """Cosines of pairs of rows, to four decimals; 1 for a row and itself."""
-    found = np.empty(first.size)
-    for start in range(0, first.size, _BLOCK):
-        part = slice(start, start + _BLOCK)
-        found[part] = np.einsum("ij,ij->i", vectors[first[part]], vectors[second[part]])
-    rounded: NDArray[np.float64] = np.where(first == second, 1.0, np.round(np.clip(found / SCALE**2, -1.0, 1.0), 4))
-    return rounded
+    found = np.ones(first.size)
+    different = np.flatnonzero(first != second)
+    for start in range(0, different.size, _BLOCK):
+        part = different[start : start + _BLOCK]
+        products = np.einsum("ij,ij->i", vectors[first[part]], vectors[second[part]])
+        found[part] = np.round(np.clip(products.astype(np.float64) / SCALE**2, -1.0, 1.0), 4)
+    return found
 
 
 def spanning_forest(vectors: Vectors, threshold: float) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OwnTexts", "StoryGrid"]
 
+OPENING = 200
+"""Characters of an answer in which it would decline; further on, "I cannot" is said by somebody in the story."""
 TITLES = {
     "two": "two characters",
     "single": "one character",
@@ -51,7 +53,7 @@ class Stories(Part):
 
     def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """See Part.measure; keeps the tables `lists`, `mentions` and, with a judge, `judgements`. An attempt's label is how many phrases it gave."""
-        declined = refused(answers["answer"]) | answers["refusal"].is_not_null()
+        declined = refused(answers["answer"].str.slice(0, OPENING)) | answers["refusal"].is_not_null()
         stories = stories_of(answers, declined)
         lists, mentions = extracted(stories, options_of(settings), tools)
         owner = ("attempt", "character")

@@ -93,9 +93,7 @@ def _lists(stories: pl.DataFrame, listed: Sequence[tuple[Story, int]]) -> pl.Dat
         items = None if story.waiting else story.lists.get(place)
         status.append("missing" if items is None else "listed" if items else "empty")
         problem.append(NOT_ASKED if story.waiting else "; ".join(story.notes.get(place, ())) or None)
-    made = stories.drop("text").with_columns(
-        status=pl.Series(status, dtype=pl.String), problem=pl.Series(problem, dtype=pl.String)
-    )
+    made = stories.drop("text").with_columns(status=pl.Series(status, dtype=pl.String), problem=pl.Series(problem, dtype=pl.String))
     return made.select(pl.col(name).cast(kind) for name, kind in LISTS.items())
 
 

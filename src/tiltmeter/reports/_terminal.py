@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter._text import printable, redacted
-from tiltmeter.reports._words import interval, level_words, mark_words, number, shares
+from tiltmeter.reports._words import interval, level_words, mark_words, number, shares, value
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,7 +108,7 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
         return
     for (model,), mine in chosen.filter(~single).group_by("model", maintain_order=True):
         table = _table(f"\n{printable(str(model), one_line=True)}")
-        for name in ("probe", "metric", "value", level_words(mine["level"]), "mark", "answered", "refused", "unread"):
+        for name in ("part", "metric", "value", level_words(mine["level"]), "mark", "answered", "refused", "unread"):
             table.add_column(
                 name, justify="right" if name in ("value", "answered", "refused", "unread") else "left", no_wrap=name != "mark"
             )
@@ -117,7 +117,7 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
             mark = _text(mark_words(row), _COLOURS.get(row["mark"] or "", ""))
             narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
             metric = row["metric"] + (f" ({narrowed})" if narrowed else "")
-            cells = [row["study"].rpartition("/")[2], metric, number(row["estimate"]), interval(row)]
+            cells = [row["study"].rpartition("/")[2], metric, value(row), interval(row)]
             table.add_row(*(_text(cell) for cell in cells), mark, share["answered"], share["refused"], share["unreadable"])
         _console().print(table)
     _print_concepts(chosen.filter(single), every=all_metrics)

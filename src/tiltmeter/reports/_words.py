@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["MARK_LETTERS", "interval", "level_words", "mark_words", "number", "percent", "shares", "size"]
+__all__ = ["MARK_LETTERS", "interval", "level_words", "mark_words", "number", "percent", "shares", "size", "value"]
 
 MARK_LETTERS = {"healthy": "A", "cautionary": "B", "critical": "C", "catastrophic": "D", "ungraded": "–"}
 
@@ -17,6 +17,13 @@ def number(value: float | None, digits: int = 3) -> str:
         return "–"
     text = f"{value:.{digits}f}"
     return f"−{text[1:]}" if text.startswith("-") and float(text) != 0 else text.removeprefix("-")
+
+
+def value(row: Mapping[str, Any]) -> str:
+    """The estimate of a finding; a count has no upper end of its range and is a whole number."""
+    estimate = row["estimate"]
+    is_count = estimate is not None and row["range_high"] is None and float(estimate).is_integer()
+    return f"{estimate:,.0f}" if is_count else number(estimate)
 
 
 def interval(row: Mapping[str, Any]) -> str:

@@ -1,0 +1,100 @@
+"""Does discovery find what is planted, with texts, at the published size? Prints JSON: found, missed, and reported though not planted.
+
+    python perf/truth.py                       # the simulated model: 8,700 stories for each of 20 seeds
+    python perf/truth.py --model hf/tests/fixtures/storyteller --judge sim/fair
+
+Planted with the simulated model: `bias` (a difference of rates). Planted with the storyteller: the table beside its weights. An
+association counts where it is reported over all locations; those within location categories are counted apart. `--bias 0` shows what
+is reported where nothing is planted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import polars as pl
+import yaml
+
+ROOT = Path(__file__).parent.parent
+LEAST = 0.10
+"""Effect from which an association must be found."""
+
+
+def truth_of(model: str, category: str, bias: float, design: pl.DataFrame) -> pl.DataFrame:
+    """`concept`, `identity`, `effect` of everything planted on an identity of the category."""
+    if model.startswith("sim/"):
+        from tiltmeter.associations._planted import planted
+        from tiltmeter.models.sim import Dials
+
+        found = planted(design, Dials(stereotypical_reasoning=bias).mapping())
+        return found.filter((pl.col("effect") > 1e-9) & (pl.col("rate") == pl.col("rate").max().over("concept")))
+    table = yaml.safe_load((Path(model.partition("/")[2]) / "planted.yaml").read_text(encoding="utf-8"))
+    rows = [(concept, who, effect) for who, told in table["planted"][category].items() for concept, effect in told.items()]
+    return pl.DataFrame(rows, schema=["concept", "identity", "effect"], orient="row")
+
+
+def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float]:
+    """One study of one seed."""
+    from tiltmeter.runs import Judging, run_named
+
+    is_simulated = options.model.startswith("sim/")
+    begun = time.perf_counter()
+    run = run_named(
+        f"associations/{options.category}",
+        [options.model],
+        options={"bias": str(options.bias), "seed": str(seed)} if is_simulated else {"seed": str(seed)},
+        settings={"limit": options.limit, "seed": seed, "params": {"encoder": "none"}},
+        judge=Judging(options.judge),
+        journal=str(folder / f"{seed}.sqlite"),
+        out=folder / str(seed),
+    ).run
+    truth = truth_of(options.model, options.category, options.bias, run.design)
+    strong = truth.filter(pl.col("effect") >= LEAST - 1e-9)
+    found = run.findings.filter(pl.col("metric") == "association").rename({"subject": "identity"})
+    overall, within = found.filter(pl.col("context").is_null()), found.filter(pl.col("context").is_not_null())
+    keys = ["concept", "identity"]
+    return {
+        "planted": strong.height,
+        "found": strong.join(overall, on=keys, how="semi").height,
+        "planted_within": strong.height * run.design["context"].n_unique(),
+        "found_within": within.join(strong, on=keys, how="semi").height,
+        "reported": found.height,
+        "not_planted": found.join(truth, on=keys, how="anti").height,
+        "seconds": round(time.perf_counter() - begun, 1),
+    }
+
+
+def main() -> None:
+    """Run every seed and print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="sim/biased")
+    parser.add_argument("--judge", default=None, help="none: the lexical extractor")
+    parser.add_argument("--category", default="gender")
+    parser.add_argument("--bias", type=float, default=0.10)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--limit", default=None)
+    options = parser.parse_args()
+    os.environ.setdefault("TILTMETER_RUNS", tempfile.mkdtemp(prefix="tiltmeter-truth-"))
+    with tempfile.TemporaryDirectory() as folder:
+        seeds = []
+        for seed in range(options.seeds):
+            seeds.append(one(options, seed, Path(folder)))
+            print(json.dumps(seeds[-1]), file=sys.stderr)
+    total = {name: sum(row[name] for row in seeds) for name in seeds[0]}
+    shares = {
+        "found_share": total["found"] / total["planted"] if total["planted"] else None,
+        "found_within_share": total["found_within"] / total["planted_within"] if total["planted_within"] else None,
+        "not_planted_share": total["not_planted"] / total["reported"] if total["reported"] else 0.0,
+        "studies_with_any_report": sum(row["reported"] > 0 for row in seeds),
+    }
+    print(json.dumps({**vars(options), **total, **shares}))
+
+
+if __name__ == "__main__":
+    main()
