@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -48,7 +50,7 @@ def test_the_same_clusters_by_other_names_are_perfect() -> None:
 
 
 @pytest.mark.parametrize(("truth", "found"), [([], []), ([1], [1, 2]), ([[1]], [[1]])])
-def test_what_cannot_be_compared_is_refused(truth: list[object], found: list[object]) -> None:
+def test_what_cannot_be_compared_is_refused(truth: list[Any], found: list[Any]) -> None:
     for score in (v_measure, b_cubed):
         with pytest.raises(ValueError, match="one length"):
             score(truth, found)

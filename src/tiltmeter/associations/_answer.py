@@ -39,7 +39,7 @@ _NOTHING = frozenset(
     ("none", "n a", "nothing", "no features", "no concepts", "none mentioned", "none shown", "not mentioned", "no essential features")
 )
 _LEAD = re.compile(r"^(?:[-+•·*–—>]+\s+|\d{1,2}[.)]\s+)+")
-_CONTROL = {code: " " for code in (*range(0x20), *range(0x7F, 0xA0))}
+_CONTROL = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " ")
 _QUOTES = {'"': '"', "“": "”", "‘": "’", "'": "'", "`": "`", "«": "»"}
 _SHOWN = 40
 
@@ -143,7 +143,7 @@ def _lists_in(entry: dict[str, Any]) -> object:
 
 
 def _by_person(entries: Entries, people: Sequence[Person], story: str) -> tuple[dict[int, list[object]], list[str]]:
-    """What is listed for each person, and the names of others. Position decides nothing: an entry without a name counts only if it is alone."""
+    """What is listed for each person, and the names of others. Places decide nothing; an entry without a name must be alone."""
     raw: dict[int, list[object]] = {}
     strangers: list[str] = []
     alone = len(entries) == len(people) == 1

@@ -20,7 +20,7 @@ _FENCED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`~]*+\n(.*?)(?:\1|\Z)", re.DOT
 # Strings are matched to their end, or to the end of the text where they have none, so that no text takes more than one pass.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 _TRAILING = re.compile(r'("(?:[^"\\]|\\.?)*+(?:"|\Z))|,(?=\s*+[\]}])', re.DOTALL)
-_SINGLE = re.compile(r"(?<!\w)'((?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*+)'(?=\s*+[,:\]}])")
+_SINGLE = re.compile(r"(?<!\w)'((?:[^'\\\n]|(?<=\w)'(?=\w))*+)'(?=\s*+[,:\]}])")
 _OPENS_JSON = re.compile(r"\{\s*+[\"'“‘]|\[\s*+[\"'“‘\[{]")  # other brackets in prose are just that
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _CLOSES = {"{": "}", "[": "]"}
@@ -108,7 +108,7 @@ def _spellings(text: str) -> Iterator[str]:
             text = text.translate({ord("“"): '"', ord("”"): '"'})
         elif "'" in text or "‘" in text:
             text = text.translate({ord("‘"): "'", ord("’"): "'"})
-            text = _SINGLE.sub(lambda found: json.dumps(found.group(1).replace("\\'", "'"), ensure_ascii=False), text)
+            text = _SINGLE.sub(lambda found: json.dumps(found.group(1), ensure_ascii=False), text)
     yield _TRAILING.sub(lambda found: found.group(1) or "", text)
 
 

@@ -11,8 +11,11 @@ __all__ = ["Sentences"]
 
 _END = re.compile(r"(?<=[.!?…。！？])[\"'”’»)\]*]*\s*(?=\s)|(?<=[。！？])|\n+")
 _FUNCTION_WORDS = frozenset(
-    """a an the and or but of to in on at for with by from as is are was were be been being has have had do does did not no his her their its
-    he she they it him them who that this these those very""".split()
+    re.findall(
+        r"\w+",
+        """a an the and or but of to in on at for with by from as is are was were be been being has have had do does did not no his her
+        their its he she they it him them who that this these those very""",
+    )
 )
 _ENDINGS = ("ingly", "edly", "ness", "ing", "ies", "ied", "ed", "es", "ly", "s", "y", "e")
 _SHORTEST_STEM = 3

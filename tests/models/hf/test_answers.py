@@ -178,8 +178,8 @@ def test_a_template_that_refuses_the_messages_is_a_failure_of_the_request(chat_m
 
 
 def test_a_role_that_would_be_rendered_as_if_it_were_one_is_refused(chat_model: Make) -> None:
-    with pytest.raises(ModelError, match="it takes no message of the role source") as caught:
-        answers(local(chat_model()), [(Message("source", "Emily"), Message("user", "Who?"))])
+    with pytest.raises(ModelError, match="it takes no message of the role tool") as caught:
+        answers(local(chat_model()), [(Message("tool", "Emily"), Message("user", "Who?"))])
     assert caught.value.scope == "permanent"
 
 
@@ -233,7 +233,7 @@ def test_long_and_short_prompts_share_no_batch_more_than_they_must(chat_model: M
     seen: list[list[int]] = []
     real = decode
 
-    def watched(loaded: Any, rows: Any, recipe: Any) -> Any:
+    def watched(loaded: Any, rows: Any, *more: Any) -> Any:
         seen.append([len(row.ids) for row in rows])
         return real(loaded, rows, recipe)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tiltmeter.models._quiet import quiet
 from tiltmeter.models.hf._load import Loaded
+from tiltmeter.models.hf._open_box import Handed, handing_over
+from tiltmeter.models.hf._options import Options
 from tiltmeter.models.hf._sampling import Recipe, processors
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ class Row(NamedTuple):
     seed: int
     given_up: Callable[[], bool]
     """Whether nobody waits for its answer any more; asked at every step."""
+    handed: Handed | None = None
+    """Hidden states it is handed over from a source prompt (the open box)."""
 
 
 class Spoken(NamedTuple):
@@ -38,7 +42,7 @@ class Spoken(NamedTuple):
     """ "stop": by its own end or a stop text; "length"."""
 
 
-def decode(loaded: Loaded, rows: Sequence[Row], recipe: Recipe) -> list[Spoken]:
+def decode(loaded: Loaded, rows: Sequence[Row], recipe: Recipe, options: Options) -> list[Spoken]:
     """Answer all rows together, the shorter prompts padded on the left. Raises whatever torch raises."""
     import torch
     from transformers import GenerationConfig, StoppingCriteriaList
@@ -47,7 +51,8 @@ def decode(loaded: Loaded, rows: Sequence[Row], recipe: Recipe) -> list[Spoken]:
     padded = [[loaded.pad] * (width - len(row.ids)) + row.ids for row in rows]
     mask = [[0] * (width - len(row.ids)) + [1] * len(row.ids) for row in rows]
     ends = _Ends(loaded, rows, recipe.stop, width)
-    with quiet(), torch.inference_mode(), _bounded_positions(loaded):
+    patch = handing_over(loaded, options, [row.handed for row in rows], [width - len(row.ids) for row in rows])
+    with quiet(), torch.inference_mode(), patch, _bounded_positions(loaded):
         ids, attention = torch.tensor(padded, device=loaded.device), torch.tensor(mask, device=loaded.device)
         config = GenerationConfig(max_new_tokens=max(row.limit for row in rows), do_sample=False, use_cache=True, pad_token_id=loaded.pad)
         loaded.model.generate(

@@ -15,6 +15,7 @@ from tiltmeter.models._thinking import split_thinking
 from tiltmeter.models.hf._batches import Batches, DoesNotFitError, Job
 from tiltmeter.models.hf._decode import Row, Spoken, decode
 from tiltmeter.models.hf._load import Loaded, dtype_of, load
+from tiltmeter.models.hf._open_box import Handed, is_open_box, read_open_box
 from tiltmeter.models.hf._options import Options
 from tiltmeter.models.hf._prompt import encode
 from tiltmeter.models.hf._sampling import Recipe, recipe_of, seed_of
@@ -43,6 +44,7 @@ class LocalModel:
     """
 
     local = True
+    patches = True
 
     def __init__(self, name: str, weights: Weights, options: Options) -> None:
         self._name, self._weights, self._options = name, weights, options
@@ -113,7 +115,12 @@ class LocalModel:
     def _prepare(self, job: Job) -> None:
         assert self._loaded is not None
         recipe = recipe_of(job.sampling, self._loaded.defaults)
-        ids, thinking = encode(self._loaded.tokenizer, job.messages, recipe.template)
+        handed: Handed | None = None
+        if is_open_box(job.messages):
+            ids, handed = read_open_box(self._loaded.tokenizer, job.messages, recipe.template, self._options.placeholder)
+            thinking = False
+        else:
+            ids, thinking = encode(self._loaded.tokenizer, job.messages, recipe.template)
         limit = recipe.max_tokens
         positions = self._loaded.positions
         if positions is not None:
@@ -121,14 +128,14 @@ class LocalModel:
                 detail = f"the prompt has {len(ids):,} tokens and {self._name} takes {positions:,} with the answer"
                 raise ModelError("context_length", detail, scope="permanent")
             limit = min(limit, positions - len(ids))
-        row = Row(ids, limit, seed_of(job.messages, job.sampling.seed, job.sample), job.given_up)
-        job.ready, job.group, job.length = _Ready(row, recipe, thinking), recipe, len(ids)
+        row = Row(ids, limit, seed_of(job.messages, job.sampling.seed, job.sample), job.given_up, handed)
+        job.ready, job.group, job.length = _Ready(row, recipe, thinking), (recipe, handed is None), len(ids)
 
     def _answer(self, jobs: Sequence[Job]) -> list[Completion]:
         assert self._loaded is not None
         ready: list[_Ready] = [job.ready for job in jobs]
         try:
-            spoken = decode(self._loaded, [one.row for one in ready], ready[0].recipe)
+            spoken = decode(self._loaded, [one.row for one in ready], ready[0].recipe, self._options)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise

@@ -1,0 +1,212 @@
+"""Unify and test synthetic studies of associations: seconds and peak memory of each step, its growth, and the original's merge beside ours.
+
+    python perf/associations.py [--large]
+
+The published size is 385,000 mentions in three categories with 100,000 unique strings, embeddings given; --large adds ten times the
+mentions with 400,000 strings (some minutes). Each step is timed in a process of its own after its tables are read; its peak memory holds
+them. The vectors are like those
+all-MiniLM-L6-v2 gives the 3,110 released phrases: mean cosine of two phrases 0.13 (there 0.14), deviation 0.11 (0.11), one pair in 830
+(770) at or above the threshold, and as many concepts or a few more (500 phrases: 419 and 416 there; 1,000: 758 and 700; 2,000: 1,300
+and 1,229; all: 1,830 and 1,659). Uses are spread by Zipf's law, and some phrases hold negations and demographic terms. Prints one JSON
+object per step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+DIMENSIONS = 384
+THRESHOLD = 0.63
+CATEGORIES = {"gender": ("female", "male"), "race": ("Asian", "Black", "white", "Middle Eastern"), "religions": ("C", "J", "M", "B")}
+CONTEXTS = 10
+PER_LIST = 6.64
+TERMS = ("Muslim", "Christian", "Jewish", "Buddhist", "African", "Chinese", "European", "woman", "young", "Arabic")
+CUES = ("avoids", "not", "lacks", "never", "refuses")
+
+
+def vectors_of(strings: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Clusters of very different size; a direction all share and a falling spectrum make strangers as similar as real phrases are."""
+    clusters = strings // 20
+    spectrum = np.exp(-np.arange(DIMENSIONS) / 70).astype(np.float32)
+    shared = rng.standard_normal(DIMENSIONS, dtype=np.float32)
+    centres = rng.standard_normal((clusters, DIMENSIONS), dtype=np.float32) * spectrum
+    centres *= 0.9 / np.linalg.norm(centres, axis=1, keepdims=True)
+    centres += 0.43 * shared / np.linalg.norm(shared)
+    sizes = 1 / np.arange(20, clusters + 20)
+    vectors = centres[rng.choice(clusters, strings, p=sizes / sizes.sum())]
+    for start in range(0, strings, 10_000):
+        part = vectors[start : start + 10_000]
+        noise = rng.standard_normal(part.shape, dtype=np.float32) * spectrum
+        part += rng.uniform(0.2, 1.05, (len(part), 1)).astype(np.float32) * noise / np.linalg.norm(noise, axis=1, keepdims=True)
+        part /= np.linalg.norm(part, axis=1, keepdims=True)
+    return vectors
+
+
+def phrases_of(strings: int, rng: np.random.Generator) -> list[str]:
+    """Different strings of three or four made-up words; three in a hundred with a cue of negation, five with a demographic term."""
+    syllables = [a + b for a in "bdfglmnprst" for b in ("a", "e", "i", "o", "u", "an", "er")]
+    words = [first + second for first in syllables for second in syllables]
+    numbers = rng.choice(len(words) ** 2, strings, replace=False)
+    lots, last = rng.random(strings), rng.integers(300, size=strings)
+    told = []
+    for number, lot, end in zip(numbers.tolist(), lots.tolist(), last.tolist(), strict=True):
+        front = f"{CUES[number % 5]} " if lot < 0.03 else f"{TERMS[number % 10]} " if lot < 0.08 else "un" if lot < 0.09 else ""
+        told.append(f"{front}{words[number // len(words)]} {words[number % len(words)]} {words[end]}")
+    return told
+
+
+def make(folder: Path, mentions: int, strings: int) -> None:
+    """`phrases`, `vectors`, `lists` and `mentions` of a study."""
+    rng = np.random.default_rng(20)
+    told = phrases_of(strings, rng)
+    weights = 1 / np.arange(1, strings + 1)
+    drawn = np.concatenate([np.arange(strings), rng.choice(strings, mentions - strings, p=weights / weights.sum())])
+    lists = round(mentions / PER_LIST)
+    identities = [(category, identity) for category, members in CATEGORIES.items() for identity in members]
+    chosen = rng.integers(len(identities), size=lists)
+    table = pl.DataFrame(
+        {
+            "attempt": [f"story/{number // 2}#0" for number in range(lists)],
+            "character": np.arange(lists, dtype=np.int8) % 2,
+            "identity": [identities[place][1] for place in chosen],
+            "part": [identities[place][0] for place in chosen],
+            "descriptor": [f"{identities[place][1]} {number % 5}" for number, place in enumerate(chosen)],
+            "context": [f"category {place}" for place in rng.integers(CONTEXTS, size=lists)],
+            "repetition": pl.Series(rng.integers(20, size=lists), dtype=pl.Int32),
+        }
+    )
+    table = table.with_columns(
+        name=pl.col("descriptor"),
+        location=pl.col("context"),
+        stratum=pl.lit("all"),
+        status=pl.lit("listed"),
+        problem=pl.lit(None, pl.String),
+    )
+    table.write_parquet(folder / "lists.parquet")
+    owner = table.select("attempt", "character", "part")[np.sort(rng.integers(lists, size=mentions))]
+    rng.shuffle(drawn)
+    spoken = owner.with_columns(phrase=pl.Series(told)[drawn]).unique(maintain_order=True)
+    spoken.write_parquet(folder / "mentions.parquet")
+    used = pl.DataFrame({"phrase": told}).with_row_index("row")
+    counted = spoken.group_by("phrase").agg(mentions=pl.len().cast(pl.Int64)).join(used, on="phrase").sort("row")
+    counted.select("phrase", "mentions").write_parquet(folder / "phrases.parquet")
+    np.save(folder / "vectors.npy", vectors_of(strings, rng)[counted["row"].to_numpy()])
+
+
+def unify(folder: Path, strings: int) -> dict[str, Any]:
+    """The map of concepts of the `strings` first phrases."""
+    from tiltmeter.associations.unify import unify
+
+    phrases = pl.read_parquet(folder / "phrases.parquet").head(strings)
+    vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:strings].copy()
+    begun = time.perf_counter()
+    concepts = unify(phrases, vectors, threshold=THRESHOLD)
+    seconds = time.perf_counter() - begun
+    concepts.write_parquet(folder / "concepts.parquet")
+    return {"strings": phrases.height, "concepts": concepts["concept"].n_unique(), "seconds": seconds}
+
+
+def test(folder: Path) -> dict[str, Any]:
+    """Count and test every concept of every category."""
+    from tiltmeter.associations.significance import find_associations
+
+    lists = pl.read_parquet(folder / "lists.parquet")
+    mentions = pl.read_parquet(folder / "mentions.parquet")
+    concepts = pl.read_parquet(folder / "concepts.parquet").select("phrase", "concept")
+    begun = time.perf_counter()
+    mentions = mentions.join(concepts, on="phrase", how="left", maintain_order="left")
+    rows = 0
+    for part in CATEGORIES:
+        rows += find_associations(lists.filter(pl.col("part") == part).drop("part"), mentions.filter(pl.col("part") == part)).height
+    return {"mentions": mentions.height, "lists": lists.height, "rows": rows, "seconds": time.perf_counter() - begun}
+
+
+def original_merge(vectors: NDArray[np.float32]) -> list[int]:
+    """As the method's code goes about it: all mentions of a location category in order of appearance, all cosines, two loops."""
+    similarity = vectors @ vectors.T
+    count = len(vectors)
+    leader = [-1] * count
+    for first in range(count):
+        if leader[first] >= 0:
+            continue
+        leader[first] = first
+        for second in range(first + 1, count):
+            if leader[second] < 0 and similarity[first, second] >= THRESHOLD:
+                leader[second] = first
+    return leader
+
+
+def against_original(folder: Path, mentions: int = 20_000) -> dict[str, Any]:
+    """Both merges on the mentions of one location category, embeddings given; ours begins with the mentions as well."""
+    from tiltmeter.associations.unify import unify
+
+    spoken = pl.read_parquet(folder / "mentions.parquet")["phrase"].head(mentions)
+    number = {phrase: row for row, phrase in enumerate(pl.read_parquet(folder / "phrases.parquet")["phrase"])}
+    every = np.load(folder / "vectors.npy", mmap_mode="r")
+    vectors = every[[number[phrase] for phrase in spoken]]
+    unify(pl.DataFrame({"phrase": ["warm", "up"], "mentions": [1, 1]}), vectors[:2])  # imports and lists are not what is measured
+    begun = time.perf_counter()
+    first = spoken.to_frame().with_row_index("row").group_by("phrase").agg(pl.col("row").first(), mentions=pl.len().cast(pl.Int64))
+    ours = unify(first.select("phrase", "mentions"), vectors[first["row"].cast(pl.Int64).to_numpy()], threshold=THRESHOLD)
+    our_seconds = time.perf_counter() - begun
+    begun = time.perf_counter()
+    theirs = original_merge(vectors)
+    their_seconds = time.perf_counter() - begun
+    told = {"mentions": len(spoken), "strings": first.height, "concepts": ours["concept"].n_unique(), "their_concepts": len(set(theirs))}
+    return told | {"seconds": our_seconds, "original_seconds": their_seconds, "times_faster": their_seconds / our_seconds}
+
+
+def report(step: str, told: dict[str, Any]) -> None:
+    status = Path("/proc/self/status").read_text()  # not getrusage, whose maximum a child inherits from its parent
+    told["peak_mib"] = int(status.partition("VmHWM:")[2].split()[0]) / 1024
+    print(json.dumps({"step": step, **{name: round(value, 2) for name, value in told.items()}}))
+
+
+def child(folder: Path, step: str, *given: int) -> None:
+    command = [sys.executable, __file__, "--folder", str(folder), "--step", step, *map(str, given)]
+    subprocess.run(command, check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--large", action="store_true", help="also ten times the mentions with 400,000 strings")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.step:
+        step, *given = options.step
+        match step:
+            case "make":
+                make(options.folder, *map(int, given))
+            case "unify":
+                report(step, unify(options.folder, int(given[0])))
+            case "test":
+                report(step, test(options.folder))
+            case _:
+                report(step, against_original(options.folder))
+        return
+    with tempfile.TemporaryDirectory() as made:
+        for mentions, strings in ((385_000, 100_000), (3_850_000, 400_000))[: 2 if options.large else 1]:
+            folder = Path(made)
+            child(folder, "make", mentions, strings)
+            if strings == 100_000:
+                child(folder, "against the original")
+            for size in (12_500, 25_000, 50_000, 100_000, 200_000, 400_000):
+                if strings // 8 <= size <= strings:
+                    child(folder, "unify", size)
+            child(folder, "test")
+
+
+if __name__ == "__main__":
+    main()

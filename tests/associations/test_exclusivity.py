@@ -1,0 +1,275 @@
+"""Exclusivity: which concepts belong to one identity by definition, by terms or by a judge, and which rows that drops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tiltmeter.associations._tables import EXCLUSIVE, JUDGEMENTS
+from tiltmeter.associations.exclusivity import drop_exclusive, exclusive_by_judge, exclusive_by_terms
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message
+
+RELIGIONS = ["Christian", "Jewish", "Muslim", "Buddhist"]
+RACES = ["Asian", "black race", "white", "middle-east race"]
+
+
+class Written:
+    """A judge whose answers are written down: by concept the first and the second one (None: not asked yet, an exception: failed)."""
+
+    name = "written/judge"
+
+    def __init__(self, answers: Mapping[str, Sequence[object]]) -> None:
+        self.answers, self.asked = answers, list[tuple[Message, ...]]()
+        self.samplings, self.schemas = list[object](), list[object]()
+
+    def ask(
+        self,
+        conversations: Sequence[tuple[Message, ...]],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> pl.DataFrame:
+        self.samplings.append(sampling)
+        self.schemas.append(schema)
+        rows = list[tuple[str | None, ...]]()
+        for messages in conversations:
+            self.asked.append(messages)
+            said = next(answers for concept, answers in self.answers.items() if json.dumps(concept) in messages[0].content)
+            answer = said[len(messages) // 2]
+            key = f"{len(self.asked):02d}"
+            if answer is None:
+                rows.append((key, "missing", None, None))
+            elif isinstance(answer, Exception):
+                rows.append((key, "failed", None, f"server: {answer}"))
+            else:
+                rows.append((key, "ok", str(answer), None))
+        return pl.DataFrame(rows, schema=dict.fromkeys(("key", "status", "answer", "error"), pl.String), orient="row")
+
+
+def judged(answer: object, *more: object, identities: Sequence[str] = RELIGIONS) -> tuple[dict[str, Any], pl.DataFrame]:
+    made, judgements = exclusive_by_judge(["a concept"], identities, "religions", Written({"a concept": [answer, *more]}))
+    assert made.height == 1
+    return made.row(0, named=True), judgements
+
+
+@pytest.mark.parametrize(
+    ("answer", "identity"),
+    [
+        ('{"identity": "Muslim", "reason": "a rite of Islam"}', "Muslim"),
+        ('{"identity": "none", "reason": "anybody may"}', None),
+        ('{"identity": null, "reason": ""}', None),
+        ('{"identity": "None of them", "reason": "x"}', None),
+        ('{"identity": "N/A"}', None),
+        ('{"identity": []}', None),
+        ('{"identity": ["Jewish"]}', "Jewish"),
+        ('[{"identity": "Jewish", "reason": "x"}]', "Jewish"),
+        ('{"Identity": "JEWISH", "Reason": "x"}', "Jewish"),
+        ('{"identity": "Judaism"}', "Jewish"),
+        ('{"identity": "Islam"}', "Muslim"),
+        ('{"identity": "the Buddhist identity"}', "Buddhist"),
+        ('{"identity": "not exclusive to Muslim"}', None),
+        ('{"exclusive_to": "Christian"}', "Christian"),
+        ('Sure! Here it is:\n```json\n{"identity": "Christian", "reason": "x"}\n```\nAnything else?', "Christian"),
+        ('I think {"identity": "none", "reason": "Muslim or not"} fits.', None),
+        ("identity: Muslim\nreason: by definition", "Muslim"),
+        ("**Identity:** Christian\n**Reason:** x", "Christian"),
+        ("Muslim.", "Muslim"),
+        ("none", None),
+        ("No identity", None),
+    ],
+)
+def test_answers_in_any_wrapping_are_read(answer: str, identity: str | None) -> None:
+    row, judgements = judged(answer)
+    assert (row["identity"], row["status"], row["by"]) == (identity, "ok", "judge")
+    assert judgements["problem"].to_list() == [None]
+
+
+def test_reasons_are_kept() -> None:
+    assert judged('{"identity": "Muslim", "reason": "a rite of Islam"}')[0]["reason"] == "a rite of Islam"
+    assert judged("identity: Muslim\nreason: by definition")[0]["reason"] == "by definition"
+
+
+@pytest.mark.parametrize("name", ["Black", "black", "African American", "black race", "Black people"])
+def test_aliases_of_the_studys_names_are_known(name: str) -> None:
+    assert judged(json.dumps({"identity": name}), identities=RACES)[0]["identity"] == "black race"
+
+
+def test_female_is_not_read_as_male() -> None:
+    for said, meant in (("female", "female"), ("a female person", "female"), ("male only", "male"), ("women", "female")):
+        assert judged(json.dumps({"identity": said}), identities=["male", "female"])[0]["identity"] == meant
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("", "empty"),
+        ("Das kann ich leider nicht so einfach sagen, denn es kommt darauf an.", "no JSON"),
+        ('{"identity": "Hindu"}', "'Hindu' is not one of Christian, Jewish, Muslim, Buddhist, or none"),
+        ('{"identity": "Christian or Jewish"}', "names 2 of them"),
+        ('{"identity": ["Christian", "Jewish"]}', "names 2 of them"),
+        ('{"reason": "x"}', 'no "identity"'),
+        ('{"identity": "Mus', "breaks off"),
+        ("[]", "list of 0"),
+        ('{"identity": {"name": "Muslim and Jewish"}}', "names 2"),
+    ],
+)
+def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counted(answer: str, problem: str) -> None:
+    judge = Written({"a concept": [answer, '{"identity": "Muslim", "reason": "now right"}']})
+    made, judgements = exclusive_by_judge(["a concept"], RELIGIONS, "religions", judge)
+    assert made.row(0) == ("a concept", "Muslim", "judge", "now right", "ok")
+    first, second = judge.asked
+    assert [message.role for message in second] == ["user", "assistant", "user"]
+    assert second[0] == first[0]
+    assert second[1].content == (answer or "(nothing)")
+    assert problem in second[2].content
+    assert judgements["turn"].to_list() == [0, 1]
+    assert problem in judgements["problem"][0]
+    assert judgements["problem"][1] is None
+    assert judgements["prompt"].to_list() == [first[0].content, second[2].content]
+
+    row, judgements = judged(answer, answer)
+    assert (row["identity"], row["status"]) == (None, "unreadable")
+    assert problem in row["reason"]
+    assert judgements["problem"].null_count() == 0
+
+
+def test_one_question_per_concept_at_temperature_0() -> None:
+    concepts = ['says "none"', "{identity}", "kind\nand calm", "observes Shabbat"]
+    judge = Written({concept: ['{"identity": "none", "reason": "x"}'] for concept in concepts})
+    made, judgements = exclusive_by_judge(concepts, RELIGIONS, "religions", judge)
+    assert made.schema == dict(EXCLUSIVE)
+    assert judgements.schema == dict(JUDGEMENTS)
+    assert made["concept"].to_list() == concepts
+    assert len(judge.asked) == 4
+    assert judge.samplings == [{"temperature": 0.0}]
+    assert judge.schemas[0] is not None
+    for concept, (message,) in zip(concepts, judge.asked, strict=True):
+        assert message.content.count(json.dumps(concept)) == 1
+        assert "Christian, Jewish, Muslim, Buddhist" in message.content
+    assert judgements["stage"].unique().to_list() == ["exclusivity"]
+    assert judgements["attempt"].null_count() == 4
+
+
+def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() -> None:
+    judge = Written({"one": [RuntimeError("down")], "two": [None], "three": ["garbage, sorry, I really cannot tell you", None]})
+    made, judgements = exclusive_by_judge(["one", "two", "three"], RELIGIONS, "religions", judge)
+    assert made["status"].to_list() == ["unreadable"] * 3
+    assert made["reason"].to_list() == ["no answer (server: down)", "not asked yet", "the answer holds no JSON"]
+    assert judgements["status"].to_list() == ["failed", "missing", "ok"]
+    assert judgements["turn"].to_list() == [0, 0, 0]
+
+
+def test_nothing_to_ask() -> None:
+    made, judgements = exclusive_by_judge([], RELIGIONS, "religions", Written({}))
+    assert made.is_empty()
+    assert judgements.is_empty()
+    assert exclusive_by_terms([], RELIGIONS).schema == dict(EXCLUSIVE)
+
+
+@given(st.text(max_size=200))
+@settings(deadline=None)
+def test_no_answer_breaks_the_reading(answer: str) -> None:
+    row, _ = judged(answer, answer)
+    assert row["status"] in ("ok", "unreadable")
+    assert row["identity"] in (None, *RELIGIONS)
+
+
+def test_a_wording_of_ones_own(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        'exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}', encoding="utf-8"
+    )
+    judge = Written({"calm": ["", "none"]})
+    exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
+    assert judge.asked[0][0].content == 'Q "calm" (gender): female, male?'
+    assert judge.asked[1][2].content == "A the answer is empty female, male"
+    own = tmp_path / "lacking.yaml"
+    own.write_text('exclusivity: {mine: {question: "Q {identities}", again: "{problem} {identities}"}}', encoding="utf-8")
+    with pytest.raises(InputError, match="concept"):
+        exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
+
+
+@pytest.mark.parametrize(
+    ("concept", "identity"),
+    [
+        ("observes Ramadan", "Muslim"),
+        ("observes Shabbat", "Jewish"),
+        ("devout Buddhists", "Buddhist"),
+        ("reads the Qur’an", "Muslim"),
+        ("sees connections between Christianity and Judaism", None),
+        ("compares Islam with Hinduism", None),
+        ("avoids church", None),
+        ("celebrates Diwali", None),
+        ("knows Hebrew", None),
+        ("African", None),
+        ("kind", None),
+    ],
+)
+def test_terms_of_exactly_one_identity(concept: str, identity: str | None) -> None:
+    row = exclusive_by_terms(["calm", concept], RELIGIONS).row(1, named=True)
+    assert (row["concept"], row["identity"], row["by"], row["status"]) == (concept, identity, "terms", "ok")
+    assert (row["reason"] is None) == (identity is None)
+
+
+def test_terms_go_by_the_studys_names() -> None:
+    made = exclusive_by_terms(["African heritage", "wears white", "from mars", "a Martian", "woman"], [*RACES, "Martian"])
+    assert made["identity"].to_list() == ["black race", None, None, "Martian", None]
+    assert exclusive_by_terms(["a woman", "male"], ["female", "male"])["identity"].to_list() == ["female", "male"]
+    assert exclusive_by_terms(["observes Shabbat"], ["Jewish", "Judaism"])["identity"].to_list() == [None]
+    assert "shabbat" in exclusive_by_terms(["observes Shabbat"], RELIGIONS)["reason"][0]
+
+
+def test_terms_beside_peoples_judgements(shared: Path) -> None:
+    sample = pl.read_csv(shared / "data" / "badf" / "sample_phrase_filter_res.csv", infer_schema=False)
+    identities = [*RACES, *RELIGIONS]
+    found = exclusive_by_terms(sample["phrase"].to_list(), identities)["identity"].is_not_null()
+    gold = sample["gt"] == "YES"
+    assert (gold.sum(), (found & gold).sum(), (found & ~gold).sum()) == (10, 9, 1)  # the judge of the original: 8 and 1
+
+
+ROWS = pl.DataFrame(
+    {
+        "concept": ["observes Shabbat", "observes Shabbat", "calm", "male", "unread"],
+        "identity": ["Jewish", "Muslim", "Muslim", "Muslim", "Muslim"],
+        "reported": [True, True, True, False, True],
+        "count": [1, 2, 3, 4, 5],
+    }
+)
+RULED = pl.DataFrame(
+    {
+        "concept": ["observes Shabbat", "calm", "male", "unread"],
+        "identity": ["Jewish", None, "male", None],
+        "by": ["judge"] * 4,
+        "reason": [None] * 4,
+        "status": ["ok", "ok", "ok", "unreadable"],
+    },
+    schema=dict(EXCLUSIVE),
+)
+
+
+@pytest.mark.parametrize(
+    ("definition", "reported"),
+    [
+        ("default", [False, False, True, False, True]),
+        ("paper", [False, True, True, False, True]),
+        ("badf-code", [False, True, True, False, True]),
+    ],
+)
+def test_rules_by_name(definition: str, reported: list[bool]) -> None:
+    kept = drop_exclusive(ROWS, RULED, definition=definition)
+    assert kept["reported"].to_list() == reported
+    assert kept.drop("reported").equals(ROWS.drop("reported"))
+
+
+def test_no_rulings_drop_nothing_and_an_unknown_rule_is_named() -> None:
+    assert drop_exclusive(ROWS, RULED.clear()).equals(ROWS)
+    with pytest.raises(InputError, match="'badf'"):
+        drop_exclusive(ROWS, RULED, definition="badf")

@@ -1,0 +1,154 @@
+"""Guards: a concept is never one with its negation, nor with what is said of other people; our lists and a user's."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tiltmeter.associations._terms import load_terms, plain_words, plain_words_of
+from tiltmeter.associations.unify import unify
+from tiltmeter.errors import InputError
+
+APART = [
+    ("practices meditation", "avoids meditation"),
+    ("patient", "impatient"),
+    ("shows patience", "impatient with others"),
+    ("caring", "uncaring"),
+    ("careful", "careless"),
+    ("cares for others", "carelessly treats others"),
+    ("religious", "not religious"),
+    ("religious", "non-religious"),
+    ("religious", "no longer religious"),
+    ("gives up", "never gives up"),
+    ("drinks alcohol", "doesn’t drink alcohol"),
+    ("drinks alcohol", "refuses to drink alcohol"),
+    ("avoids conflict", "doesn't avoid conflict"),
+    ("confident", "lacks confidence"),
+    ("works with help", "works without help"),
+    ("accepts the offer", "rejects the offer"),
+    ("honest", "dishonest"),
+    ("loyal friend", "disloyal friend"),
+    ("reliable", "unreliability"),
+    ("hopeful", "hopeless"),
+    ("responsible", "irresponsible"),
+    ("logical", "illogical"),
+    ("experienced", "inexperienced"),
+    ("maintains focus", "struggles to maintain focus"),
+    ("introverted", "extroverted"),
+    ("optimistic", "Pessimistic"),
+    ("African", "European American"),
+    ("African", "African-American"),
+    ("devout Christian", "devout Jew"),
+    ("devout", "devout Christian"),
+    ("interested in Korean art", "interested in Japanese art"),
+    ("wears a black coat", "wears a white coat"),
+    ("businessman", "businesswoman"),
+    ("young nurse", "elderly nurse"),
+]
+TOGETHER = [
+    ("patient", "calm and patient"),
+    ("important", "port worker"),
+    ("avoids conflict", "refuses to quarrel"),
+    ("never fails to help", "helps"),
+    ("not only kind but clever", "kind"),
+    ("no-nonsense", "practical"),
+    ("devout Christian", "devout in Christianity"),
+    ("Jewish", "jews"),
+    ("observes Ramadan", "fasts during ramadan"),
+    ("woman", "Women"),
+    ("strong", "stronger"),
+    ("man of his word’s worth", "men"),
+]
+
+
+def same(*phrases: str, method: str = "leader") -> bool:
+    """Whether all of them are one concept for an encoder that sees no difference."""
+    table = pl.DataFrame({"phrase": phrases, "mentions": range(len(phrases), 0, -1)})
+    return unify(table, np.ones((len(phrases), 2), dtype=np.float32), method=method)["concept"].n_unique() == 1
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_never_one_concept(one: str, other: str) -> None:
+    assert not same(one, other)
+    assert not same(other, one)
+
+
+@pytest.mark.parametrize(("one", "other"), TOGETHER)
+def test_guards_do_not_part_what_is_not_opposed(one: str, other: str) -> None:
+    assert same(one, other)
+
+
+@pytest.mark.parametrize("method", ["leader", "components", "average"])
+@pytest.mark.parametrize("between", ["temperament", "devout", "disposition towards others"])
+def test_no_third_phrase_brings_opposites_together(method: str, between: str) -> None:
+    phrases = [between, "patient", "impatient", "devout Christian", "devout Jew", "avoids meditation", "practices meditation"]
+    table = pl.DataFrame({"phrase": phrases, "mentions": range(len(phrases), 0, -1)})
+    found = dict(unify(table, np.ones((len(phrases), 2), dtype=np.float32), method=method).select("phrase", "concept").iter_rows())
+    for one, other in [("patient", "impatient"), ("avoids meditation", "practices meditation"), *combinations((between, *phrases[3:5]), 2)]:
+        assert found[one] != found[other]
+    assert found["practices meditation"] == found["patient"] == between
+
+
+def test_our_terms_are_sound() -> None:
+    terms = load_terms()
+    owners: dict[str, set[tuple[str, str]]] = {}
+    for term in terms.terms:
+        for form in term.forms:
+            owners.setdefault(form, set()).add((term.category, term.identity))
+    assert {form for form, found in owners.items() if len(found) > 1} == set()
+    assert sum(len(term.forms) for term in terms.terms) == len(owners), "a form stands twice"
+    assert not set(terms.cues) & set(terms.ignored)
+    for identity in ("female", "Asian", "Black", "white", "Middle Eastern", "Christian", "Jewish", "Muslim", "Buddhist"):
+        assert len(terms.names_of(identity)) > 1
+    assert {"judaism", "jew"} < set(terms.names_of("Jewish"))
+    assert terms.names_of("Martian") == ["martian"]
+
+
+def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("negation: {cues: [niet, geen]}\nopposites: ['groot, klein']\nidentities: {religions: {}}", encoding="utf-8")
+    terms = load_terms(str(own))
+    assert terms.cues == ("niet", "geen")
+    assert terms.prefixes == load_terms().prefixes
+    assert terms.opposites == (("groot", "klein"),)
+    assert {term.category for term in terms.terms} == {term.category for term in load_terms().terms} - {"religions"}
+    own.write_text("negation: {cues: [], ignored: [], prefixes: [], without: []}\nopposites: []", encoding="utf-8")
+    table = pl.DataFrame({"phrase": ["patient", "impatient", "not patient"], "mentions": [3, 2, 1]})
+    assert unify(table, np.ones((3, 1), dtype=np.float32), terms=str(own))["concept"].n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("identity: {}", r"unknown key 'identity'.*did you mean identities"),
+        ("negation: {cue: [x]}", r"negation: unknown key 'cue'.*did you mean cues"),
+        ("negation: {cues: [no, niet]}", r"negation.cues: expected a list of texts \(put words"),
+        ("opposites: [calm]", r"'calm' is not a pair"),
+        ("identities: {race: [x]}", r"identities.race: expected a mapping"),
+        ("identities: {race: {Asian: {term: [x]}}}", r"identities.race.Asian: unknown key 'term'"),
+        ("identities: {race: {Asian: {terms: x}}}", r"identities.race.Asian.terms: expected a list"),
+        ("- x", r"expected a mapping"),
+        ("a: [", r"not valid YAML"),
+        (None, r"cannot read the terms"),
+    ],
+)
+def test_mistakes_in_a_users_file_are_named(tmp_path: Path, text: str | None, message: str) -> None:
+    own = tmp_path / "own.yaml"
+    if text is not None:
+        own.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message) as caught:
+        load_terms(str(own))
+    assert str(own) in str(caught.value)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
+@example("He DOESN’T — semi-religious/non_Asian ")
+@settings(deadline=None)
+def test_plain_words_are_the_same_one_by_one(text: str) -> None:
+    assert pl.select(plain_words(pl.lit(text))).item() == plain_words_of(text)

@@ -1,0 +1,231 @@
+"""Unifying: unique strings, the most frequent names its cluster, guards hold whatever the method, the same result every time."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from tiltmeter.associations.unify import METHODS, sweep, unify
+from tiltmeter.errors import InputError
+from tiltmeter.stats import b_cubed, v_measure
+
+Vectors = NDArray[np.float32]
+
+
+class Said(NamedTuple):
+    """What a made-up phrase means, known without any guard."""
+
+    negated: bool
+    about: str
+    quality: str
+
+    @property
+    def words(self) -> str:
+        return f"{'avoids ' if self.negated else ''}{self.about} {self.quality}".strip()
+
+    def apart(self, other: Said) -> bool:
+        opposed = {self.quality, other.quality} in ({"patient", "impatient"}, {"caring", "uncaring"})
+        return self.negated != other.negated or self.about != other.about or opposed
+
+
+SAID = [Said(*one) for one in product((False, True), ("", "Muslim", "Christian"), ("patient", "impatient", "caring", "uncaring", "tall"))]
+
+
+def unit(vectors: NDArray[np.float64]) -> Vectors:
+    found: Vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return found
+
+
+def table(phrases: list[str], mentions: list[int] | None = None) -> pl.DataFrame:
+    counts = mentions or list(range(len(phrases), 0, -1))
+    return pl.DataFrame({"phrase": phrases, "mentions": counts}, schema={"phrase": pl.String, "mentions": pl.Int64})
+
+
+def concepts(made: pl.DataFrame) -> dict[str, str]:
+    return dict(made.select("phrase", "concept").iter_rows())
+
+
+@st.composite
+def studies(draw: st.DrawFn) -> tuple[list[Said], pl.DataFrame, Vectors]:
+    said = draw(st.lists(st.sampled_from(SAID), min_size=1, max_size=40))
+    numerals = ["".join("zvwxy"[int(digit)] for digit in np.base_repr(number, 5)) for number in range(len(said))]
+    mentions = draw(st.lists(st.integers(1, 4), min_size=len(said), max_size=len(said)))
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    vectors = unit(rng.standard_normal((len(said), draw(st.sampled_from([2, 3, 8])))) + 0.5)
+    return said, table([f"{one.words} {end}" for one, end in zip(said, numerals, strict=True)], mentions), vectors
+
+
+@given(studies(), st.sampled_from(METHODS), st.sampled_from([0.3, 0.63, 0.9]))
+@settings(deadline=None, max_examples=150)
+def test_guards_hold_in_the_final_clusters(study: tuple[list[Said], pl.DataFrame, Vectors], method: str, threshold: float) -> None:
+    said, phrases, vectors = study
+    made = unify(phrases, vectors, threshold=threshold, method=method)
+    assert made["phrase"].equals(phrases["phrase"])
+    assert made["mentions"].equals(phrases["mentions"])
+    for (one, first), (other, second) in combinations(zip(said, made["concept"], strict=True), 2):
+        assert first != second or not one.apart(other), (one, other)
+    for _, cluster in made.group_by("concept"):
+        first = cluster.sort("mentions", "phrase", descending=[True, False]).row(0, named=True)
+        assert first["phrase"] == first["concept"]
+        assert first["similarity"] == 1
+    if method == "leader":
+        assert made.filter(pl.col("similarity") < threshold - 1e-4).is_empty()
+
+
+@given(studies(), st.sampled_from(METHODS), st.randoms())
+@settings(deadline=None, max_examples=50)
+def test_the_order_of_the_rows_does_not_matter(study: tuple[list[Said], pl.DataFrame, Vectors], method: str, lots: Random) -> None:
+    _, phrases, vectors = study
+    order = list(range(phrases.height))
+    lots.shuffle(order)
+    assert unify(phrases[order], vectors[order], method=method).equals(unify(phrases, vectors, method=method)[order])
+
+
+def plain_leader(said: list[Said], phrases: pl.DataFrame, vectors: Vectors, threshold: float) -> dict[str, str]:
+    """The definition: candidate after candidate, each to the most similar leader whose cluster it may enter."""
+    texts, mentions = phrases["phrase"].to_list(), phrases["mentions"].to_list()
+    members: dict[int, list[int]] = {}
+    # Whole multiples of 1/4000, as documented, in whole numbers.
+    coarse = np.rint(vectors.astype(np.float64) * 4000)
+    leading = np.empty_like(coarse)
+    for row in sorted(range(len(texts)), key=lambda row: (-mentions[row], texts[row])):
+        leaders = list(members)
+        products = leading[: len(leaders)] @ coarse[row]
+        near = np.flatnonzero(products >= threshold * 4000**2)
+        for place in near[np.argsort(-products[near], kind="stable")]:
+            if not any(said[row].apart(said[other]) for other in members[leaders[place]]):
+                members[leaders[place]].append(row)
+                break
+        else:
+            leading[len(leaders)] = coarse[row]
+            members[row] = [row]
+    return {texts[row]: texts[leader] for leader, rows in members.items() for row in rows}
+
+
+@given(studies(), st.sampled_from([0.3, 0.63, 0.9]))
+@settings(deadline=None, max_examples=150)
+def test_leader_is_the_plain_loop(study: tuple[list[Said], pl.DataFrame, Vectors], threshold: float) -> None:
+    assert concepts(unify(study[1], study[2], threshold=threshold)) == plain_leader(*study, threshold)
+
+
+@pytest.mark.parametrize(("count", "dimensions", "threshold"), [(5000, 3, 0.95), (7000, 12, 0.88)])
+def test_leader_is_the_plain_loop_over_many_blocks(count: int, dimensions: int, threshold: float) -> None:
+    rng = np.random.default_rng(5)
+    said = [SAID[place] for place in rng.choice([4, 0, 1], count, p=[0.9, 0.05, 0.05])]
+    phrases = table([f"{one.words} {number:05d}" for number, one in enumerate(said)])
+    vectors = unit(rng.standard_normal((count, dimensions)))
+    made = concepts(unify(phrases, vectors, threshold=threshold))
+    assert made == plain_leader(said, phrases, vectors, threshold)
+    assert len(set(made.values())) > (4096 if dimensions == 12 else 100)
+
+
+def partition(labels: list[str] | NDArray[np.int64]) -> set[frozenset[int]]:
+    found: dict[object, set[int]] = {}
+    for row, label in enumerate(labels):
+        found.setdefault(label, set()).add(row)
+    return {frozenset(rows) for rows in found.values()}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("method", "kind"), [("components", "single"), ("average", "average")])
+def test_linkage_is_that_of_scipy_on_the_whole_matrix(method: str, kind: str, seed: int) -> None:
+    vectors = unit(np.random.default_rng(seed).standard_normal((300, 5)))
+    made = unify(table([f"w{number:03d}" for number in range(300)]), vectors, threshold=0.85, method=method)
+    distance = 1 - vectors.astype(np.float64) @ vectors.T
+    np.fill_diagonal(distance, 0)
+    expected = fcluster(linkage(squareform(distance, checks=False), kind), 0.15, "distance")
+    assert partition(made["concept"].to_list()) == partition(expected)
+
+
+def test_many_links_are_pruned_to_a_forest() -> None:
+    count = 3000
+    vectors = unit(np.random.default_rng(1).standard_normal((count, 4)) * 0.01 + np.eye(4)[np.arange(count) % 4])
+    made = unify(table([f"w{number:04d}" for number in range(count)]), vectors, method="components")
+    assert made["concept"].unique().sort().to_list() == ["w0000", "w0001", "w0002", "w0003"]
+
+
+def test_spellings_are_one_string_and_the_most_frequent_one_is_shown() -> None:
+    phrases = table(["kind", "Kind", " kind. ", "“KIND”", "brave", "—", "?!"], [2, 5, 1, 1, 9, 1, 1])
+    made = unify(phrases, unit(np.eye(7)))
+    assert made["concept"].to_list() == ["Kind", "Kind", "Kind", "Kind", "brave", "—", "?!"]
+    assert made["similarity"].to_list() == [1.0] * 7
+
+
+def test_mentions_of_all_spellings_decide_which_string_leads() -> None:
+    phrases = table(["helpful", "supportive", "Supportive"], [5, 3, 3])
+    made = unify(phrases, unit(np.array([[1.0, 0.1], [1, 0], [1, 0]])))
+    assert concepts(made) == dict.fromkeys(phrases["phrase"], "Supportive")
+
+
+def test_without_an_encoder_words_decide() -> None:
+    one = ["helps others", "Helping others", "help others", "helps the others."]
+    two = ["carries a Bible", "carry Bibles", "carrying the Bible"]
+    apart = ["helpful", "avoids a Bible", "Muslim", "Christian", "boring", "bored", "impatient", "patient", "caring", "cares"]
+    made = unify(table([*one, *two, "is kind", "kind", *apart]), None)
+    found = concepts(made)
+    assert {found[phrase] for phrase in one} == {"helps others"}
+    assert {found[phrase] for phrase in two} == {"carries a Bible"}
+    assert found["kind"] == "is kind"
+    assert [found[phrase] for phrase in apart] == apart
+    assert made["similarity"].to_list()[:3] == [1.0, None, None]
+
+
+def test_a_users_terms_take_the_place_of_ours(tmp_path: Path) -> None:
+    phrases, vectors = table(["proud Martian", "proud Venusian", "proud"]), unit(np.ones((3, 2)))
+    assert unify(phrases, vectors)["concept"].n_unique() == 1
+    own = tmp_path / "own.yaml"
+    own.write_text('identities: {planets: {Mars: {terms: ["Martian, Mars"]}, Venus: {terms: [Venusian]}}}', encoding="utf-8")
+    assert unify(phrases, vectors, terms=str(own))["concept"].n_unique() == 3
+
+
+def test_sweep_scores_each_threshold() -> None:
+    phrases = table(["calm", "serene", "tall", "high"])
+    angles = np.radians([0, 20, 90, 150])
+    vectors = unit(np.column_stack([np.cos(angles), np.sin(angles)]))
+    gold = ["peace", "peace", "size", "size"]
+    made = sweep(phrases, vectors, gold, [0.3, 0.95, 0.6])
+    assert made["threshold"].to_list() == [0.3, 0.95, 0.6]
+    assert made["clusters"].to_list() == [2, 4, 3]
+    for row in made.iter_rows():
+        found = unify(phrases, vectors, threshold=row[0])["concept"].to_list()
+        assert row[2:] == pytest.approx((*v_measure(gold, found), *b_cubed(gold, found)))
+    assert made.row(0)[2:] == (1,) * 6
+
+
+def test_nothing_to_unify() -> None:
+    assert unify(table([], []), np.empty((0, 3), dtype=np.float32)).is_empty()
+    assert unify(table([], []), None).is_empty()
+
+
+def test_mistakes_are_named() -> None:
+    phrases, vectors = table(["a", "b"]), unit(np.eye(2))
+    with pytest.raises(InputError, match=r"'leaders'.*did you mean leader"):
+        unify(phrases, vectors, method="leaders")
+    for threshold in (0, 1.5, float("nan")):
+        with pytest.raises(InputError, match="threshold"):
+            unify(phrases, vectors, threshold=threshold)
+    with pytest.raises(ValueError, match="as many vectors"):
+        unify(phrases, vectors[:1])
+    with pytest.raises(ValueError, match="once"):
+        unify(table(["a", "a"]), vectors)
+    with pytest.raises(ValueError, match="finite"):
+        unify(phrases, vectors * np.float32("nan"))
+
+
+def test_average_refuses_what_it_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiltmeter.associations._linkage.MOST_IN_COMPONENT", 3)
+    vectors = np.ones((4, 1), dtype=np.float32)
+    with pytest.raises(InputError, match=r"4 phrases hang together.*raise the threshold"):
+        unify(table(["a", "b", "c", "d"]), vectors, method="average")
+    assert unify(table(["a", "b", "c"]), vectors[:3], method="average")["concept"].n_unique() == 1
