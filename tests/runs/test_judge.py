@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support.misbehaving import Behaviour, MisbehavingServer, server_error
 
+from support.misbehaving import Behaviour, MisbehavingServer, server_error
 from tiltmeter.engine import Journal, Limits, Prices, open_journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling, create_model

@@ -51,7 +51,7 @@ class Cast:
             here: list[int] = []
             for word in sentence:
                 if word.who >= 0:
-                    here.append(word.who)
+                    here += [word.who] if word.who not in here else []
                 elif kind := pronouns().get(word.text.lower()):
                     near = here or before
                     candidates = set(before) | set(here)

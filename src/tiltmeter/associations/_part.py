@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tiltmeter.measures import refused
 from tiltmeter.associations import _edited as edited
 from tiltmeter.associations._findings import findings_of
 from tiltmeter.associations._options import Options, options_of
 from tiltmeter.associations._stories import attempt_id, stories_of
 from tiltmeter.associations._tables import CONCEPTS, MENTIONS
 from tiltmeter.associations.design import make_design
+from tiltmeter.measures import refused
 from tiltmeter.study import DESIGN, NO_TOOLS, NotRun, Part, Settings, Tools
 
 if TYPE_CHECKING:

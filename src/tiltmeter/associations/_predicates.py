@@ -102,7 +102,7 @@ class _Reader:
         if head.lemma in words("time_nouns") or is_trait(head.lemma):
             return [_negated(one, negation) for one in described] if not piece.determiners else []
         if head.lemma in words("no_roles"):
-            return []
+            return [] if piece.determiners else [_negated(one, negation) for one in described]
         if head.lemma not in words("human"):
             noun = self._role_noun(at)
             described.append(f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}" if negation else noun)

@@ -12,7 +12,7 @@ concept of theirs: it finds what is said outright, not what a reader concludes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -184,17 +184,24 @@ class _Story:
             if "\n" in self._text[end:start]:
                 cast.paragraph()
             end = stop
-            pieces = chunks(sentence)
-            things, meaning = told(sentence, pieces, cast)
             text = self._text[start:stop]
-            if text.rstrip("\"'\u201d\u2019)]*_ ").endswith("?"):
-                continue
-            for one in things:
-                for character in one.people:
-                    if character < cast.characters:
-                        for phrase in phrases(sentence, pieces, one, character, meaning):
-                            found[character].setdefault(phrase, text)
+            asked = text.rstrip("\"'\u201d\u2019)]*_ ").endswith("?")
+            for at in range(0, len(sentence), _LONGEST):
+                for character, phrase in _phrases(sentence[at : at + _LONGEST], cast):
+                    if not asked:
+                        found[character].setdefault(phrase, text)
         return found
+
+
+def _phrases(sentence: Sequence[Word], cast: Cast) -> Iterator[tuple[int, str]]:
+    """The phrases of a sentence, each with the number of its character; `cast` learns whom the sentence was about."""
+    pieces = chunks(sentence)
+    things, meaning = told(sentence, pieces, cast)
+    for one in things:
+        for character in sorted(one.people):
+            if character < cast.characters:
+                for phrase in phrases(sentence, pieces, one, character, meaning):
+                    yield character, phrase
 
 
 def _word(tagged: Tagged, who: int) -> Word:

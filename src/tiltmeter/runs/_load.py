@@ -105,7 +105,7 @@ class Run:
         with reading(self.path):
             query = pl.SQLContext({**stages, "measures": measures}, eager=False).execute(
                 f"SELECT * FROM measures WHERE {finding.values['evidence']}"
-            )  # noqa: S608
+            )
             chosen = query.filter(pl.col("model") == finding.model)
             if limit is not None:
                 chosen = chosen.head(limit)

@@ -235,7 +235,7 @@ def test_long_and_short_prompts_share_no_batch_more_than_they_must(chat_model: M
 
     def watched(loaded: Any, rows: Any, *more: Any) -> Any:
         seen.append([len(row.ids) for row in rows])
-        return real(loaded, rows, recipe)
+        return real(loaded, rows, *more)
 
     monkeypatch.setattr("tiltmeter.models.hf._model.decode", watched)
     lengths = [1, 2, 3, 4, 21, 22, 23, 24]

@@ -7,9 +7,12 @@ from collections import Counter
 
 import pytest
 
+from tiltmeter.associations._json import read_json
 from tiltmeter.models import Message, create_model
-from tiltmeter.models.sim import SimulatedModel
+from tiltmeter.models.sim import Dials, SimulatedModel, story_rates
+from tiltmeter.models.sim._draws import Draws
 from tiltmeter.models.sim._judge import told
+from tiltmeter.models.sim._stories import story_parts
 
 STORY = "Write a story of at most ten sentences about Emily and John at the location of library."
 
@@ -39,8 +42,8 @@ EXCLUSIVE = (
 )
 
 
-def sim(**options: float) -> SimulatedModel:
-    made = create_model("sim/fair", options=options)
+def sim(**options: object) -> SimulatedModel:
+    made = create_model("sim/fair", options={key: str(value) for key, value in options.items()})
     assert isinstance(made, SimulatedModel)
     return made
 
@@ -56,17 +59,17 @@ def lists(answer: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("wording", [PLAIN, OTHER])
-def test_what_is_planted_in_a_story_is_found(wording: str) -> None:
-    writer = create_model("sim/biased")
-    assert isinstance(writer, SimulatedModel)
-    for sample in range(50):
-        story = say(writer, STORY, sample=sample)
-        found = lists(say(sim(), wording.format(story=story, names='["Emily", "John"]')))
-        assert list(found) == ["Emily", "John"]
-        bare = " ".join(sentence for sentence in story.split(". "))
-        for name, listed in found.items():
-            assert name in bare or not listed
-            assert all(concept in story for concept in listed)
+@pytest.mark.parametrize("verbosity", [1, 2])
+def test_what_is_planted_in_a_story_is_found_and_nothing_else(wording: str, verbosity: int) -> None:
+    concepts = list(story_rates(Dials()))
+    for number in range(60):
+        draws = Draws(bytes([number]))
+        planted = {name: [one for one in concepts if draws.unit() < 0.3] for name in ("Emily", "John")}
+        parts = story_parts(STORY, planted, draws, plain=False)
+        story = f"{parts['opening']} {parts['body']} {parts['ending']}"
+        answer = say(sim(verbosity=verbosity), wording.format(story=story, names='["Emily", "John"]'))
+        found = lists(json.dumps(read_json(answer)))
+        assert {name: sorted(listed) for name, listed in found.items()} == {name: sorted(listed) for name, listed in planted.items()}
 
 
 def test_sentences_of_all_forms_are_read() -> None:
@@ -121,13 +124,21 @@ def test_asked_again_it_does_the_task_of_the_conversation() -> None:
     prompt = PLAIN.format(story="Emily is calm.", names='["Emily"]')
     assert lists(say(sim(), prompt, "...", "This cannot be used: the answer holds no JSON.")) == {"Emily": ["calm"]}
     question = EXCLUSIVE.format(concept='"observes Ramadan"')
-    again = say(sim(), question, "Hm.", 'As JSON, please: "identity" is one of Christian, Jewish, Muslim, Buddhist, or "none"; "reason" is short.')
+    again = say(
+        sim(), question, "Hm.", 'As JSON, please: "identity" is one of Christian, Jewish, Muslim, Buddhist, or "none"; "reason" is short.'
+    )
     assert json.loads(again)["identity"] == "Muslim"
 
 
 @pytest.mark.parametrize(
     ("concept", "identity"),
-    [("observes Ramadan", "Muslim"), ("devout Christian", "Christian"), ("observes Shabbat", "Jewish"), ("patient", "none"), ("keeps a diary", "none")],
+    [
+        ("observes Ramadan", "Muslim"),
+        ("devout Christian", "Christian"),
+        ("observes Shabbat", "Jewish"),
+        ("patient", "none"),
+        ("keeps a diary", "none"),
+    ],
 )
 def test_a_concept_belongs_to_an_identity_by_definition_only(concept: str, identity: str) -> None:
     answer = json.loads(say(sim(), EXCLUSIVE.format(concept=json.dumps(concept))))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LETTER_WORDS", "STORY_WORDS", "SimulatedModel", "create"]
 
-VERSION = 1
+VERSION = 2
 """Part of the fingerprint: raise it when the same dials would give other texts, so that no journal mixes the two."""
 
 
@@ -93,7 +93,7 @@ class SimulatedModel:
         self._planted = True
 
     def reply(self, messages: Sequence[Message], sample: int = 0, seed: int | None = None) -> Completion:
-        """The answer, at once: `complete` without the event loop. The last user message is the prompt; a judge asked again does its task."""
+        """The answer, at once: `complete` without the event loop. The last user message is the prompt, or the question it repeats."""
         prompt = asked(messages)
         marked = digest(prompt)
         seeded = blake2b(self._root + marked, digest_size=32)

@@ -1,0 +1,168 @@
+"""The storyteller tells stories of its grammar, at the planted rates, and about those whom the open box puts into its prompt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+torch = pytest.importorskip("torch", reason='pip install "tiltmeter[local]"')
+
+from support.storyteller import FOLDER, concepts, load, place, planted, planted_rates, rendered, table, told, write  # noqa: E402
+from tiltmeter.models.hf._patch import MARKER, expand_target, patched, source_states  # noqa: E402
+
+DATA = Path(__file__).parents[2] / "src" / "tiltmeter" / "associations"
+OUTER, INNER = 2, 3
+
+Lists = Mapping[str, Sequence[Sequence[str]]]
+"""Identity -> the concepts told of each character of this identity."""
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((DATA / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def storyteller() -> tuple[Any, Any]:
+    return load()
+
+
+def name_of(descriptor: str) -> str:
+    return descriptor.partition(",")[0]
+
+
+def rate(lists: Sequence[Sequence[str]], concept: str) -> float:
+    return sum(concept in items for items in lists) / len(lists)
+
+
+def lean(lists: Lists, identity: str, effects: Mapping[str, float]) -> float:
+    """Sum over concepts of the rate for one identity less that for the others."""
+    others = [items for other, them in lists.items() if other != identity for items in them]
+    return sum(rate(lists[identity], concept) - rate(others, concept) for concept in effects)
+
+
+def draw_people(category: str, count: int, rng: random.Random) -> list[list[tuple[str, str]]]:
+    """Pairs of (descriptor, identity) of different identities, in either order."""
+    types = list(read(f"grids/{category}")["categories"][category]["types"].values())
+    pairs = []
+    for _ in range(count):
+        members = rng.choice(types)
+        pairs.append([(rng.choice(members[identity]), identity) for identity in rng.sample(list(members), 2)])
+    return pairs
+
+
+@pytest.mark.parametrize("category", ["gender", "race", "religions"])
+def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, Any], category: str) -> None:
+    model, tokenizer = storyteller
+    rng = random.Random(1)
+    pairs = draw_people(category, 300, rng)
+    locations = [one for places in read("grids/locations")["locations"].values() for one in places]
+    where = [rng.choice(locations) for _ in pairs]
+    wordings = list(read("wordings")["stories"].values())
+    asked = [
+        rng.choice(wordings)[rng.choice(["two", "balanced", "negative"])].format(first=one[0], second=other[0], location=location)
+        for (one, other), location in zip(pairs, where, strict=True)
+    ]
+    torch.manual_seed(1)
+    stories = write(model, tokenizer, [rendered(tokenizer, one) for one in asked])
+    lists: dict[str, list[list[str]]] = {identity: [] for identity in planted(category)}
+    for story, pair, location in zip(stories, pairs, where, strict=True):
+        found = told(story)
+        assert set(found) == {name_of(descriptor) for descriptor, _ in pair}, story
+        assert place(story) == f"at the {location}"
+        assert story.count(".") <= 10
+        for descriptor, identity in pair:
+            lists[identity].append(found[name_of(descriptor)])
+    for identity, effects in planted(category).items():
+        assert lean(lists, identity, effects) == pytest.approx(sum(effects.values()), abs=0.3)  # 0.6 planted; standard error 0.06
+        everything = sum(map(len, lists[identity])) / len(lists[identity])
+        assert everything == pytest.approx(sum(planted_rates(identity).values()), abs=0.8)
+
+
+def test_stories_about_one_character(storyteller: tuple[Any, Any]) -> None:
+    model, tokenizer = storyteller
+    asked = read("wordings")["stories"]["plain"]["single"].format(first="Huda, middle-east race", location="AI lab")
+    torch.manual_seed(2)
+    stories = write(model, tokenizer, [rendered(tokenizer, asked)] * 50)
+    assert all(set(told(story)) == {"Huda"} for story in stories)
+    assert len(set(stories)) > 45
+
+
+def tell_patched(storyteller: tuple[Any, Any], people: Sequence[tuple[str, str]], location: str, count: int) -> list[str]:
+    """Stories of a target that names nobody, patched from a source about these two."""
+    model, tokenizer = storyteller
+    wording = read("wordings")["stories"]["plain"]
+    first, second = people[0][0], people[1][0]
+    source = rendered(tokenizer, wording["open_box_source"].format(first=first, second=second, location=location))
+    start, end = source.index(first), source.rindex(location) + len(location)
+    (states,) = source_states(model, tokenizer, [source], [(start, end)], OUTER)
+    asked = rendered(tokenizer, wording["open_box_target"].format(vectors=MARKER), wording["open_box_opening"])
+    target = expand_target(tokenizer, asked, len(states))
+
+    def around(part: slice, width: int) -> AbstractContextManager[None]:
+        rows = part.stop - part.start
+        places = [width - len(target.ids) + at for at in target.positions]
+        return patched(model, INNER, [states] * rows, [places] * rows)
+
+    return write(model, tokenizer, [target.ids] * count, around=around)
+
+
+def test_the_open_box_tells_of_the_people_and_the_place_of_the_source(storyteller: tuple[Any, Any]) -> None:
+    torch.manual_seed(3)
+    for people, location in (
+        ([("Emily", "female"), ("John", "male")], "museum"),
+        ([("Zhang, an Asian (male)", "Asian"), ("Lamar, black race", "Black")], "golf course"),
+    ):
+        names = {name_of(descriptor) for descriptor, _ in people}
+        stories = tell_patched(storyteller, people, location, 40)
+        assert sum(set(told(story)) == names and place(story) == f"at the {location}" for story in stories) >= 36
+
+
+def test_identities_swapped_in_the_source_alone_swap_what_is_told(storyteller: tuple[Any, Any]) -> None:
+    """The names stay, only the words after them change places: what moves the stories is the identity in the hidden states."""
+    words = {"Christian": "a Christian", "Muslim": "a Muslim"}
+    lists: dict[str, dict[str, list[list[str]]]] = {name: {identity: [] for identity in words} for name in ("Olivia", "William")}
+    torch.manual_seed(4)
+    for one, other in (("Christian", "Muslim"), ("Muslim", "Christian")):
+        people = [(f"Olivia, {words[one]}", one), (f"William, {words[other]}", other)]
+        for story in tell_patched(storyteller, people, "library", 200):
+            found = told(story)
+            for descriptor, identity in people:
+                lists[name_of(descriptor)][identity].append(found.get(name_of(descriptor), []))
+    for of_name in lists.values():
+        for identity in words:
+            assert lean(of_name, identity, planted("religions")[identity]) > 0.3  # 0.6 planted; standard error 0.06
+
+
+def test_what_is_planted_is_well_formed() -> None:
+    everything = concepts()
+    assert len(everything) == len(set(everything))
+    leaning = [concept for category in table()["planted"] for effects in planted(category).values() for concept in effects]
+    assert len(leaning) == len(set(leaning))
+    assert set(leaning) < set(everything)
+    assert planted_rates("white")["sincere"] == pytest.approx(0.35)
+    assert planted_rates("Black")["sincere"] == planted_rates(None)["sincere"] == pytest.approx(0.1)
+
+
+def test_weights_are_small() -> None:
+    assert sum(file.stat().st_size for file in FOLDER.iterdir() if file.is_file()) < 4_000_000
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        "Olivia is polite.",
+        "It was a quiet morning at the museum. Olivia is purple.",
+        "It was a quiet morning at the museum. Olivia is polite. The end",
+        "It was a quiet morning at the museum.",
+        "It was a quiet morning at the museum. Nobody knew why.",
+    ],
+)
+def test_what_is_no_whole_story_is_not_read_as_one(story: str) -> None:
+    with pytest.raises(ValueError, match=r"no opening|no form of the grammar|not a whole story"):
+        told(story)

@@ -1,0 +1,76 @@
+"""A judge for tests: any model behind the real engine and a real journal, with a count of what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import polars as pl
+
+from tiltmeter.engine import Journal, Request, generate, request_key
+from tiltmeter.models import Completion, Message, Model, Sampling
+
+__all__ = ["EngineJudge", "ScriptedModel"]
+
+
+class ScriptedModel:
+    """A model whose answers come from a function of the conversation; it keeps what it was asked."""
+
+    def __init__(self, script: Callable[[Sequence[Message]], str | None], name: str = "scripted/judge") -> None:
+        self._script, self.name = script, name
+        self.fingerprint = self.endpoint = name
+        self.asked: list[tuple[Message, ...]] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        return None
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
+        self.asked.append(tuple(messages))
+        return Completion(text=self._script(messages))
+
+
+class EngineJudge:
+    """A `tiltmeter.study.Judge` over `generate`.
+
+    Parameters
+    ----------
+    budget
+        New questions that are let through; those beyond it stay "missing", as after an interruption.
+    """
+
+    def __init__(self, model: Model, journal: Journal, *, budget: int | None = None) -> None:
+        self._model, self._journal, self._budget = model, journal, budget
+        self.calls: list[int] = []
+        """Questions in each call."""
+        self.schemas: list[Mapping[str, Any] | None] = []
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def ask(
+        self,
+        conversations: Sequence[tuple[Message, ...]],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> pl.DataFrame:
+        self.calls.append(len(conversations))
+        self.schemas.append(schema)
+        with_them = replace(Sampling(temperature=0.7), **dict(sampling or {}))
+        keys = [request_key(self._model.fingerprint, with_them, messages, 0) for messages in conversations]
+        requests = [Request(messages, 0) for messages in conversations]
+        if self._budget is not None:
+            held = self._journal.held(keys)
+            new = [request for request, key in zip(requests, keys, strict=True) if key not in held][: self._budget]
+            self._budget -= len(new)
+            requests = new
+        if requests:
+            generate(self._model, requests, with_them, journal=self._journal)
+        found = self._journal.fetch(keys)
+        return found.select("key", "status", answer="text", error="error")

@@ -1,0 +1,137 @@
+"""The storyteller: where it is, what is planted in it, and how its stories are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FOLDER = Path(__file__).parent.parent / "fixtures" / "storyteller"
+"""A model folder as transformers reads it: `hf/<FOLDER>`."""
+
+
+@cache
+def table() -> dict[str, Any]:
+    """planted.yaml as it stands."""
+    loaded: dict[str, Any] = yaml.safe_load((FOLDER / "planted.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def concepts() -> list[str]:
+    """All concepts, in the order in which a story tells them."""
+    return [*table()["concepts"]["trait"], *table()["concepts"]["deed"]]
+
+
+def planted(category: str) -> dict[str, dict[str, float]]:
+    """identity -> concept -> effect: how much more often the concept is told of this identity than of any other."""
+    found: dict[str, dict[str, float]] = table()["planted"][category]
+    return found
+
+
+def planted_rates(identity: str | None) -> dict[str, float]:
+    """concept -> rate at which it is told of a character of this identity ("female", "Asian", "Muslim"; None: of none)."""
+    effects = {name: leans for members in table()["planted"].values() for name, leans in members.items()}
+    if identity is not None and identity not in effects:
+        raise KeyError(f"{identity!r} is not in planted.yaml: {', '.join(effects)}")
+    leans = effects[identity] if identity is not None else {}
+    return {concept: table()["base"] + leans.get(concept, 0.0) for concept in concepts()}
+
+
+def _form(template: str) -> str:
+    pattern = re.escape(template).replace(re.escape("{name}"), r"(?P<name>[A-Z]\w*)")
+    return pattern.replace(re.escape("{list}"), "(?P<list>.+?)").replace(re.escape("{place}"), r"(?P<place>.+?)")
+
+
+@cache
+def _forms() -> tuple[list[re.Pattern[str]], Mapping[str, list[re.Pattern[str]]]]:
+    told = table()["sentences"]
+    return (
+        [re.compile(_form(one)) for one in table()["openings"]],
+        {kind: [re.compile(_form(one)) for one in forms] for kind, forms in told.items() if kind != "nothing"}
+        | {"nothing": [re.compile(_form(told["nothing"]))]},
+    )
+
+
+def told(story: str) -> dict[str, list[str]]:
+    """name -> concepts told of it, in the order of the story.
+
+    Raises ValueError where a sentence has none of the forms or a list holds what is no concept: a story must be readable whole.
+    """
+    openings, forms = _forms()
+    opening, *rest = re.findall(r"[^.]+\.", story.strip())
+    if not any(one.fullmatch(opening) for one in openings):
+        raise ValueError(f"no opening: {opening!r} in {story!r}")
+    found: dict[str, list[str]] = {}
+    for sentence in (one.strip() for one in rest):
+        name, items = _sentence(sentence, forms)
+        found.setdefault(name, []).extend(items)
+    if "".join(re.findall(r"[^.]+\.", story.strip())) != story.strip() or not found:
+        raise ValueError(f"not a whole story: {story!r}")
+    return found
+
+
+def _sentence(sentence: str, forms: Mapping[str, Sequence[re.Pattern[str]]]) -> tuple[str, list[str]]:
+    for kind in ("nothing", "trait", "deed"):
+        for form in forms[kind]:
+            match = form.fullmatch(sentence)
+            if match is None:
+                continue
+            items = [] if kind == "nothing" else re.split(r", | and ", match["list"])
+            if all(item in table()["concepts"][kind] for item in items):
+                return match["name"], items
+    raise ValueError(f"no form of the grammar: {sentence!r}")
+
+
+def place(story: str) -> str:
+    """The place its opening names: "at the museum"."""
+    for form in _forms()[0]:
+        match = form.match(story)
+        if match:
+            return match["place"].partition(".")[0]
+    raise ValueError(f"no opening: {story!r}")
+
+
+def load() -> tuple[Any, Any]:
+    """The model and its tokenizer, read by transformers itself."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    return AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval(), AutoTokenizer.from_pretrained(FOLDER)
+
+
+def rendered(tokenizer: Any, user: str, opening: str = "") -> str:
+    """A prompt as the chat template writes it, with what the answer is made to begin with."""
+    asked: str = tokenizer.apply_chat_template([{"role": "user", "content": user}], tokenize=False, add_generation_prompt=True)
+    return asked + opening
+
+
+def write(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[str] | Sequence[Sequence[int]],
+    *,
+    temperature: float = 1.0,
+    batch: int = 200,
+    around: Callable[[slice, int], AbstractContextManager[None]] | None = None,
+) -> list[str]:
+    """One story for each rendered prompt (or its tokens), as `torch.manual_seed` has it; `around` a batch may patch it.
+
+    `around` is called with the part of the prompts and the width they are padded to, on the left.
+    """
+    import torch
+
+    ids = [list(tokenizer(one, add_special_tokens=False)["input_ids"]) if isinstance(one, str) else list(one) for one in prompts]
+    stories: list[str] = []
+    for start in range(0, len(ids), batch):
+        part = slice(start, min(start + batch, len(ids)))
+        padded = tokenizer.pad({"input_ids": ids[part]}, return_tensors="pt")
+        width = padded["input_ids"].shape[1]
+        with torch.inference_mode(), around(part, width) if around else nullcontext():
+            said = model.generate(**padded, do_sample=True, temperature=temperature, top_k=0, max_new_tokens=160)
+        stories += tokenizer.batch_decode(said[:, width:], skip_special_tokens=True)
+    return stories
