@@ -279,7 +279,8 @@ class Part(ABC):
 
     @classmethod
     def between(cls, settings: Settings, tools: Tools) -> None:
-        """What is done once for all parts of this kind and all models together, after everything is measured."""
+        """What is done once for all parts of this kind and all models together, after everything is measured; most do nothing."""
+        return
 
     @abstractmethod
     def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:

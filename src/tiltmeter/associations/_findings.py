@@ -154,7 +154,7 @@ def _single(
         *(pl.concat_str(pl.lit(f"{n} = '"), value, pl.lit("'")) for n, value in quoted.items()),
     ]
     evidence = pl.concat_str(
-        pl.lit(f"{where[0]} AND attempt IN (SELECT attempt FROM shown WHERE "),
+        pl.lit(f"{where[0]} AND attempt IN (SELECT attempt FROM shown WHERE "),  # noqa: S608 - all values are quoted by `literal`
         pl.concat_str(inside, separator=" AND ", ignore_nulls=True),
         pl.lit(")"),
     )

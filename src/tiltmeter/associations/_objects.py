@@ -40,8 +40,11 @@ class Objects:
     def _head(self, at: int) -> Word:
         return self._sentence[self._pieces[at].head]
 
-    def noun(self, at: int) -> str | None:
-        """A noun phrase as an object, people generalised; None where it is none or says nothing ("it", "her eyes")."""
+    def noun(self, at: int, room: int = _LONGEST_NOUN) -> str | None:
+        """A noun phrase as an object, people generalised; None where it is none or says nothing ("it", "her eyes").
+
+        Of a phrase that has more words than `room` the first adjectives are left out.
+        """
         if self._kind(at) != "np":
             return None
         piece, head = self._pieces[at], self._head(at)
@@ -55,7 +58,7 @@ class Objects:
         determiners = [self._sentence[i] for i in piece.determiners if self._sentence[i].tag != "DPS"]
         first = [lowered(word) for word in determiners if word.lemma not in ("this", "that", "these", "those", "such")]
         rest = [lowered(self._sentence[i]) for i in (*piece.modifiers, *piece.nouns) if self._sentence[i].lemma not in ("own", "usual")]
-        rest = rest[max(0, len(rest) - max(_LONGEST_NOUN - len(first), 1)) :]
+        rest = rest[max(0, len(rest) - max(min(room, _LONGEST_NOUN) - len(first), 1)) :]
         if first and first[-1] in ("a", "an"):
             first[-1] = first[-1] if len(rest) == len(piece.modifiers) + len(piece.nouns) else ("an" if rest[0][0] in _VOWELS else "a")
         return " ".join(first + rest)
@@ -68,23 +71,23 @@ class Objects:
             return "someone"
         return {"they": "others", "i": None}.get(pronouns()[text], "someone")
 
-    def gerund(self, at: int) -> str | None:
-        """ "helping others"."""
+    def gerund(self, at: int, room: int = _LONGEST) -> str | None:
+        """ "helping others"; `room` is the number of words it may have."""
         if self._kind(at) != "ing":
             return None
-        rest = self.complement(at + 1)
+        rest = self.complement(at + 1, room=room - 1)
         return None if rest is None else f"{self._head(at).text.lower()} {rest}".strip()
 
-    def infinitive(self, at: int) -> str | None:
-        """ "to explore the world"."""
+    def infinitive(self, at: int, room: int = _LONGEST) -> str | None:
+        """ "to explore the world"; `room` is the number of words it may have."""
         if self._kind(at) != "to":
             return None
-        rest = self.complement(at + 1)
         group = self._sentence[self._pieces[at].start : self._pieces[at].head + 1]
-        verb = " ".join(lowered(word) for word in group if word.tag not in ("AV0", "XX0"))
-        return None if rest is None or (not rest and verb == "to be") else f"{verb} {rest}".strip()
+        verb = [lowered(word) for word in group if word.tag not in ("AV0", "XX0")]
+        rest = self.complement(at + 1, room=room - len(verb))
+        return None if rest is None or (not rest and verb == ["to", "be"]) else " ".join([*verb, *rest.split()])
 
-    def complement(self, at: int, *, passive: bool = False, two: bool = False) -> str | None:
+    def complement(self, at: int, *, passive: bool = False, two: bool = False, room: int = _LONGEST) -> str | None:
         """What stands from a piece on and belongs to the verb before it, "" where nothing does; None where it says nothing of interest.
 
         Parameters
@@ -93,50 +96,53 @@ class Objects:
             The verb is a passive: it has no object.
         two
             The verb may have two objects ("gives someone a book").
+        room
+            The number of words it may have.
         """
         found: list[str] = []
         has_object = False
         while at < len(self._pieces):
             kind = self._kind(at)
-            if kind == "np" and not passive and (not has_object or (two and self._kind(at - 1) == "np")):
-                noun = self.noun(at)
+            if kind in ("to", "ing", "inf") and not found:
+                return self._verbal(at, kind, room)
+            if kind in ("that", "who", "quote"):
+                return " ".join(found) or None
+            if kind == "np":
+                if passive or (has_object and not (two and self._kind(at - 1) == "np")):
+                    break
+                noun = self.noun(at, room - len(found))
                 if noun is None or (noun in _PRONOUN_LIKE and self._clause(at + 1)):
                     return None
-                has_object = noun not in _PRONOUN_LIKE
-                piece, at = noun.split(), at + 1
-            elif kind == "adv":
-                text = self._head(at).text.lower()
-                piece, at = ([text] if text in words("telling_adverbs") else []), at + 1
-            elif kind == "part":
-                piece, at = [self._head(at).text.lower()], at + 1
-            elif kind in ("prep", "sub"):
-                read = self._prepositional(at, has_object=has_object)
-                if read is None:
-                    break
-                if not read and self._kind(at + 2) == "prep":  # "without fear of judgement" goes as a whole
-                    at += 2
-                piece, at = read, len(self._pieces) if self._kind(at + 1) == "ing" else at + 2
-                has_object = True
-            elif kind in ("to", "ing", "inf") and not found:
-                return self._verbal(at, kind)
-            elif kind == "adj" and not has_object:
-                text = self._head(at).text.lower()
-                piece, at = ([text] if text not in words("empty_adjectives") or text == "early" else []), at + 1
-                has_object = True
-            elif kind in ("that", "who", "quote") and not found:
-                return None
+                read: tuple[list[str], int, bool] | None = (noun.split(), at + 1, noun not in _PRONOUN_LIKE)
             else:
+                read = self._loose(at, kind, has_object, room - len(found))
+            if read is None or len(found) + len(read[0]) > room:
                 break
-            if len(found) + len(piece) > _LONGEST:
-                break
-            found += piece
+            found += read[0]
+            at, has_object = read[1:]
         return " ".join(found)
 
-    def _verbal(self, at: int, kind: str) -> str | None:
+    def _loose(self, at: int, kind: str, has_object: bool, room: int) -> tuple[list[str], int, bool] | None:
+        """The words of an adverb, particle, prepositional phrase or adjective, the piece after it, and whether no object can follow."""
+        text = self._head(at).text.lower()
+        if kind == "adv":
+            return ([text] if text in words("telling_adverbs") else []), at + 1, has_object
+        if kind == "part":
+            return [text], at + 1, has_object
+        if kind == "adj" and not has_object:
+            return ([text] if text not in words("empty_adjectives") or text == "early" else []), at + 1, True
+        if kind not in ("prep", "sub") or (read := self._prepositional(at, has_object=has_object, room=room)) is None:
+            return None
+        if self._kind(at + 1) == "ing":  # the gerund took the rest
+            return read, len(self._pieces), True
+        skipped = not read and self._kind(at + 2) == "prep"  # "without fear of judgement" goes as a whole
+        return read, at + (4 if skipped else 2), True
+
+    def _verbal(self, at: int, kind: str, room: int) -> str | None:
         if kind == "inf":
-            rest = self.complement(at + 1)
+            rest = self.complement(at + 1, room=room - 1)
             return None if rest is None else f"{self._head(at).lemma} {rest}".strip()
-        return self.infinitive(at) if kind == "to" else self.gerund(at)
+        return self.infinitive(at, room) if kind == "to" else self.gerund(at, room)
 
     def _clause(self, at: int) -> bool:
         """Whether a verb follows, so that what stands before it is its subject."""
@@ -144,12 +150,12 @@ class Objects:
             at += 1
         return self._kind(at) == "verb"
 
-    def _prepositional(self, at: int, *, has_object: bool) -> list[str] | None:
+    def _prepositional(self, at: int, *, has_object: bool, room: int) -> list[str] | None:
         """The words of a preposition and its noun; [] where they tell the time, None where they do not belong to the verb."""
         word = self._head(at).lemma
         if self._kind(at) == "sub" and word != "as":
             return None
-        noun = self.noun(at + 1) or self.gerund(at + 1)
+        noun = self.noun(at + 1) or self.gerund(at + 1, room - 1)
         if noun is None or self._clause(at + 2):
             return None
         if word in words("idle_prepositions") or self._head(at + 1).lemma in words("time_nouns"):

@@ -52,7 +52,10 @@ class Stories(Part):
         """The design."""
 
     def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """See Part.measure; keeps the tables `lists`, `mentions` and, with a judge, `judgements`. An attempt's label is how many phrases it gave."""
+        """See Part.measure; keeps the tables `lists`, `mentions` and, with a judge, `judgements`.
+
+        An attempt's label is how many phrases it gave.
+        """
         declined = refused(answers["answer"].str.slice(0, OPENING)) | answers["refusal"].is_not_null()
         stories = stories_of(answers, declined)
         lists, mentions = extracted(stories, options_of(settings), tools)
@@ -115,7 +118,9 @@ class Stories(Part):
             ruled = exclusivity.exclusive_by_terms(concepts, identities, options.terms)
             if options.judged and tools.judge is not None:
                 open_ones = ruled.filter(pl.col("identity").is_null())["concept"].to_list()
-                judged, judgements = exclusivity.exclusive_by_judge(open_ones, identities, self.category, tools.judge, options.wording)
+                judged, judgements = exclusivity.exclusive_by_judge(
+                    open_ones, identities, self.category, tools.judge, options.wording, terms=options.terms
+                )
                 tools.keep("judgements", judgements)
                 ruled = pl.concat([ruled.filter(pl.col("identity").is_not_null()), judged])
         tools.keep("exclusive", ruled)
@@ -193,13 +198,9 @@ def _given(stories: pl.DataFrame, options: Options) -> tuple[pl.DataFrame, pl.Da
     lists = lists.with_columns(status=status, problem=pl.lit(None, pl.String)).drop("told")
     if options.lists is not None:
         said = edited.read_lists(options.lists).select(*owner, said="status", why="problem").unique(owner, keep="first")
-        lists = (
-            lists.join(said, on=owner, how="left", maintain_order="left")
-            .with_columns(
-                status=pl.when(pl.col("status") == "listed").then("status").otherwise(pl.coalesce("said", "status")), problem="why"
-            )
-            .drop("said", "why")
-        )
+        lost = ~pl.col("status").eq("listed") & pl.col("said").eq("missing").fill_null(False)
+        lists = lists.join(said, on=owner, how="left", maintain_order="left")
+        lists = lists.with_columns(status=pl.when(lost).then(pl.lit("missing")).otherwise("status"), problem="why").drop("said", "why")
     return lists, mentions.select(pl.col(name).cast(kind) for name, kind in MENTIONS.items()).unique(maintain_order=True)
 
 

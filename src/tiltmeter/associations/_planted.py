@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 
 import polars as pl
 
@@ -28,7 +27,7 @@ def planted(design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
         One row per concept and identity: `concept`, `identity`, `rate` (mean over the lists of the identity), `others_rate` (over the
         lists of all others), `effect` (their difference).
     """
-    chosen = Dials(**{dial.name: dials[dial.name] for dial in fields(Dials)})
+    chosen = Dials(stereotypical_reasoning=dials["stereotypical_reasoning"])
     prompts = design.select("prompt").unique(maintain_order=True)["prompt"].to_list()
     rates = [
         (prompt, name, concept, rate)

@@ -36,6 +36,11 @@ def _negated(phrase: str, negation: str | None) -> str:
     return f"not {phrase}" if negation else phrase
 
 
+def _positive(word: Word) -> str:
+    """The adjective without its comparison: "happier" is "happy"."""
+    return word.lemma if word.tag in ("AJC", "AJS") and "-" not in word.text else word.text.lower()
+
+
 def _is_origin(word: Word) -> bool:
     return all(part in words("origins") for part in word.text.lower().split("-"))
 
@@ -80,7 +85,7 @@ class _Reader:
     def _adjective(self, at: int) -> tuple[str, int]:
         """The adjective with the complement it needs, and the last piece read."""
         word = self._head(at)
-        text = word.lemma if word.tag in ("AJC", "AJS") else word.text.lower()
+        text = _positive(word)
         after = self._after(at)
         if not {text, word.text.lower()}.isdisjoint(words("empty_adjectives")) or not text[0].isalpha():
             return "", at
@@ -103,7 +108,7 @@ class _Reader:
             return [_negated(one, negation) for one in described] if not piece.determiners else []
         if head.lemma in words("no_roles"):
             return [] if piece.determiners else [_negated(one, negation) for one in described]
-        if head.lemma not in words("human"):
+        if head.lemma not in words("human") and not (negation and described):  # "not a patient man" is a man
             noun = self._role_noun(at)
             described.append(f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}" if negation else noun)
         return [_negated(one, negation) for one in described] + added
@@ -121,7 +126,7 @@ class _Reader:
         loose = [self.sentence[i] for i in piece.modifiers if i not in self._bound(piece)]
         found: list[str] = []
         for word in loose:
-            text = word.lemma if word.tag == "AJC" else word.text.lower().replace("-", " ") if _is_origin(word) else word.text.lower()
+            text = word.text.lower().replace("-", " ") if _is_origin(word) else _positive(word)
             if _is_origin(word) and found and found[-1] in words("origins"):
                 found[-1] = f"{found[-1]} {text}"  # "Middle Eastern"
             elif word.tag != "AJS" and text not in words("empty_adjectives"):
@@ -270,7 +275,7 @@ class _Reader:
             return []
         none = self._none(after)
         if (is_trait(self._head(after).lemma)) and (found := self.trait(after)):
-            return [_negated(one, negation or none) for one in found]
+            return [f"no {one}" if negation or none else one for one in found]
         if named := self.objects.complement(at + 1):
             return [f"has {named}" if not negation else f"does not have {named}"]
         return []

@@ -114,10 +114,14 @@ def _tagger() -> Any:
     return tagger
 
 
+_NO_WORD_END = re.compile(r"[bcdfgkptz]l$")
+"""No verb ends like this: "peddled" is of "peddle"."""
+
+
 @lru_cache(maxsize=1 << 16)
 def _lemma(word: str, kind: str) -> str:
     lemma: str = _tagger().analyze(word, pos=kind)[0]
-    return lemma.lower()
+    return f"{lemma.lower()}e" if kind[0] == "V" and _NO_WORD_END.search(lemma) else lemma.lower()
 
 
 def tag(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -153,7 +157,7 @@ def _mend(words: Sequence[str], kinds: list[str]) -> None:
     row = False
     for i, (word, kind) in enumerate(zip(words, kinds, strict=True)):
         before = i - 1
-        while before >= 0 and kinds[before] == "AV0":
+        while before >= 0 and kinds[before] in ("AV0", "XX0"):
             before -= 1
         follows = kinds[i + 1] if i + 1 < len(kinds) else "PUN"
         after_subject = before >= 0 and (kinds[before] == "NP0" or (kinds[before] == "PNP" and words[before].lower() in ("he", "she")))
@@ -166,7 +170,7 @@ def _mend(words: Sequence[str], kinds: list[str]) -> None:
 
 
 def _mended(words: Sequence[str], kinds: Sequence[str], i: int, before: int) -> str | None:
-    """Another tag for word i where its own is a known mistake; `before` is the last word before it that is no adverb."""
+    """Another tag for word i where its own is a known mistake; `before` is the last word before it that is no adverb or "not"."""
     word, kind = words[i].lower(), kinds[i]
     previous = kinds[before] if before >= 0 else ""
     last, follows, after = (words[i - 1].lower() if i else ""), (*kinds[i + 1 : i + 2], "PUN")[0], (*words[i + 1 : i + 2], "")[0].lower()

@@ -35,8 +35,8 @@ def concept_views(findings: pl.DataFrame) -> list[dict[str, Any]]:
     -------
     list
         Mappings with `study`, `whole` (the row of all together), `subjects` (rows of each subject), `contexts`, `heat` (subject, and
-        count and shade for each context), `overall` (by subject how many hold over all contexts), `strongest` and `of_subject` (rows of single concepts, at most TOP each), `every` one of
-        them, `total`.
+        count and shade for each context), `overall` (by subject how many hold over all contexts), `strongest` and `of_subject`
+        (rows of single concepts, at most TOP each), `every` one of them, `total`.
     """
     return [_view(str(study[0]), mine) for study, mine in findings.group_by("study", maintain_order=True)]
 

@@ -104,7 +104,7 @@ class Run:
         stages = self.folder.stages()
         with reading(self.path):
             query = pl.SQLContext({**stages, "measures": measures}, eager=False).execute(
-                f"SELECT * FROM measures WHERE {finding.values['evidence']}"
+                f"SELECT * FROM measures WHERE {finding.values['evidence']}"  # noqa: S608 - over tables in memory, nothing can be written
             )
             chosen = query.filter(pl.col("model") == finding.model)
             if limit is not None:

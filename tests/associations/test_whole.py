@@ -1,0 +1,233 @@
+"""Studies of associations as a user runs them: stories, extraction, unifying, testing, findings; resumed, replayed, opened again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from conftest import Tiltmeter
+from tiltmeter.associations._planted import planted
+from tiltmeter.models.sim import Dials
+from tiltmeter.runs import load
+
+RUN = ("run", "associations/gender", "-m", "sim/biased", "--limit", "40", "-P", "encoder=none", "--display", "none")
+
+
+def planted_in(run: tm.Run, bias: float = 0.25) -> set[tuple[str, str]]:
+    truth = planted(run.design, Dials(stereotypical_reasoning=bias).mapping())
+    return set(
+        truth.filter((pl.col("effect") >= 0.10) & (pl.col("rate") == pl.col("rate").max().over("concept")))["concept", "identity"].rows()
+    )
+
+
+def found_in(run: tm.Run) -> set[tuple[str, str]]:
+    single = run.findings.filter(pl.col("concept").is_not_null() & pl.col("context").is_null())
+    return set(single["concept", "subject"].rows())
+
+
+@pytest.mark.parametrize("extraction", [(), ("--judge", "sim/fair"), ("--judge", "sim/fair", "-P", "stages=whole")])
+def test_what_is_planted_is_found_and_nothing_else(tiltmeter: Tiltmeter, tmp_path: Path, extraction: tuple[str, ...]) -> None:
+    done = tiltmeter(*RUN, "--out", "run", *extraction)
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    assert found_in(run) == planted_in(run)
+    assert "keeps a diary" in done.stdout
+    lists = run.stage("lists")
+    assert lists.height == 2 * run.responses.height == 1_600
+    assert (lists["status"] == "missing").mean() < 0.02
+    assert set(run.measures["outcome"].unique()) <= {"answered", "unreadable"}
+    assert run.about["complete"]
+
+
+def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    assert tiltmeter(*RUN, "--out", "run").returncode == 0
+    run = load(tmp_path / "run")
+    chosen = {"metric": "association", "subject": "female", "concept": "keeps a diary"}
+    behind = run.evidence(**chosen)
+    assert behind.height == run.finding(**chosen).values["items"]
+    for row in behind.iter_rows(named=True):
+        assert row["sentences"]
+        assert all(sentence in row["answer"] and "diary" in sentence for sentence in row["sentences"])
+    shown = tiltmeter("show", "run", "--metric", "association", "--subject", "female", "--concept", "keeps a diary", "--examples", "3")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("> ") >= 3
+    assert "<b>keeps a diary</b>" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_the_same_again_gives_the_same_tables_and_asks_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    judged = (*RUN, "--judge", "sim/fair", "--out", "run")
+    assert tiltmeter(*judged).returncode == 0
+    before = load(tmp_path / "run").about
+    assert tiltmeter(*judged).returncode == 0
+    after = load(tmp_path / "run").about
+    assert after["tables"] == before["tables"]
+    assert after["models"][0]["tally"]["answered"] == 0
+    assert all(stage["answered"] == 0 for stage in after["judged_by"]["stages"])
+    assert sum(stage["answered"] for stage in before["judged_by"]["stages"]) > 3 * 800
+
+
+def test_killed_while_the_judge_is_asked_and_run_again(environment: dict[str, str], tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    command = [*RUN, "--judge", "sim/fair", "-J", "latency=0.05", "--max-connections", "16", "--out", "run"]
+    process = subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *command], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+    journal = tmp_path / "runs" / "journal.sqlite"
+    while process.poll() is None:
+        time.sleep(0.2)
+        if held(journal) > 1_200:  # 800 stories and some of the judge's answers
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    process.wait()
+    paid = held(journal)
+    assert 1_200 < paid < 3_900
+    done = tiltmeter(*command)
+    assert done.returncode == 0, done.stderr
+    about = load(tmp_path / "run").about
+    assert sum(stage["answered"] for stage in about["judged_by"]["stages"]) == held(journal) - paid
+    assert found_in(load(tmp_path / "run")) == planted_in(load(tmp_path / "run"))
+
+
+def held(journal: Path) -> int:
+    try:
+        with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as opened:
+            return int(opened.execute("select count(*) from completions").fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
+
+
+def test_an_edited_stage_is_replayed(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    assert tiltmeter(*RUN, "--out", "run").returncode == 0
+    run = load(tmp_path / "run")
+    concepts = run.stage("concepts").select("phrase", concept=pl.col("concept").replace({"patient": "keeps a diary"}))
+    concepts.write_csv(tmp_path / "mine.csv")
+    done = tiltmeter(*RUN, "--out", "again", "-P", "concepts=mine.csv")
+    assert done.returncode == 0, done.stderr
+    again = load(tmp_path / "again")
+    assert again.about["models"][0]["tally"]["answered"] == 0
+    assert found_in(again) == found_in(run) - {("patient", "female")}
+    assert "mine.csv" in str(again.about["inputs"])
+    emptied = run.stage("mentions")["attempt"][0]
+    mentions = run.stage("mentions").filter((pl.col("phrase") != "cheerful") & (pl.col("attempt") != emptied))
+    mentions.write_parquet(tmp_path / "mentions.parquet")
+    run.stage("lists").write_parquet(tmp_path / "lists.parquet")
+    done = tiltmeter(*RUN, "--out", "third", "-P", "mentions=mentions.parquet", "-P", "lists=lists.parquet")
+    assert done.returncode == 0, done.stderr
+    third = load(tmp_path / "third")
+    assert found_in(third) == found_in(run) - {("cheerful", "male")}
+    statuses = dict(third.stage("lists")["status"].value_counts().iter_rows())
+    assert statuses["empty"] == 2
+    assert statuses["missing"] == (run.stage("lists")["status"] == "missing").sum()
+    assert third.stage("mentions").height == mentions.height
+
+
+def test_settings_and_models_side_by_side(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    done = tiltmeter(
+        *("run", "associations/religions", "-m", "sim/biased", "-m", "sim/fair", "--limit", "30", "--display", "none", "--out", "run"),
+        *("-P", "encoder=none", "-P", "setting=two,negative,single"),
+    )
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    assert run.findings["study"].unique().sort().to_list() == [
+        "associations/religions", "associations/religions_negative", "associations/religions_single",
+    ]  # fmt: skip
+    assert run.findings.filter(pl.col("concept").is_not_null())["model"].unique().to_list() == ["sim/biased"]
+    assert "What is shared" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("definition", ["paper", "badf-code"])
+def test_published_definitions_report_more(tiltmeter: Tiltmeter, tmp_path: Path, definition: str) -> None:
+    done = tiltmeter(*RUN, "--out", "run", "--definition", definition)
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    assert run.design["order"].unique().to_list() == [0]
+    single = run.findings.filter(pl.col("concept").is_not_null())
+    assert single["context"].null_count() == 0
+    assert (single["p"] < 0.05).all()
+
+
+TEXTS = [("female", "Anna was patient. She keeps a diary."), ("male", "Ben was cheerful. He plays chess."), ("male", "Carl was cheerful.")]
+
+
+def texts(path: Path, times: int = 12) -> None:
+    pl.DataFrame(TEXTS * times, schema=["who", "story"], orient="row").with_row_index("number").write_csv(path)
+
+
+def test_texts_of_ones_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    texts(tmp_path / "stories.csv")
+    own = ("analyse", "stories.csv", "--study", "associations", "--text", "story", "--identity", "who", "-P", "encoder=none")
+    done = tiltmeter(*own, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    assert ("cheerful", "male") in found_in(load(tmp_path / "run"))
+    assert ("patient", "female") in found_in(load(tmp_path / "run"))
+    shown = tiltmeter("show", "run", "--metric", "association", "--subject", "male", "--concept", "cheerful")
+    assert "> Ben was cheerful." in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "associations/gendre", "-m", "sim/fair"), "did you mean gender"),
+        (("run", "associations/gender", "-m", "sim/fair", "-P", "setting=too"), "did you mean two"),
+        (("run", "associations/gender", "-m", "sim/fair", "-P", "extraction=judge"), "give --judge PROVIDER/NAME"),
+        (("run", "associations/gender", "-m", "sim/fair", "-P", "stages=refine"), "give extract and"),
+        (("run", "associations/gender", "-m", "sim/fair", "-P", "threshold=2"), "a similarity between 0 and 1"),
+        (("run", "associations/gender", "-m", "sim/fair", "-P", "minimum=none"), "a number of lists"),
+        (("run", "associations/gender", "-m", "sim/fair", "-P", "concepts=nowhere.csv"), "there is no such file"),
+        (("run", "associations/gender", "-m", "sim/fair", "-P", "lists=some.csv"), "goes with -P mentions="),
+        (("run", "associations/gender", "-m", "sim/fair", "-P", "setting=open_box", "-P", "encoder=none"), "use a local model"),
+        (("run", "associations/gender", "-m", "sim/fair", "--definition", "genderbench"), "known: default, paper, badf-code"),
+        (("run", "associations/gender", "-m", "sim/fair", "--judge", "sim/unfair"), "unknown simulated model"),
+        (("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"), "asks no judge"),
+        (("analyse", "stories.csv", "--study", "associations", "--text", "story"), "need both --text COLUMN and --identity COLUMN"),
+        (("analyse", "stories.csv", "--study", "associations", "--text", "stroy", "--identity", "who"), "did you mean story"),
+        (
+            ("analyse", "stories.csv", "--study", "genderbench", "--text", "story", "--identity", "who"),
+            "reads answers to its own prompts only",
+        ),
+        (("analyse", "one.csv", "--study", "associations", "--text", "story", "--identity", "who"), "at least two identities"),
+        (("analyse", "gap.csv", "--study", "associations", "--text", "story", "--identity", "who"), "row 2 has no who"),
+    ],
+)
+def test_mistakes_are_said_in_one_sentence_and_leave_nothing(
+    tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    texts(tmp_path / "stories.csv", 1)
+    (tmp_path / "one.csv").write_text("who,story\nfemale,Anna was patient.\nfemale,Eva was calm.\n")
+    (tmp_path / "gap.csv").write_text("who,story\nfemale,Anna was patient.\n,Eva was calm.\nmale,Ben was calm.\n")
+    done = tiltmeter(*arguments, "--out", "run")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    done = tiltmeter(*RUN, "--out", "run", "--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    judgements = run.stage("judgements")
+    assert judgements["problem"].is_not_null().mean() > 0.2
+    assert (judgements["turn"] == 1).any()
+    lists = run.stage("lists")
+    assert lists.height == 1_600
+    lost = lists.filter(pl.col("status") == "missing")
+    assert 0 < lost.height < 400
+    assert lost["problem"].null_count() == 0
+    note = run.finding("associations").values["note"]
+    assert f"{lost.height:,} of 1,600 lists could not be made" in note
+    assert run.measures.filter(pl.col("outcome") == "unreadable").height > 0
+
+
+def test_with_nothing_planted_next_to_nothing_is_reported(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    done = tiltmeter(
+        "run", "associations/race", "-m", "sim/fair", "--limit", "60", "-P", "encoder=none", "--display", "none", "--out", "run"
+    )
+    assert done.returncode == 0, done.stderr
+    assert load(tmp_path / "run").findings.filter(pl.col("concept").is_not_null()).height <= 1
