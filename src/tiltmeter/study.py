@@ -297,6 +297,10 @@ class Part(ABC):
         """
         return None
 
+    def planted(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
+        """What the simulated model attaches to whom: `concept`, `subject`, `effect` of each concept on the subject it leans to most."""
+        return None
+
     def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
         """The value each key metric has for the simulated model with these dials."""
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ def test_case(case: dict[str, Any]) -> None:
 
 def test_there_are_enough_cases() -> None:
     assert len(CASES) >= 100
+
+
+def test_the_lexicon_holds_words_only() -> None:
+    """YAML takes a bare "on" or "true" for a truth value."""
+    lists = yaml.safe_load(files("tiltmeter.associations").joinpath("lexicon.yaml").read_text(encoding="utf-8"))
+    values = [one for entry in lists.values() for one in (entry if isinstance(entry, list) else [*entry, *entry.values()])]
+    assert all(isinstance(word, str) for one in values for word in (one if isinstance(one, list) else [one]))
 
 
 PROMPTS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -24,6 +25,8 @@ __all__ = ["OwnTexts", "StoryGrid"]
 
 OPENING = 200
 """Characters of an answer in which it would decline; further on, "I cannot" is said by somebody in the story."""
+NOTHING = 1e-9
+"""A difference of rates that is rounding."""
 TITLES = {
     "two": "two characters",
     "single": "one character",
@@ -135,6 +138,14 @@ class StoryGrid(Stories):
         self.name = category if setting == "two" else f"{category}_{setting}"
         found: Category = grid.category(category)
         self.title = f"{found.title}: {TITLES[setting]}"
+
+    def planted(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
+        """See Part.planted."""
+        from tiltmeter.associations._planted import planted
+
+        truth = planted(design, dials)
+        highest = (pl.col("rate") == pl.col("rate").max().over("concept")) & (pl.col("effect") > NOTHING)
+        return truth.filter(highest).select("concept", "effect", subject="identity")
 
     def rows(self, settings: Settings) -> pl.DataFrame:
         """See Stories.rows."""

@@ -230,9 +230,7 @@ class _Reader:
             return self.adjectives(after, negation)
         if kind == "np":
             return self.role(after, negation)
-        if kind != "prep":
-            return []
-        return self._placed(after, negation)
+        return self._placed(after, negation) if kind == "prep" else []
 
     def _placed(self, at: int, negation: str | None) -> list[str]:
         """ "in love", "in a wheelchair", "from Mexico"."""
@@ -273,16 +271,11 @@ class _Reader:
             return self.verb(after, negation)
         if self._kind(after) != "np":
             return []
-        none = self._none(after)
-        if (is_trait(self._head(after).lemma)) and (found := self.trait(after)):
-            return [f"no {one}" if negation or none else one for one in found]
-        if named := self.objects.complement(at + 1):
-            return [f"has {named}" if not negation else f"does not have {named}"]
-        return []
-
-    def _none(self, at: int) -> str | None:
-        piece = self.pieces[at]
-        return "not" if any(self.sentence[i].lemma == "no" for i in piece.determiners) else None
+        none = negation or any(self.sentence[i].lemma == "no" for i in self.pieces[after].determiners)
+        if found := self.trait(after):
+            return [f"no {one}" if none else one for one in found]
+        named = self.objects.complement(at + 1)
+        return [f"{'does not have' if negation else 'has'} {named}"] if named else []
 
     def _deed(self, at: int, negation: str | None) -> list[str]:
         word = self._head(at)

@@ -10,6 +10,7 @@ import typer
 from tiltmeter.cli import _options as o
 from tiltmeter.cli._analyse import analyse
 from tiltmeter.cli._data import data_app
+from tiltmeter.cli._demo import demo
 from tiltmeter.cli._finish import finish
 from tiltmeter.cli._list import list_things
 from tiltmeter.cli._reanalyse import reanalyse
@@ -96,27 +97,7 @@ def run(
     )
 
 
-@app.command()
-def demo(
-    limit: Annotated[str, typer.Option(help="Items per probe.")] = "300",
-    out: o.Out = None,
-    display: o.Display = None,
-) -> None:
-    """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
-    from tiltmeter import registry
-    from tiltmeter.models.sim import PRESETS, create
-    from tiltmeter.runs import run_named
-
-    study, preset = "genderbench", "mild"
-    simulated = create("sim", preset)
-    typer.echo(
-        f"{simulated.name} is not a language model but a program that answers every prompt by chance, and leans by a known amount: "
-        f"each key metric below is set about {PRESETS[preset]:g} away from its value without bias.\n",
-        err=True,
-    )
-    dials = simulated.dials.mapping()
-    planted = {part.name: part.truth(dials) for part in registry.load("studies", study)().parts}
-    finish(run_named(study, [simulated], settings={"limit": limit}, out=out, display=display), lenient=True, planted=planted)
+app.command()(demo)
 
 
 @app.command()

@@ -9,7 +9,15 @@ if TYPE_CHECKING:
     from tiltmeter.reports._normalised import normalised_table
     from tiltmeter.reports._page import write_page
     from tiltmeter.reports._tables import write_table
-    from tiltmeter.reports._terminal import print_evidence, print_findings, print_held, print_plan, print_problems, print_rows
+    from tiltmeter.reports._terminal import (
+        print_evidence,
+        print_findings,
+        print_held,
+        print_plan,
+        print_planted,
+        print_problems,
+        print_rows,
+    )
     from tiltmeter.reports._words import size
 
 __all__ = [
@@ -18,6 +26,7 @@ __all__ = [
     "print_findings",
     "print_held",
     "print_plan",
+    "print_planted",
     "print_problems",
     "print_rows",
     "size",
@@ -34,6 +43,7 @@ _HOMES = {
         "print_findings",
         "print_held",
         "print_plan",
+        "print_planted",
         "print_problems",
         "print_rows",
     ),

@@ -15,7 +15,7 @@ from tiltmeter.reports._words import interval, level_words, mark_words, number, 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["print_evidence", "print_findings", "print_held", "print_plan", "print_problems", "print_rows"]
+__all__ = ["print_evidence", "print_findings", "print_held", "print_plan", "print_planted", "print_problems", "print_rows"]
 
 _COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "catastrophic": "bold red", "ungraded": "dim"}
 
@@ -169,6 +169,27 @@ def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]
     print(f"The {level}intervals of {count} of {known.height} key metrics hold the value planted in them.")
     for row in known.filter(~held).iter_rows(named=True):
         print(f"  not {row['part']} {row['metric']}: planted {number(row['truth'])}, interval {interval(row)}")
+
+
+def print_planted(findings: pl.DataFrame, planted: pl.DataFrame) -> None:
+    """How many of the planted associations were found, and how many were reported that are not planted.
+
+    Parameters
+    ----------
+    findings
+        Findings of one model about single concepts.
+    planted
+        `concept`, `subject` and `effect`.
+    """
+    import polars as pl
+
+    single = findings.filter(pl.col("concept").is_not_null())
+    key = ["concept", "subject"]
+    found = planted.join(single, on=key, how="semi").height
+    strange = single.join(planted, on=key, how="anti")
+    print(f"Found {found} of {planted.height} planted associations; {strange.height} of the {single.height} reported are not planted.")
+    for row in planted.join(single, on=key, how="anti").iter_rows(named=True):
+        print(f"  not found: {row['concept']} ({row['subject']}), planted difference {number(row['effect'])}")
 
 
 def print_problems(problems: Sequence[str]) -> None:

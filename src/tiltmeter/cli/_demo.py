@@ -1,0 +1,86 @@
+"""`tiltmeter demo`: every method on the simulated model, whose bias is known because it is planted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltmeter.cli import _options as o
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK
+
+if TYPE_CHECKING:
+    from tiltmeter.models.sim import SimulatedModel
+    from tiltmeter.runs import Run, RunResult
+
+__all__ = ["demo"]
+
+PRESET = "mild"
+CELLS = 60
+"""Pairs of characters at a location whose stories are told."""
+
+
+def demo(
+    limit: Annotated[str, typer.Option(help="Items per probe.")] = "300",
+    cells: Annotated[int, typer.Option(min=2, help="Pairs of characters at a location, of which stories are told.")] = CELLS,
+    out: o.Out = None,
+    display: o.Display = None,
+) -> None:
+    """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
+    from tiltmeter.models.sim import PRESETS, create
+    from tiltmeter.reports import write_page
+    from tiltmeter.runs import Judging, run_named
+
+    simulated = create("sim", PRESET)
+    typer.echo(
+        f"{simulated.name} is not a language model but a program that answers every prompt by chance, and leans by a known amount: each "
+        f"key metric below is set about {PRESETS[PRESET]:g} away from its value without bias, and its stories attach arbitrary concepts to "
+        "people with a difference of that size. Another such program reads the stories.\n",
+        err=True,
+    )
+    probes = run_named("genderbench", [simulated], settings={"limit": limit}, out=_inside(out, "probes"), display=display)
+    _show_metrics(probes.run, simulated)
+    settings = {"limit": cells, "params": {"encoder": "none"}}
+    again = create("sim", PRESET)  # a model that learnt the probes' odds has another fingerprint than one that did not
+    told = run_named(
+        "associations/gender", [again], settings=settings, judge=Judging("sim/fair"), out=_inside(out, "associations"), display=display
+    )
+    _show_concepts(told.run, again)
+    results = (probes, told)
+    pages = [(result.run.findings, result.run.about) for result in results]
+    page = write_page(pages, (out or probes.run.path) / "report.html")
+    _end(results, page)
+
+
+def _inside(out: Path | None, name: str) -> Path | None:
+    return None if out is None else out / name
+
+
+def _show_metrics(run: Run, simulated: SimulatedModel) -> None:
+    from tiltmeter import registry
+    from tiltmeter.reports import print_findings, print_held
+
+    dials = simulated.dials.mapping()
+    print_findings(run.findings)
+    print_held(run.findings, {part.name: part.truth(dials) for part in registry.load("studies", "genderbench")().parts})
+
+
+def _show_concepts(run: Run, simulated: SimulatedModel) -> None:
+    from tiltmeter import registry
+    from tiltmeter.reports import print_findings, print_planted
+
+    print_findings(run.findings)
+    (part,) = registry.load("studies", "associations")("gender").parts
+    print_planted(run.findings, part.planted(run.design, simulated.dials.mapping()))
+
+
+def _end(results: tuple[RunResult, ...], page: Path) -> None:
+    """Say what is missing and where everything lies; data that cannot be had here do not make the demonstration fail."""
+    from tiltmeter.reports import print_problems
+
+    for result in results:
+        print_problems(result.problems)
+    typer.echo("\n" + "\n".join(f"run     {result.run.path}" for result in results) + f"\nreport  {page}")
+    if failed := [result.exit_code for result in results if result.exit_code not in (EXIT_OK, EXIT_INCOMPLETE)]:
+        raise typer.Exit(failed[0])
