@@ -106,7 +106,7 @@ def make(folder: Path, mentions: int, strings: int) -> None:
 
 def unify(folder: Path, strings: int) -> dict[str, Any]:
     """The map of concepts of the `strings` first phrases."""
-    from tiltmeter.associations.unify import unify
+    from tiltmeter.associations.unifying import unify
 
     phrases = pl.read_parquet(folder / "phrases.parquet").head(strings)
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")[:strings].copy()
@@ -149,7 +149,7 @@ def original_merge(vectors: NDArray[np.float32]) -> list[int]:
 
 def against_original(folder: Path, mentions: int = 20_000) -> dict[str, Any]:
     """Both merges on the mentions of one location category, embeddings given; ours begins with the mentions as well."""
-    from tiltmeter.associations.unify import unify
+    from tiltmeter.associations.unifying import unify
 
     spoken = pl.read_parquet(folder / "mentions.parquet")["phrase"].head(mentions)
     number = {phrase: row for row, phrase in enumerate(pl.read_parquet(folder / "phrases.parquet")["phrase"])}

@@ -12,8 +12,18 @@ from hypothesis import given
 from hypothesis import settings as trials
 from hypothesis import strategies as st
 
-from tiltmeter.associations.design import FACTORS, VECTORS, check_design, make_design
-from tiltmeter.associations.grid import ALIGNED, WITHIN_TYPE, Category, Descriptor, Grid, load_grid
+from tiltmeter.associations.grid import (
+    ALIGNED,
+    FACTORS,
+    VECTORS,
+    WITHIN_TYPE,
+    Category,
+    Descriptor,
+    Grid,
+    check_design,
+    load_grid,
+    make_design,
+)
 from tiltmeter.errors import InputError
 from tiltmeter.models.sim._stories import cast
 from tiltmeter.models.sim._tasks import recognise

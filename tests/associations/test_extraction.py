@@ -13,10 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.judging import EngineJudge, ScriptedModel
-from tiltmeter.associations._answer import clean, read_answer
-from tiltmeter.associations._people import Person
 from tiltmeter.associations._tables import JUDGEMENTS, LISTS, MENTIONS, STORIES
-from tiltmeter.associations.extraction import extract_with_judge
+from tiltmeter.associations.judging import extract_with_judge
+from tiltmeter.associations.judging._answer import clean, read_answer
+from tiltmeter.associations.judging._people import Person
 from tiltmeter.engine import Journal, open_journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, create_model

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tiltmeter.associations._terms import load_terms, plain_words, plain_words_of
-from tiltmeter.associations.unify import unify
+from tiltmeter.associations.unifying import unify
+from tiltmeter.associations.unifying._terms import load_terms, plain_words, plain_words_of
 from tiltmeter.errors import InputError
 
 APART = [

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiltmeter.associations._recovered import COUNTED, block_of, complete_counts
 from tiltmeter.associations.released import read_counts, read_released, reanalyse
+from tiltmeter.associations.released._recovered import COUNTED, block_of, complete_counts
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, independence_p
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact
 from scipy.stats.contingency import expected_freq
 
-from tiltmeter.associations._backing import halves_of
-from tiltmeter.associations._counts import incidence_of
 from tiltmeter.associations._tables import ASSOCIATIONS, LISTS
 from tiltmeter.associations.significance import DEFINITIONS, compare_counts, find_associations, permutation_p, score_counts, shuffled_counts
+from tiltmeter.associations.significance._backing import halves_of
+from tiltmeter.associations.significance._counts import incidence_of
 from tiltmeter.errors import InputError
 from tiltmeter.stats import log_odds, rate_difference, stratified_greater, stratified_rate_difference
 

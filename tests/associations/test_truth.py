@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from tiltmeter.associations._planted import planted
-from tiltmeter.associations.design import make_design
-from tiltmeter.associations.grid import load_grid
+from tiltmeter.associations.grid import load_grid, make_design
 from tiltmeter.associations.significance import find_associations
 from tiltmeter.models.sim import Dials, planted_rates
 from tiltmeter.study import Settings

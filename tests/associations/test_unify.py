@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from tiltmeter.associations.unify import METHODS, sweep, unify
+from tiltmeter.associations.unifying import METHODS, sweep, unify
 from tiltmeter.errors import InputError
 from tiltmeter.stats import b_cubed, v_measure
 

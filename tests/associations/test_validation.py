@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tiltmeter.associations.validation import Validation, validate
+from tiltmeter.associations.released import Validation, validate
 from tiltmeter.errors import InputError
 
 

@@ -43,7 +43,7 @@ def test_what_is_planted_is_found_and_nothing_else(tiltmeter: Tiltmeter, tmp_pat
     assert "keeps a diary" in done.stdout
     lists = run.stage("lists")
     assert lists.height == 2 * run.responses.height == 1_600
-    assert (lists["status"] == "missing").mean() < 0.02
+    assert (lists["status"] == "missing").sum() < 0.02 * lists.height
     assert set(run.measures["outcome"].unique()) <= {"answered", "unreadable"}
     assert run.about["complete"]
 
@@ -51,9 +51,8 @@ def test_what_is_planted_is_found_and_nothing_else(tiltmeter: Tiltmeter, tmp_pat
 def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert tiltmeter(*RUN, "--out", "run").returncode == 0
     run = load(tmp_path / "run")
-    chosen = {"metric": "association", "subject": "female", "concept": "keeps a diary"}
-    behind = run.evidence(**chosen)
-    assert behind.height == run.finding(**chosen).values["items"]
+    behind = run.evidence("association", subject="female", concept="keeps a diary")
+    assert behind.height == run.finding("association", subject="female", concept="keeps a diary").values["items"]
     for row in behind.iter_rows(named=True):
         assert row["sentences"]
         assert all(sentence in row["answer"] and "diary" in sentence for sentence in row["sentences"])
@@ -213,7 +212,7 @@ def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(tiltmeter: T
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
     judgements = run.stage("judgements")
-    assert judgements["problem"].is_not_null().mean() > 0.2
+    assert judgements["problem"].is_not_null().sum() > 0.2 * judgements.height
     assert (judgements["turn"] == 1).any()
     lists = run.stage("lists")
     assert lists.height == 1_600

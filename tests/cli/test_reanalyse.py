@@ -14,9 +14,8 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Tiltmeter
-from tiltmeter.associations._recovered import block_of, complete_counts
-from tiltmeter.associations.released import read_counts, read_released
-from tiltmeter.associations.validation import validate
+from tiltmeter.associations.released import read_counts, read_released, validate
+from tiltmeter.associations.released._recovered import block_of, complete_counts
 
 EXAMPLE = ROOT / "examples" / "badf_reanalysis"
 PAGE = ROOT / "docs" / "associations-published.md"

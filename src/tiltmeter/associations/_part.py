@@ -13,7 +13,7 @@ from tiltmeter.associations._findings import findings_of
 from tiltmeter.associations._options import Options, options_of
 from tiltmeter.associations._stories import attempt_id, stories_of
 from tiltmeter.associations._tables import CONCEPTS, MENTIONS
-from tiltmeter.associations.design import make_design
+from tiltmeter.associations.grid import make_design
 from tiltmeter.measures import refused
 from tiltmeter.study import DESIGN, NO_TOOLS, NotRun, Part, Settings, Tools
 
@@ -190,7 +190,7 @@ def extracted(stories: pl.DataFrame, options: Options, tools: Tools) -> tuple[pl
     if options.mentions is not None:
         return _given(stories, options)
     if options.judged and tools.judge is not None:
-        from tiltmeter.associations.extraction import extract_with_judge
+        from tiltmeter.associations.judging import extract_with_judge
 
         lists, mentions, judgements = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
         tools.keep("judgements", judgements)
@@ -217,7 +217,7 @@ def _given(stories: pl.DataFrame, options: Options) -> tuple[pl.DataFrame, pl.Da
 
 def vocabulary(phrases: pl.DataFrame, options: Options, tools: Tools) -> pl.DataFrame:
     """CONCEPTS of the phrases (`phrase`, `mentions`); a phrase that a user's table does not name is a concept of its own."""
-    from tiltmeter.associations.unify import unify
+    from tiltmeter.associations.unifying import unify
 
     if options.concepts is not None:
         given = edited.read_concepts(options.concepts).select("phrase", "concept", "similarity")

@@ -10,7 +10,7 @@ import typer
 from tiltmeter.cli import _options as o
 
 if TYPE_CHECKING:
-    from tiltmeter.associations.validation import Validation
+    from tiltmeter.associations.released import Validation
 
 __all__ = ["validate"]
 
@@ -31,7 +31,7 @@ def validate(
     output: o.Format = "table",
 ) -> None:
     """Tell how right extraction, decomposition, unifying and the exclusivity filter are, each figure with its interval."""
-    from tiltmeter.associations.validation import validate as validated
+    from tiltmeter.associations.released import validate as validated
     from tiltmeter.reports import print_rows
 
     as_json = o.as_json(output)
@@ -48,14 +48,14 @@ def validate(
 
 
 def _document(sample: Path, one: Validation) -> dict[str, Any]:
-    from tiltmeter.associations.validation import LEVEL
+    from tiltmeter.associations.released import LEVEL
 
     return {"sample": sample.name, "level": LEVEL, "figures": one.figures.to_dicts(), "disagreements": one.disagreements.to_dicts()}
 
 
 def _figure(row: dict[str, Any]) -> dict[str, Any]:
     """A figure as a row of the table: counts without decimals, the interval in one cell."""
-    from tiltmeter.associations.validation import LEVEL
+    from tiltmeter.associations.released import LEVEL
 
     value, low, high = row["estimate"], row["low"], row["high"]
     return {

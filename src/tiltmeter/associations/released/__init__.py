@@ -1,0 +1,38 @@
+"""Released results of the method, reported and analysed again; and how right the judge steps are."""
+
+from tiltmeter.associations.released._released import (
+    FACTS,
+    LEVEL,
+    MINIMUM,
+    RELEASED,
+    RULES,
+    Families,
+    Reanalysis,
+    by_location,
+    read_counts,
+    read_released,
+    reanalyse,
+    summary,
+    top,
+)
+from tiltmeter.associations.released._validation import DISAGREEMENTS, FIGURES, Validation, validate
+
+__all__ = [
+    "DISAGREEMENTS",
+    "FACTS",
+    "FIGURES",
+    "LEVEL",
+    "MINIMUM",
+    "RELEASED",
+    "RULES",
+    "Families",
+    "Reanalysis",
+    "Validation",
+    "by_location",
+    "read_counts",
+    "read_released",
+    "reanalyse",
+    "summary",
+    "top",
+    "validate",
+]
