@@ -55,7 +55,7 @@ def test_there_are_enough_cases() -> None:
 
 def test_the_lexicon_holds_words_only() -> None:
     """YAML takes a bare "on" or "true" for a truth value."""
-    lists = yaml.safe_load(files("tiltmeter.associations").joinpath("lexicon.yaml").read_text(encoding="utf-8"))
+    lists = yaml.safe_load(files("tiltmeter.associations.lexical").joinpath("lexicon.yaml").read_text(encoding="utf-8"))
     values = [one for entry in lists.values() for one in (entry if isinstance(entry, list) else [*entry, *entry.values()])]
     assert all(isinstance(word, str) for one in values for word in (one if isinstance(one, list) else [one]))
 

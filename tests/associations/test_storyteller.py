@@ -5,26 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 torch = pytest.importorskip("torch", reason='pip install "tiltmeter[local]"')
 
+from fixtures.storyteller.prompts import Prompts  # noqa: E402
 from support.storyteller import FOLDER, concepts, load, place, planted, planted_rates, rendered, table, told, write  # noqa: E402
 from tiltmeter.models.hf._patch import MARKER, expand_target, patched, source_states  # noqa: E402
 
-DATA = Path(__file__).parents[2] / "src" / "tiltmeter" / "associations"
+PROMPTS = Prompts()
 OUTER, INNER = 2, 3
 
 Lists = Mapping[str, Sequence[Sequence[str]]]
 """Identity -> the concepts told of each character of this identity."""
-
-
-def read(name: str) -> Any:
-    return yaml.safe_load((DATA / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +43,8 @@ def lean(lists: Lists, identity: str, effects: Mapping[str, float]) -> float:
 
 def draw_people(category: str, count: int, rng: random.Random) -> list[list[tuple[str, str]]]:
     """Pairs of (descriptor, identity) of different identities, in either order."""
-    types = list(read(f"grids/{category}")["categories"][category]["types"].values())
-    pairs = []
-    for _ in range(count):
-        members = rng.choice(types)
-        pairs.append([(rng.choice(members[identity]), identity) for identity in rng.sample(list(members), 2)])
-    return pairs
+    people = PROMPTS.people[category]
+    return [[(rng.choice(people[identity]), identity) for identity in rng.sample(list(people), 2)] for _ in range(count)]
 
 
 @pytest.mark.parametrize("category", ["gender", "race", "religions"])
@@ -61,11 +52,9 @@ def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, 
     model, tokenizer = storyteller
     rng = random.Random(1)
     pairs = draw_people(category, 300, rng)
-    locations = [one for places in read("grids/locations")["locations"].values() for one in places]
-    where = [rng.choice(locations) for _ in pairs]
-    wordings = list(read("wordings")["stories"].values())
+    where = [rng.choice(PROMPTS.locations) for _ in pairs]
     asked = [
-        rng.choice(wordings)[rng.choice(["two", "balanced", "negative"])].format(first=one[0], second=other[0], location=location)
+        rng.choice(PROMPTS.wordings)[rng.choice(["two", "balanced", "negative"])].format(first=one[0], second=other[0], location=location)
         for (one, other), location in zip(pairs, where, strict=True)
     ]
     torch.manual_seed(1)
@@ -86,7 +75,7 @@ def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, 
 
 def test_stories_about_one_character(storyteller: tuple[Any, Any]) -> None:
     model, tokenizer = storyteller
-    asked = read("wordings")["stories"]["plain"]["single"].format(first="Huda, middle-east race", location="AI lab")
+    asked = PROMPTS.wordings[0]["single"].format(first="Huda, middle-east race", location="AI lab")
     torch.manual_seed(2)
     stories = write(model, tokenizer, [rendered(tokenizer, asked)] * 50)
     assert all(set(told(story)) == {"Huda"} for story in stories)
@@ -96,7 +85,7 @@ def test_stories_about_one_character(storyteller: tuple[Any, Any]) -> None:
 def tell_patched(storyteller: tuple[Any, Any], people: Sequence[tuple[str, str]], location: str, count: int) -> list[str]:
     """Stories of a target that names nobody, patched from a source about these two."""
     model, tokenizer = storyteller
-    wording = read("wordings")["stories"]["plain"]
+    wording = PROMPTS.wordings[0]
     first, second = people[0][0], people[1][0]
     source = rendered(tokenizer, wording["open_box_source"].format(first=first, second=second, location=location))
     start, end = source.index(first), source.rindex(location) + len(location)

@@ -224,7 +224,7 @@ def test_mistakes_are_named() -> None:
 
 
 def test_average_refuses_what_it_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.associations._linkage.MOST_IN_COMPONENT", 3)
+    monkeypatch.setattr("tiltmeter.associations.unifying._linkage.MOST_IN_COMPONENT", 3)
     vectors = np.ones((4, 1), dtype=np.float32)
     with pytest.raises(InputError, match=r"4 phrases hang together.*raise the threshold"):
         unify(table(["a", "b", "c", "d"]), vectors, method="average")

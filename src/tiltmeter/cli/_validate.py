@@ -48,21 +48,21 @@ def validate(
 
 
 def _document(sample: Path, one: Validation) -> dict[str, Any]:
-    from tiltmeter.associations.released import LEVEL
+    from tiltmeter.associations.released import CONFIDENCE
 
-    return {"sample": sample.name, "level": LEVEL, "figures": one.figures.to_dicts(), "disagreements": one.disagreements.to_dicts()}
+    return {"sample": sample.name, "level": CONFIDENCE, "figures": one.figures.to_dicts(), "disagreements": one.disagreements.to_dicts()}
 
 
 def _figure(row: dict[str, Any]) -> dict[str, Any]:
     """A figure as a row of the table: counts without decimals, the interval in one cell."""
-    from tiltmeter.associations.released import LEVEL
+    from tiltmeter.associations.released import CONFIDENCE
 
     value, low, high = row["estimate"], row["low"], row["high"]
     return {
         "step": row["step"],
         "metric": row["metric"],
         "value": None if value is None else f"{value:,.0f}" if low is None and value == int(value) else f"{value:.4f}",
-        f"{100 * LEVEL:g}% interval": None if low is None else f"{low:.4f} … {high:.4f}",
+        f"{100 * CONFIDENCE:g}% interval": None if low is None else f"{low:.4f} … {high:.4f}",
         "typed": None if row["typed"] is None else f"{row['typed']:.4f}",
         "n": row["n"] or None,
         "units": row["units"],

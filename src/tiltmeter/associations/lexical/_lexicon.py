@@ -15,7 +15,7 @@ __all__ = ["gender_of_noun", "is_trait", "pronouns", "table", "words"]
 def _data() -> Mapping[str, Any]:
     import yaml
 
-    loaded: dict[str, Any] = yaml.safe_load(files("tiltmeter.associations").joinpath("lexicon.yaml").read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = yaml.safe_load(files("tiltmeter.associations.lexical").joinpath("lexicon.yaml").read_text(encoding="utf-8"))
     return loaded
 
 

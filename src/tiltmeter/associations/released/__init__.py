@@ -15,9 +15,10 @@ from tiltmeter.associations.released._released import (
     summary,
     top,
 )
-from tiltmeter.associations.released._validation import DISAGREEMENTS, FIGURES, Validation, validate
+from tiltmeter.associations.released._validation import CONFIDENCE, DISAGREEMENTS, FIGURES, Validation, validate
 
 __all__ = [
+    "CONFIDENCE",
     "DISAGREEMENTS",
     "FACTS",
     "FIGURES",

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from tiltmeter.stats import Interval
 
-__all__ = ["DISAGREEMENTS", "FIGURES", "LEVEL", "Validation", "validate"]
+__all__ = ["CONFIDENCE", "DISAGREEMENTS", "FIGURES", "Validation", "validate"]
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 RESAMPLES = 2_000
 SEED = 123
 JACKKNIFE_GROUPS = 200
@@ -62,7 +62,7 @@ class Validation(NamedTuple):
     """Columns DISAGREEMENTS: what was typed and is not what the sheet's own rows give."""
 
 
-def validate(path: Path, *, concepts: Path | None = None, level: float = LEVEL) -> Validation:
+def validate(path: Path, *, concepts: Path | None = None, level: float = CONFIDENCE) -> Validation:
     """Figures of an annotated sample, each with its interval at `level`, and the typed scores that differ from them.
 
     Parameters
