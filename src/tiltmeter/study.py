@@ -286,6 +286,14 @@ class Part(ABC):
     def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """Findings (FINDINGS) of one model, from its measures joined with the design's factors."""
 
+    def questions(self, design: pl.DataFrame, settings: Settings) -> int:
+        """How many questions a judge is asked about the answers to this design, when all goes well; 0 where none is."""
+        return 0
+
+    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float] | None:
+        """Expected standard error of each key metric of an unbiased model; None: to be learnt from `imagine`."""
+        return None
+
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
         """What a simulated model with these dials says: per prompt `outcomes` (list of str) and `odds` (list of float, sum 1)."""
         return None

@@ -25,6 +25,8 @@ __all__ = ["OwnTexts", "StoryGrid"]
 
 OPENING = 200
 """Characters of an answer in which it would decline; further on, "I cannot" is said by somebody in the story."""
+USUAL = 0.2
+"""Share of lists that hold a common concept, for planning."""
 NOTHING = 1e-9
 """A difference of rates that is rounding."""
 TITLES = {
@@ -49,6 +51,29 @@ class Stories(Part):
         if options.encoder is not None and options.concepts is None:
             check_encoder(options.encoder, library)
         return self.rows(settings)
+
+    def questions(self, design: pl.DataFrame, settings: Settings) -> int:
+        """See Part.questions: each stage asks once about each story."""
+        options = options_of(settings)
+        return int(design["repetitions"].sum()) * len(options.stages) if options.judged else 0
+
+    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+        """See Part.precision: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""
+        from math import sqrt
+
+        sides = [name for name in ("identity_1", "identity_2") if name in design.columns]
+        lists = pl.concat([design.select("context", "repetitions", identity=side) for side in sides]).drop_nulls("identity")
+        overall = lists.group_by("identity").agg(pl.col("repetitions").cast(pl.Int64).sum())["repetitions"].to_list()
+        found = {"association": overall}
+        for context, here in lists.drop_nulls("context").group_by("context", maintain_order=True):
+            counts = here.group_by("identity").agg(pl.col("repetitions").cast(pl.Int64).sum())["repetitions"].to_list()
+            found[f"association in {context[0]}"] = counts
+        variance = USUAL * (1 - USUAL)
+        return {
+            metric: sqrt(variance / min(counts) + variance / (sum(counts) - min(counts)))
+            for metric, counts in found.items()
+            if len(counts) > 1
+        }
 
     @abstractmethod
     def rows(self, settings: Settings) -> pl.DataFrame:

@@ -104,6 +104,7 @@ app.command()(demo)
 def plan(
     study: o.StudyName,
     model: Annotated[list[str] | None, typer.Option("--model", "-m", metavar="PROVIDER/NAME", help="To know the price.")] = None,
+    judge: o.JudgeName = None,
     params: o.Params = None,
     definition: o.Definition = None,
     limit: o.Limit = None,
@@ -125,7 +126,7 @@ def plan(
     shown_as_json = o.as_json(output)
     for name in model or ():
         sampling_from_options(name, {})  # refuses what is no provider/model
-    resolved = resolve(study, settings=settings, sampling={"max_tokens": max_tokens})
+    resolved = resolve(study, settings={**settings, "judge": judge}, sampling={"max_tokens": max_tokens})
     made = make_plan(resolved, model or [], library=Library.default(), prices=Prices.load())
     if prompts is not None:
         from tiltmeter.reports import write_table

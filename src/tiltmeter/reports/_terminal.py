@@ -202,13 +202,14 @@ def print_plan(
     parts: pl.DataFrame, metrics: pl.DataFrame, not_run: Mapping[str, str], cost: Mapping[str, tuple[float, float] | None], *, as_json: bool
 ) -> None:
     """What a study takes and what it could show."""
-    totals = {name: int(parts[name].sum() or 0) for name in ("prompts", "calls", "input_tokens", "output_tokens_at_most")}
+    totals = {name: int(parts[name].sum() or 0) for name in ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")}
     if as_json:
         shown = {model: None if price is None else {"from": price[0], "to": price[1]} for model, price in cost.items()}
         whole = {"parts": parts.to_dicts(), "metrics": metrics.to_dicts(), "total": totals, "cost_usd": shown, "not_run": dict(not_run)}
         _print_json(whole)
         return
-    print_rows([*parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}], as_json=False)
+    rows = [*parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}]
+    print_rows([row if totals["judge_calls"] else _without(row, "judge_calls") for row in rows], as_json=False)
     rows = [
         {
             "part": row["part"],
@@ -218,12 +219,17 @@ def print_plan(
         }
         for row in metrics.iter_rows(named=True)
     ]
-    print_rows(rows, as_json=False)
+    if rows:
+        print_rows(rows, as_json=False)
     for model, price in cost.items():
         words = "price not known: add it to the price file (TILTMETER_PRICES)" if price is None else f"${price[0]:,.2f} to ${price[1]:,.2f}"
         print(f"{printable(model, one_line=True)}: {words}")
     for name, reason in not_run.items():
         print(f"{name} cannot be run here: {printable(reason, one_line=True)}")
+
+
+def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != name}
 
 
 def print_evidence(rows: pl.DataFrame, *, as_json: bool) -> None:

@@ -27,7 +27,7 @@ RESAMPLES = 200
 class Plan:
     """What a study would take and what it could show.
 
-    `parts`: one row per part: `part`, `items`, `prompts`, `calls`, `input_tokens`, `output_tokens_at_most`.
+    `parts`: one row per part: `part`, `items`, `prompts`, `calls`, `judge_calls`, `input_tokens`, `output_tokens_at_most`.
     `metrics`: one row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model),
     `detectable` (smallest bias shown with 80% power).
     `cost`: US dollars from and to, by model; None where the price is not known.
@@ -58,12 +58,13 @@ def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices
                 "items": design["item"].n_unique(),
                 "prompts": design.height,
                 "calls": calls,
+                "judge_calls": part.questions(design, resolved.settings),
                 "input_tokens": int(design.select((length * pl.col("repetitions")).sum()).item() / CHARACTERS_PER_TOKEN),
                 "output_tokens_at_most": None if resolved.sampling.max_tokens is None else calls * resolved.sampling.max_tokens,
             }
         )
         metrics += _precision(resolved, part, design)
-    schema = {"part": pl.String, "items": pl.Int64, "prompts": pl.Int64, "calls": pl.Int64}
+    schema = {"part": pl.String, "items": pl.Int64, "prompts": pl.Int64, "calls": pl.Int64, "judge_calls": pl.Int64}
     schema |= {"input_tokens": pl.Int64, "output_tokens_at_most": pl.Int64}
     parts = pl.DataFrame(rows, schema=schema)
     precise = {"part": pl.String, "metric": pl.String, "half_width": pl.Float64, "detectable": pl.Float64}
@@ -79,6 +80,8 @@ def _cost(model: str, parts: pl.DataFrame, prices: Prices) -> tuple[float, float
 
 def _precision(resolved: Resolved, part: Part, design: pl.DataFrame) -> list[dict[str, object]]:
     """Interval half-widths for an unbiased model at this size, from one set of imagined labels."""
+    if (errors := part.precision(design, resolved.settings)) is not None:
+        return [_row(part, metric, error, resolved.settings.level) for metric, error in errors.items()]
     fair = dict.fromkeys(("outcome_disparity", "stereotypical_reasoning", "representational_harms"), 0.0)
     imagined = part.imagine(design, fair, resolved.settings.seed)
     if imagined is None:
@@ -87,12 +90,12 @@ def _precision(resolved: Resolved, part: Part, design: pl.DataFrame) -> list[dic
     found = part.analyse(imagined, settings).filter(pl.col("key") & pl.col("context").is_null()).select(list(FINDINGS))
     z = 2 * stats.half_width(1.0, resolved.settings.level)
     return [
-        {
-            "part": part.name,
-            "metric": row["metric"],
-            "half_width": (row["high"] - row["low"]) / 2,
-            "detectable": stats.detectable((row["high"] - row["low"]) / z, resolved.settings.level),
-        }
+        _row(part, row["metric"], (row["high"] - row["low"]) / z, resolved.settings.level)
         for row in found.iter_rows(named=True)
         if row["low"] is not None
     ]
+
+
+def _row(part: Part, metric: str, error: float, level: float) -> dict[str, object]:
+    width = stats.half_width(error, level)
+    return {"part": part.name, "metric": metric, "half_width": width, "detectable": stats.detectable(error, level)}
