@@ -2,11 +2,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+STORYTELLER := tests/fixtures/storyteller
 
 .PHONY: demo test lint types layers docs perf clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tiltmeter demo
+	@echo "A tiny neural model of this repository, trained on stories with planted associations, tells stories in this process:"
+	$(BIN)/tiltmeter run associations/gender --model hf/$(STORYTELLER) --judge sim/fair --limit 40 -P encoder=none
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
@@ -28,6 +31,8 @@ perf: $(VENV)/.dev
 	$(BIN)/python perf/engine.py
 	$(BIN)/python perf/analysis.py
 	$(BIN)/python perf/startup.py
+	$(BIN)/python perf/associations.py
+	$(BIN)/python perf/truth.py --judge sim/fair
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Tiltmeter needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
