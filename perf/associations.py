@@ -133,7 +133,11 @@ def test(folder: Path) -> dict[str, Any]:
 
 
 def original_merge(vectors: NDArray[np.float32]) -> list[int]:
-    """As the method's code goes about it: all mentions of a location category in order of appearance, all cosines, two loops."""
+    """As the method's code goes about it: all mentions of a location category in order of appearance, all cosines, two loops.
+
+    How the released loops look up a cosine is not known; this is the form that costs the original least: what is merged is skipped first,
+    and one index takes the number out of the matrix.
+    """
     similarity = vectors @ vectors.T
     count = len(vectors)
     leader = [-1] * count
@@ -143,6 +147,21 @@ def original_merge(vectors: NDArray[np.float32]) -> list[int]:
         leader[first] = first
         for second in range(first + 1, count):
             if leader[second] < 0 and similarity[first, second] >= THRESHOLD:
+                leader[second] = first
+    return leader
+
+
+def original_merge_by_rows(vectors: NDArray[np.float32]) -> list[int]:
+    """The same with every pair looked at: the row is taken out of the matrix first, then the number, as such loops are often written."""
+    similarity = vectors @ vectors.T
+    count = len(vectors)
+    leader = [-1] * count
+    for first in range(count):
+        if leader[first] >= 0:
+            continue
+        leader[first] = first
+        for second in range(first + 1, count):
+            if similarity[first][second] >= THRESHOLD and leader[second] < 0:
                 leader[second] = first
     return leader
 
@@ -163,8 +182,17 @@ def against_original(folder: Path, mentions: int = 20_000) -> dict[str, Any]:
     begun = time.perf_counter()
     theirs = original_merge(vectors)
     their_seconds = time.perf_counter() - begun
+    begun = time.perf_counter()
+    assert original_merge_by_rows(vectors) == theirs
+    by_rows_seconds = time.perf_counter() - begun
     told = {"mentions": len(spoken), "strings": first.height, "concepts": ours["concept"].n_unique(), "their_concepts": len(set(theirs))}
-    return told | {"seconds": our_seconds, "original_seconds": their_seconds, "times_faster": their_seconds / our_seconds}
+    return told | {
+        "seconds": our_seconds,
+        "original_seconds": their_seconds,
+        "times_faster": their_seconds / our_seconds,
+        "original_by_rows_seconds": by_rows_seconds,
+        "times_faster_than_by_rows": by_rows_seconds / our_seconds,
+    }
 
 
 def report(step: str, told: dict[str, Any]) -> None:
