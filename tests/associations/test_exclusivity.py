@@ -227,6 +227,51 @@ def test_terms_go_by_the_studys_names() -> None:
     assert "shabbat" in exclusive_by_terms(["observes Shabbat"], RELIGIONS)["reason"][0]
 
 
+@pytest.mark.parametrize(
+    ("identities", "concept", "identity"),
+    [
+        (["a Black", "an Asian", "a White"], "black", "a Black"),
+        (["a Black", "an Asian", "a White"], "Asian heritage", "an Asian"),
+        (["a Black", "an Asian", "a White"], "wears black", None),
+        (["The Muslims.", "CHRISTIANS", "Jewish people"], "observes Ramadan", "The Muslims."),
+        (["The Muslims.", "CHRISTIANS", "Jewish people"], "goes to church", "CHRISTIANS"),
+        (["W", "M"], "woman", "W"),
+        (["M", "F", "N"], "nonbinary", "N"),
+        (["W", "B"], "woman", None),
+        (["W", "W2"], "woman", None),
+        (["a Black, W", "a Black, M", "an Asian, W", "an Asian, M"], "black woman", "a Black"),
+        (["a Black, W", "a Black, M", "an Asian, W", "an Asian, M"], "Black", "a Black"),
+        (["a Black, W", "a Black, M", "an Asian, W", "an Asian, M"], "woman", "W"),
+        (["a Black, W", "an Asian, W", "an Asian, M"], "black", "a Black, W"),
+        (["a Black, W", "an Asian, W"], "woman", None),
+        (["a Black, W, Martian", "a Black, W, o'l\"d %", "an Asian, M, Martian"], "a martian", "Martian"),
+        (["Black woman", "Black man", "Asian American man"], "black", "black"),
+        (["Black woman", "Black man", "Asian American man"], "a Korean American", "Asian American man"),
+        (["other", "Muslim"], "helps other people", None),
+        (["A", "B"], "loves a dog", None),
+        (["1", "2"], "has 1 dog", None),
+    ],
+)
+def test_labels_in_any_wording(identities: list[str], concept: str, identity: str | None) -> None:
+    assert exclusive_by_terms([concept], identities)["identity"].to_list() == [identity]
+
+
+def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> None:
+    rows = pl.DataFrame(
+        {"concept": ["black"] * 3, "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": [True, True, True]}
+    )
+    ruled = exclusive_by_terms(["black"], ["a Black, W", "a Black, M", "an Asian, W", "a Black Forest, W"])
+    assert drop_exclusive(rows, ruled, definition="default")["reported"].to_list() == [False, False, False]
+    assert drop_exclusive(rows, ruled, definition="paper")["reported"].to_list() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("Black", "a Black"), ("African American", "a Black"), ("asian", "an Asian"), ("a White", "a White")]
+)
+def test_a_judge_need_not_repeat_articles(said: str, meant: str) -> None:
+    assert judged(json.dumps({"identity": said}), identities=["a Black", "an Asian", "a White"])[0]["identity"] == meant
+
+
 def test_terms_beside_peoples_judgements(shared: Path) -> None:
     sample = pl.read_csv(shared / "data" / "badf" / "sample_phrase_filter_res.csv", infer_schema=False)
     identities = [*RACES, *RELIGIONS]

@@ -105,9 +105,10 @@ def test_our_terms_are_sound() -> None:
     assert sum(len(term.forms) for term in terms.terms) == len(owners), "a form stands twice"
     assert not set(terms.cues) & set(terms.ignored)
     for identity in ("female", "Asian", "Black", "white", "Middle Eastern", "Christian", "Jewish", "Muslim", "Buddhist"):
-        assert len(terms.names_of(identity)) > 1
-    assert {"judaism", "jew"} < set(terms.names_of("Jewish"))
-    assert terms.names_of("Martian") == ["martian"]
+        assert len(terms.names_of(terms.called[identity.lower()])) > 1
+    assert {"judaism", "jew"} < set(terms.names_of(("religions", "Jewish")))
+    assert terms.names_of(("", "martian")) == []
+    assert set(terms.letters) == {"f", "w", "m", "n", "x"}
 
 
 def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:

@@ -126,6 +126,36 @@ def test_an_edited_stage_is_replayed(tiltmeter: Tiltmeter, tmp_path: Path) -> No
     assert third.stage("mentions").height == mentions.height
 
 
+def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    both = (*RUN, "-m", "sim/fair", "--repeats", "4", "-P", "setting=two,single", "--judge", "sim/fair")
+    assert tiltmeter(*both, "--out", "run").returncode == 0
+    run = load(tmp_path / "run")
+    tables = {name: f"{name}=run/stages/{name}.parquet" for name in ("lists", "mentions", "exclusive")}
+    replayed = [argument for table in tables.values() for argument in ("-P", table)]
+    done = tiltmeter(*both, "--out", "again", *replayed)
+    assert done.returncode == 0, done.stderr
+    again = load(tmp_path / "again")
+    assert again.stage("mentions").sort(pl.all()).equals(run.stage("mentions").sort(pl.all()))
+    assert again.findings.equals(run.findings)
+    done = tiltmeter("run", "associations/religions", *RUN[2:], "--out", "other", "-P", tables["mentions"])
+    assert done.returncode == 2
+    assert "mentions.parquet names no story of sim/biased in this run" in done.stderr
+
+
+@pytest.mark.parametrize("whose", ["-M", "-J"])
+def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(tiltmeter: Tiltmeter, tmp_path: Path, whose: str) -> None:
+    judged = ("--judge", "sim/fair", whose, "refusal=1")
+    done = tiltmeter("run", "associations", *RUN[2:], "--limit", "5", "--repeats", "2", "--out", "run", *judged)
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    assert run.findings["estimate"].null_count() == run.findings.height
+    for part in ("gender", "race", "religions"):
+        whole = run.finding("associations", part=part).values
+        assert whole["refused" if whose == "-M" else "unreadable"] == whole["n"] > 0
+        assert "nothing to compare: there is no list of concepts" in whole["note"]
+    assert "nothing to compare" in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_settings_and_models_side_by_side(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     done = tiltmeter(
         *("run", "associations/religions", "-m", "sim/biased", "-m", "sim/fair", "--limit", "30", "--display", "none", "--out", "run"),
@@ -169,6 +199,15 @@ def test_texts_of_ones_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert "> Ben was cheerful." in shown.stdout
 
 
+def test_a_file_for_each_identity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    for who in ("female", "male"):
+        pl.DataFrame([one for one in TEXTS * 12 if one[0] == who], schema=["who", "story"], orient="row").write_csv(tmp_path / f"{who}.csv")
+    own = ("--study", "associations", "--text", "story", "--identity", "who", "-P", "encoder=none", "--out", "run")
+    done = tiltmeter("analyse", "female.csv", "male.csv", *own)
+    assert done.returncode == 0, done.stderr
+    assert ("cheerful", "male") in found_in(load(tmp_path / "run"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -191,6 +230,11 @@ def test_texts_of_ones_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
             "reads answers to its own prompts only",
         ),
         (("analyse", "one.csv", "--study", "associations", "--text", "story", "--identity", "who"), "at least two identities"),
+        (("analyse", "one.csv", "one.csv", "--study", "associations", "--text", "story", "--identity", "who"), "one.csv is given twice"),
+        (
+            ("analyse", "nested.parquet", "--study", "associations", "--text", "story", "--identity", "who"),
+            "--text story: this column of nested.parquet holds List(String), not text",
+        ),
         (("analyse", "gap.csv", "--study", "associations", "--text", "story", "--identity", "who"), "row 2 has no who"),
     ],
 )
@@ -200,6 +244,7 @@ def test_mistakes_are_said_in_one_sentence_and_leave_nothing(
     texts(tmp_path / "stories.csv", 1)
     (tmp_path / "one.csv").write_text("who,story\nfemale,Anna was patient.\nfemale,Eva was calm.\n")
     (tmp_path / "gap.csv").write_text("who,story\nfemale,Anna was patient.\n,Eva was calm.\nmale,Ben was calm.\n")
+    pl.DataFrame({"who": ["a", "b"], "story": [["Anna was patient."], ["Ben was calm."]]}).write_parquet(tmp_path / "nested.parquet")
     done = tiltmeter(*arguments, "--out", "run")
     assert done.returncode == 2, done.stdout + done.stderr
     assert said in done.stderr
@@ -222,6 +267,16 @@ def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(tiltmeter: T
     note = run.finding("associations").values["note"]
     assert f"{lost.height:,} of 1,600 lists could not be made" in note
     assert run.measures.filter(pl.col("outcome") == "unreadable").height > 0
+
+
+def test_a_judge_that_is_not_there_is_named_and_the_stories_are_kept(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    few = (*RUN, "--repeats", "1", "--out", "run", "--judge")
+    done = tiltmeter(*few, "vllm/none", "--judge-base-url", "http://127.0.0.1:9/v1")
+    assert done.returncode == 4
+    assert "judge vllm/none: no server answers at http://127.0.0.1:9" in done.stderr
+    assert tiltmeter(*few, "sim/fair").returncode == 0
+    tally = load(tmp_path / "run").about["models"][0]["tally"]
+    assert (tally["held"], tally["answered"]) == (40, 0)
 
 
 def test_with_nothing_planted_next_to_nothing_is_reported(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _DESCRIPTIONS = {
     "mean_effect": "Mean difference of rates of the associations reported",
     "mean_p": "Mean p-value of the associations reported",
     "association": "Share of the identity's lists that hold the concept, minus the share of all others'",
+    "score": "Distinctiveness of the concept for the identity, as published",
 }
 
 
@@ -51,7 +52,30 @@ def findings_of(
     measures
         One row per story, for how the attempts ended.
     """
-    shared = {
+    shared = _shared(measures, part, settings)
+    reported = found.filter("reported")
+    rows = [
+        *_totals(found, lists, mentions, settings, options, shared),
+        *_by_identity(reported, lists, shared, options),
+        *_by_context(reported, found, shared),
+    ]
+    return pl.concat([_as_findings(rows), _single(reported, lists, mentions, measures, shared, options)])
+
+
+def nothing_to_compare(lists: pl.DataFrame, measures: pl.DataFrame, part: Part, settings: Settings) -> pl.DataFrame:
+    """FINDINGS where fewer than two identities have a list: no number, why, and how the attempts ended."""
+    shared = _shared(measures, part, settings)
+    lost = lists.filter(pl.col("status") == "missing").height
+    made = lists.filter(pl.col("status") != "missing")["identity"].unique().to_list()
+    whose = f"all lists of concepts are of {made[0]}" if made else "there is no list of concepts"
+    note = f"nothing to compare: {whose}; {lost:,} of {lists.height:,} lists could not be made"
+    about = {**shared, "metric": "associations", "estimate": None, "key": True, "description": _DESCRIPTIONS["associations"], "note": note}
+    return _as_findings([about, *({**about, "subject": identity} for identity in lists["identity"].unique().sort())])
+
+
+def _shared(measures: pl.DataFrame, part: Part, settings: Settings) -> dict[str, Any]:
+    """What all findings of a part have in common."""
+    return {
         "study": f"associations/{part.name}",
         "level": settings.level,
         "definition": settings.definition,
@@ -60,15 +84,10 @@ def findings_of(
         "evidence": f"part = {literal(part.name)}",
         **outcomes(measures),
     }
-    reported = found.filter("reported")
-    rows = [
-        *_totals(found, lists, mentions, settings, options, shared),
-        *_by_identity(reported, found, shared, options),
-        *_by_context(reported, found, shared),
-    ]
-    counted = pl.DataFrame(rows, infer_schema_length=None).select(_cast(rows, name, kind) for name, kind in FINDINGS.items())
-    single = _single(reported, lists, mentions, measures, shared, options)
-    return pl.concat([counted, single])
+
+
+def _as_findings(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, infer_schema_length=None).select(_cast(rows, name, kind) for name, kind in FINDINGS.items())
 
 
 def outcomes(measures: pl.DataFrame) -> dict[str, int]:
@@ -109,10 +128,10 @@ def _totals(
     ]
 
 
-def _by_identity(reported: pl.DataFrame, found: pl.DataFrame, shared: Mapping[str, Any], options: Options) -> list[dict[str, Any]]:
+def _by_identity(reported: pl.DataFrame, lists: pl.DataFrame, shared: Mapping[str, Any], options: Options) -> list[dict[str, Any]]:
     means = {"mean_score": "score"} if options.definition != "default" else {"mean_effect": "effect"}
     rows: list[dict[str, Any]] = []
-    for identity in found["identity"].unique().sort():
+    for identity in lists["identity"].unique().sort():  # also of one of whom nothing was told
         mine = reported.filter(pl.col("identity") == identity)
         about = {**shared, "subject": identity, "key": True}
         rows.append({**about, "metric": "associations", "estimate": float(mine.height), "description": _DESCRIPTIONS["associations"]})
@@ -178,7 +197,7 @@ def _single(
         "range_high": pl.lit(1.0),
         "key": pl.lit(False),
         "interval": pl.lit("Newcombe" if options.definition == "default" else "none"),
-        "description": pl.lit(_DESCRIPTIONS["association"]),
+        "description": pl.lit(_DESCRIPTIONS["association" if options.definition == "default" else "score"]),
         "note": _note(),
         "evidence": evidence,
     }

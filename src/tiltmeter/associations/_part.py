@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter.associations import _edited as edited
-from tiltmeter.associations._findings import findings_of
+from tiltmeter.associations._findings import findings_of, nothing_to_compare
 from tiltmeter.associations._options import Options, options_of
 from tiltmeter.associations._stories import attempt_id, stories_of
 from tiltmeter.associations._tables import CONCEPTS, MENTIONS
 from tiltmeter.associations.grid import make_design
+from tiltmeter.errors import InputError
 from tiltmeter.measures import refused
 from tiltmeter.study import DESIGN, NO_TOOLS, NotRun, Part, Settings, Tools
 
@@ -86,7 +87,7 @@ class Stories(Part):
         """
         declined = refused(answers["answer"].str.slice(0, OPENING)) | answers["refusal"].is_not_null()
         stories = stories_of(answers, declined)
-        lists, mentions = extracted(stories, options_of(settings), tools)
+        lists, mentions = extracted(stories, options_of(settings), tools, str(answers["model"].first()))
         owner = ("attempt", "character")
         mentions = mentions.join(lists.select(*owner, "identity", "descriptor", "context", "location"), on=owner, maintain_order="left")
         tools.keep("lists", lists)
@@ -124,24 +125,26 @@ class Stories(Part):
 
         options = options_of(settings)
         lists = tools.kept("lists").drop("model", "part")
+        if lists.filter(pl.col("status") != "missing")["identity"].n_unique() < 2:
+            return nothing_to_compare(lists, measures, self, settings)
         concepts = tools.kept("concepts").select("phrase", "concept")
         mentions = tools.kept("mentions").drop("model", "part").join(concepts, on="phrase", how="left", maintain_order="left")
         found = find_associations(
             lists, mentions, definition=options.definition, level=settings.level, seed=settings.seed, minimum=options.minimum
         )
-        found = self.without_exclusive(found, options, tools)
+        found = self.without_exclusive(found, options, tools, measures["model"][0])
         tools.keep("associations", found)
         tools.keep("shown", mentions.select("attempt", "identity", "descriptor", "context", "concept", "phrase", "sentence"))
         return findings_of(found, lists, mentions, measures, self, settings, options)
 
-    def without_exclusive(self, found: pl.DataFrame, options: Options, tools: Tools) -> pl.DataFrame:
+    def without_exclusive(self, found: pl.DataFrame, options: Options, tools: Tools, model: str) -> pl.DataFrame:
         """Associations with concepts that belong to an identity by definition no longer reported; see `exclusivity`."""
         from tiltmeter.associations import exclusivity
 
         concepts = found.filter("reported")["concept"].unique().sort().to_list()
         identities = found["identity"].unique().sort().to_list()
         if options.exclusive is not None:
-            ruled = edited.read_exclusive(options.exclusive).drop("model")
+            ruled = edited.of(edited.read_exclusive(options.exclusive), model=model, part=self.name)
         else:
             ruled = exclusivity.exclusive_by_terms(concepts, identities, options.terms)
             if options.judged and tools.judge is not None:
@@ -210,10 +213,10 @@ class OwnTexts(Stories):
         return pl.concat([core, own], how="horizontal")
 
 
-def extracted(stories: pl.DataFrame, options: Options, tools: Tools) -> tuple[pl.DataFrame, pl.DataFrame]:
+def extracted(stories: pl.DataFrame, options: Options, tools: Tools, model: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """LISTS and MENTIONS of the stories: as the user gives them, from the judge, or from the words themselves."""
     if options.mentions is not None:
-        return _given(stories, options)
+        return _given(stories, options, model)
     if options.judged and tools.judge is not None:
         from tiltmeter.associations.judging import extract_with_judge
 
@@ -225,15 +228,22 @@ def extracted(stories: pl.DataFrame, options: Options, tools: Tools) -> tuple[pl
     return extract(stories)
 
 
-def _given(stories: pl.DataFrame, options: Options) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _given(stories: pl.DataFrame, options: Options, model: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The user's tables, for the lists of these stories. A list the user says nothing of is as empty as the text allows."""
     owner = ("attempt", "character")
-    mentions = edited.read_mentions(str(options.mentions)).join(stories.select(owner), on=owner, how="semi", maintain_order="left")
+    told = edited.of(edited.read_mentions(str(options.mentions)), model=model)
+    mentions = told.join(stories.select(owner), on=owner, how="semi", maintain_order="left")
+    if mentions.is_empty() and stories["text"].count():
+        raise InputError(f"-P mentions={options.mentions} names no story of {model} in this run: give the table of a run of the same study")
     lists = stories.drop("text").with_columns(told=pl.struct(owner).is_in(mentions.select(pl.struct(owner)).to_series().implode()))
     status = pl.when("told").then(pl.lit("listed")).when(stories["text"].is_null()).then(pl.lit("missing")).otherwise(pl.lit("empty"))
     lists = lists.with_columns(status=status, problem=pl.lit(None, pl.String)).drop("told")
     if options.lists is not None:
-        said = edited.read_lists(options.lists).select(*owner, said="status", why="problem").unique(owner, keep="first")
+        said = (
+            edited.of(edited.read_lists(options.lists), model=model)
+            .select(*owner, said="status", why="problem")
+            .unique(owner, keep="first")
+        )
         lost = ~pl.col("status").eq("listed") & pl.col("said").eq("missing").fill_null(False)
         lists = lists.join(said, on=owner, how="left", maintain_order="left")
         lists = lists.with_columns(status=pl.when(lost).then(pl.lit("missing")).otherwise("status"), problem="why").drop("said", "why")

@@ -145,9 +145,9 @@ def _part_of(table: pl.LazyFrame, part: Part) -> pl.LazyFrame:
 
 
 def _without_empty(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without columns that belong to other parts (all null), so that a part sees its own factors only."""
+    """Without columns that belong to other parts (all null), so that a part sees its own factors only; without rows, all there are."""
     core = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
-    return frame.select(name for name in frame.columns if name in core or frame[name].null_count() < frame.height)
+    return frame.select(name for name in frame.columns if name in core or frame.is_empty() or frame[name].null_count() < frame.height)
 
 
 def _chunks(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:

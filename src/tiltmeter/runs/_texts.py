@@ -69,7 +69,12 @@ def analyse_texts(
     of_texts = getattr(registry.load("studies", family), "of_texts", None)
     if of_texts is None:
         raise InputError(f"{resolved.study.name} reads answers to its own prompts only; leave --text and --identity out")
+    if twice := [path for path in paths if list(paths).count(path) > 1]:
+        raise InputError(f"{twice[0]} is given twice; give it once")
     rows = pl.concat([_read(path, columns) for path in paths])
+    if rows["identity"].n_unique() < 2:
+        named = ", ".join(map(str, paths))
+        raise InputError(f"{named}: all texts are about the same {' and '.join(columns.identity)}; at least two identities can be compared")
     study = of_texts(rows)
     inputs = {**resolved.inputs, **{str(path): sha256(path) for path in paths}}
     resolved = dataclasses.replace(resolved, study=study, inputs=inputs)
@@ -104,13 +109,14 @@ def _read(path: Path, columns: TextColumns) -> pl.DataFrame:
     for flag, column in (*wanted.items(), *(("identity", one) for one in columns.identity)):
         if column is not None and column not in table.columns:
             raise InputError(f"--{flag} {column}: {path} has no such column; {did_you_mean(column, table.columns)}")
-    optional = {name: name if name in table.columns else None for name in ("model", "prompt")}
+        if column is not None and (table.schema[column].is_nested() or table.schema[column] == pl.Binary):
+            raise InputError(f"--{flag} {column}: this column of {path} holds {table.schema[column]}, not text; give the text itself")
+    plain = [name for name, kind in table.schema.items() if not kind.is_nested() and kind != pl.Binary]
+    optional = {name: name if name in plain else None for name in ("model", "prompt")}
     text = {name: pl.col(column).cast(pl.String) if column else pl.lit(None, pl.String) for name, column in {**wanted, **optional}.items()}
     identity = pl.concat_str([pl.col(one).cast(pl.String).str.strip_chars() for one in columns.identity], separator=", ")
     rows = table.select(identity=identity, **text)
     empty = rows.select((pl.col("identity").is_null() | (pl.col("identity") == "")).arg_true()).to_series()
     if empty.len():
         raise InputError(f"{path}: row {empty[0] + 1} has no {' or '.join(columns.identity)}; fill it in or take the row out")
-    if rows["identity"].n_unique() < 2:
-        raise InputError(f"{path}: all texts are about the same {' and '.join(columns.identity)}; at least two identities can be compared")
     return rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.runs._folder import runs_root
 from tiltmeter.runs._stages import StageTables
@@ -79,9 +80,12 @@ class RunJudge:
         if conversations and not self.interrupted:
             with open_display(self._display, len(conversations), f"judge {self.name}") as progress:
                 requests = (Request(messages) for messages in conversations)
-                tally = generate(
-                    self.model, requests, sampling, journal=self._journal, limits=self._limits, progress=progress, prices=self._prices
-                )
+                try:
+                    tally = generate(
+                        self.model, requests, sampling, journal=self._journal, limits=self._limits, progress=progress, prices=self._prices
+                    )
+                except ProviderError as error:
+                    raise ProviderError(f"judge {self.name}: {error}; answers given so far are kept for the next run") from error
             self.tallies.append(tally)
         key_of = Keys(self.model.fingerprint, sampling)
         found = self._journal.fetch([key_of(messages, 0) for messages in conversations])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,15 @@ import polars as pl
 
 from tiltmeter._wording import fill, wordings
 from tiltmeter.associations._tables import EXCLUSIVE, JUDGEMENTS
+from tiltmeter.associations.exclusivity._labels import APART
 from tiltmeter.associations.exclusivity._verdict import Names, Verdict
-from tiltmeter.associations.unifying._guards import forms_of, found_forms, negated
-from tiltmeter.associations.unifying._terms import Term, Terms, load_terms, plain_words, plain_words_of
+from tiltmeter.associations.unifying._terms import load_terms
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 from tiltmeter.registry import did_you_mean
 from tiltmeter.study import Judge
 
-__all__ = ["RULES", "drop_exclusive", "exclusive_by_judge", "exclusive_by_terms"]
+__all__ = ["RULES", "drop_exclusive", "exclusive_by_judge"]
 
 RULES = {"default": "any", "paper": "own", "badf-code": "own"}
 """By definition: whether a row goes when its concept is exclusive to any identity, or (as in the original, which asks of each row only
@@ -40,72 +39,6 @@ SCHEMA: dict[str, Any] = {
 _HOME = Path(__file__).parent.with_name("wordings.yaml")
 _LONGEST_QUOTE = 4000
 """Characters of a useless answer that the judge is shown again."""
-
-
-def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms: str | None = None) -> pl.DataFrame:
-    """Exclusive concepts by the terms they hold: those of exactly one identity of its category, which is compared here.
-
-    A concept that negates its term ("avoids church") is exclusive to nobody. This is coarser than a judge: "attends
-    an event with a Muslim friend" holds a term as well. An identity the terms do not know has its own name as its only term.
-
-    Parameters
-    ----------
-    identities
-        Those being compared, as the study calls them.
-    terms
-        A YAML file of the user's in the shape of `terms.yaml`.
-
-    Returns
-    -------
-    EXCLUSIVE, one row per concept in order; `identity` is null where it is exclusive to none.
-
-    Raises
-    ------
-    InputError
-        The file of terms cannot be used.
-    """
-    words = load_terms(terms)
-    table = pl.DataFrame({"concept": pl.Series(concepts, dtype=pl.String)}).with_row_index("row")
-    plain = table.select(plain_words(pl.col("concept"))).to_series()
-    owners, listed = _owners(identities, words)
-    forms = forms_of(listed)
-    # Terms of identities that are not compared here count too: what holds a Muslim and a Hindu term belongs to neither.
-    held = (
-        table.select("row", form=found_forms(plain, forms), negated=negated(plain, words))
-        .filter(~pl.col("negated"))
-        .explode("form")
-        .drop_nulls("form")
-        .with_columns(place=pl.col("form").replace_strict(forms, return_dtype=pl.Int64))
-        .join(owners, on="place", maintain_order="left")
-    )
-    categories = owners.filter(pl.col("identity").is_not_null()).select("category").unique()
-    told = (
-        held.join(categories, on="category", how="semi", maintain_order="left")
-        .group_by("row")
-        .agg(pl.col("identity", "form").first(), owners=pl.col("owner").n_unique())
-        .filter((pl.col("owners") == 1) & pl.col("identity").is_not_null())
-    )
-    reason = pl.format("it holds the term “{}”", "form")
-    made = table.join(told, on="row", how="left", maintain_order="left")
-    made = made.with_columns(by=pl.lit("terms"), reason=reason, status=pl.lit("ok"))
-    return made.select(pl.col(name).cast(kind) for name, kind in EXCLUSIVE.items())
-
-
-def _owners(identities: Sequence[str], terms: Terms) -> tuple[pl.DataFrame, Terms]:
-    """Owner of each exclusive term (`place` in the list of terms), with the study's name where it is compared; and that list."""
-    compared: dict[tuple[str, str], list[str]] = {}
-    for identity in dict.fromkeys(identities):
-        compared.setdefault(terms.called.get(plain_words_of(identity), ("", identity)), []).append(identity)
-    unknown = [Term("", identity, (plain_words_of(identity),), True) for category, identity in compared if not category]
-    listed = replace(terms, terms=(*terms.terms, *unknown))
-    rows = []
-    for place, term in enumerate(listed.terms):
-        if term.exclusive:
-            names = compared.get((term.category, term.identity), [])
-            # What two names of a study have in common is exclusive to neither.
-            rows.append((place, term.category, f"{term.category}/{term.identity}", names[0] if len(names) == 1 else None))
-    schema = {"place": pl.Int64, "category": pl.String, "owner": pl.String, "identity": pl.String}
-    return pl.DataFrame(rows, schema=schema, orient="row"), listed
 
 
 def exclusive_by_judge(
@@ -186,8 +119,12 @@ def drop_exclusive(associations: pl.DataFrame, exclusive: pl.DataFrame, *, defin
         raise InputError(f"unknown definition {definition!r} of exclusivity: {did_you_mean(definition, list(RULES))}")
     ruled = exclusive.filter(pl.col("identity").is_not_null()).unique("concept", keep="first", maintain_order=True)
     owner = associations.select("concept").join(ruled, on="concept", how="left", maintain_order="left")["identity"]
-    gone = owner.is_not_null() if RULES[definition] == "any" else (owner == associations["identity"]).fill_null(False)
-    return associations.with_columns(reported=pl.col("reported") & ~gone)
+    if RULES[definition] == "any":
+        gone = owner.is_not_null()
+    else:  # an identity of several parts has what is exclusive to one of them
+        own, whole = (APART + column + APART for column in (owner, associations["identity"]))
+        gone = pl.DataFrame({"own": own, "whole": whole}).select(pl.col("whole").str.contains(pl.col("own"), literal=True)).to_series()
+    return associations.with_columns(reported=pl.col("reported") & ~gone.fill_null(False))
 
 
 class _Asking:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tiltmeter.associations.exclusivity._labels import bare, pieces_of
 from tiltmeter.associations.judging._json import read_json
 from tiltmeter.associations.unifying._terms import Terms, plain_words_of
 
@@ -39,8 +40,9 @@ class Names:
     def __init__(self, identities: Sequence[str], terms: Terms) -> None:
         self.identities = list(identities)
         meant: dict[str, set[str]] = {}
-        for identity in identities:
-            for name in terms.names_of(identity):
+        for identity, pieces in pieces_of(identities, terms).items():
+            known = terms.names_of(pieces[0].entry) if len(pieces) == 1 else []
+            for name in (bare(identity), *known):
                 meant.setdefault(name, set()).add(identity)
         for identity in identities:
             meant[plain_words_of(identity)] = {identity}

@@ -20,7 +20,7 @@ __all__ = ["Term", "Terms", "load_terms", "plain_words", "plain_words_of"]
 HOME = Path(__file__).with_name("terms.yaml")
 _TOP = ("identities", "negation", "opposites")
 _NEGATION = ("cues", "ignored", "prefixes", "without")
-_IDENTITY = ("called", "terms", "related")
+_IDENTITY = ("called", "letters", "terms", "related")
 _PLAIN = (("[’‘`´]", "'"), (r"n't\b", " not"), (r"[-‐‑–—/_\s]+", " "))
 
 
@@ -41,17 +41,17 @@ class Terms:
     terms: tuple[Term, ...]
     called: Mapping[str, tuple[str, str]]
     """(category, identity) by each name an identity has; the first category that knows a name has it."""
+    letters: Mapping[str, tuple[str, str]]
+    """Likewise by each letter that stands for an identity where a study calls all of them by letters ("W", "M")."""
     cues: tuple[str, ...]
     ignored: tuple[str, ...]
     prefixes: tuple[str, ...]
     without: tuple[str, ...]
     opposites: tuple[tuple[str, str], ...]
 
-    def names_of(self, identity: str) -> list[str]:
-        """What an identity of a study may be called, its own name first."""
-        own = plain_words_of(identity)
-        entry = self.called.get(own)
-        return list(dict.fromkeys([own, *(name for name, other in self.called.items() if other == entry and entry is not None)]))
+    def names_of(self, entry: tuple[str, str]) -> list[str]:
+        """What an identity (category, identity) may be called."""
+        return [name for name, other in self.called.items() if other == entry]
 
 
 def plain_words(text: pl.Expr) -> pl.Expr:
@@ -100,7 +100,8 @@ def _made(given: dict[str, Any], place: str) -> Terms:
             raise InputError(f'{place}: opposites: {", ".join(entry)!r} is not a pair; write "calm, anxious"')
     return Terms(
         terms=tuple(_terms(identities, place)),
-        called=_called(identities, place),
+        called=_called(identities, place, "called"),
+        letters=_called(identities, place, "letters"),
         cues=words["cues"],
         ignored=words["ignored"],
         prefixes=words["prefixes"],
@@ -128,10 +129,11 @@ def _terms(identities: Mapping[str, Any], place: str) -> Iterator[Term]:
                 yield Term(category, identity, forms, key == "terms")
 
 
-def _called(identities: Mapping[str, Any], place: str) -> dict[str, tuple[str, str]]:
+def _called(identities: Mapping[str, Any], place: str, key: str) -> dict[str, tuple[str, str]]:
     names: dict[str, tuple[str, str]] = {}
     for category, identity, fields, where in _identities(identities, place):
-        for name in (plain_words_of(identity), *_words(fields.get("called", []), f"{where}.called")):
+        own = (plain_words_of(identity),) if key == "called" else ()
+        for name in (*own, *_words(fields.get(key, []), f"{where}.{key}")):
             names.setdefault(name, (category, identity))
     return names
 

@@ -1,0 +1,50 @@
+"""The storyteller, a real neural model that runs in this process, through the whole method: what it was trained to attach is discovered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import ROOT, Tiltmeter
+from support.storyteller import planted
+from tiltmeter.runs import Run, load
+
+MODEL = f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}"
+RUN = ("-m", MODEL, "-P", "encoder=none", "--display", "none", "--out", "run")
+
+
+def found_in(run: Run) -> set[tuple[str, str]]:
+    single = run.findings.filter(pl.col("concept").is_not_null() & pl.col("context").is_null())
+    return set(single.select("subject", "concept").iter_rows())
+
+
+def planted_in(category: str) -> set[tuple[str, str]]:
+    return {(identity, concept) for identity, effects in planted(category).items() for concept in effects}
+
+
+@pytest.mark.parametrize("extraction", [("--judge", "sim/fair"), ("-P", "extraction=lexical")])
+def test_planted_associations_are_discovered(tiltmeter: Tiltmeter, tmp_path: Path, extraction: tuple[str, ...]) -> None:
+    command = ("run", "associations/gender", *RUN, "--limit", "40", *extraction)
+    done = tiltmeter(*command)
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    assert found_in(run) >= planted_in("gender")
+    assert len(found_in(run) - planted_in("gender")) <= 1
+    assert (run.stage("lists")["status"] == "missing").sum() < 0.02 * 1_600
+    again = tiltmeter(*command)
+    assert again.returncode == 0, again.stderr
+    repeated = load(tmp_path / "run")
+    assert repeated.about["models"][0]["tally"]["answered"] == 0
+    assert repeated.about["tables"] == run.about["tables"]
+
+
+def test_the_open_box_as_a_setting(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    done = tiltmeter("run", "associations/gender", *RUN, "--limit", "30", "-P", "setting=open_box", "--judge", "sim/fair")
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    assert not run.design["prompt"].str.contains("Emily|John|Grace|Henry").any()
+    assert run.design["source_prompt"].null_count() == 0
+    assert len(found_in(run) & planted_in("gender")) >= 3
+    assert len(found_in(run) - planted_in("gender")) <= 1
