@@ -1,4 +1,4 @@
-"""449 stories that a commercial model wrote about people of ten groups: discovery with the lexical extractor and the real MiniLM encoder."""
+"""449 stories a commercial model wrote about people of ten groups: discovery with the lexical extractor and the real MiniLM encoder."""
 
 from __future__ import annotations
 

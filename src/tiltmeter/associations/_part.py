@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -14,6 +16,7 @@ from tiltmeter.associations._options import Options, options_of
 from tiltmeter.associations._stories import attempt_id, stories_of
 from tiltmeter.associations._tables import CONCEPTS, MENTIONS
 from tiltmeter.associations.grid import make_design
+from tiltmeter.associations.judging import NOT_ASKED
 from tiltmeter.errors import InputError
 from tiltmeter.measures import refused
 from tiltmeter.study import DESIGN, NO_TOOLS, NotRun, Part, Settings, Tools
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OwnTexts", "StoryGrid"]
 
+_ON_THE_HUB = re.compile(r"[\w][\w.-]*(?:/[\w.-]+)?")
 OPENING = 200
 """Characters of an answer in which it would decline; further on, "I cannot" is said by somebody in the story."""
 USUAL = 0.2
@@ -92,11 +96,12 @@ class Stories(Part):
         mentions = mentions.join(lists.select(*owner, "identity", "descriptor", "context", "location"), on=owner, maintain_order="left")
         tools.keep("lists", lists)
         tools.keep("mentions", mentions)
-        read = lists.group_by("attempt").agg(usable=(pl.col("status") != "missing").any())
+        waiting = pl.col("problem").eq(NOT_ASKED).fill_null(False)
+        read = lists.group_by("attempt").agg(usable=(pl.col("status") != "missing").any(), waiting=waiting.all())
         told = mentions.group_by("attempt").agg(told=pl.len())
         blank = pl.col("answer").is_null() | (pl.col("answer").str.strip_chars() == "")
         outcome = (
-            pl.when(pl.col("status") != "ok").then(pl.lit("failed"))
+            pl.when((pl.col("status") != "ok") | pl.col("waiting").fill_null(False)).then(pl.lit("failed"))
             .when(declined).then(pl.lit("refused"))
             .when(blank).then(pl.lit("empty"))
             .when(pl.col("usable").fill_null(False)).then(pl.lit("answered"))
@@ -209,7 +214,8 @@ class OwnTexts(Stories):
             first_sample=pl.lit(0),
         )
         core = made.select(pl.col(name).cast(kind) for name, kind in DESIGN.items())
-        own = made.select(identity_1="identity", descriptor_1="name", name_1="name", context="location", location="location")
+        turn = pl.int_range(pl.len()).over("identity", "location")  # deals the texts of an identity to the two halves
+        own = made.select(turn=turn, identity_1="identity", descriptor_1="name", name_1="name", context="location", location="location")
         return pl.concat([core, own], how="horizontal")
 
 
@@ -281,6 +287,8 @@ def check_encoder(name: str, library: Library) -> None:
     from tiltmeter.datasets import DataUnavailable
     from tiltmeter.datasets.encoders import ENCODERS, encoder_folder
 
+    if name not in ENCODERS and not Path(name).is_dir() and not _ON_THE_HUB.fullmatch(name):
+        raise InputError(f"-P encoder={name}: there is no such folder, and it is no name on the hub (OWNER/NAME); or give encoder=none")
     without = "or -P encoder=none, which unifies phrases by their words alone"
     if find_spec("sentence_transformers") is None:
         raise NotRun(f'unifying concepts needs a sentence encoder: pip install "tiltmeter[local]", {without}')

@@ -31,6 +31,7 @@ def stories_of(answers: pl.DataFrame, refused: pl.Series) -> pl.DataFrame:
     """
     text = pl.when((pl.col("status") == "ok") & (pl.col("answer").str.strip_chars() != "") & ~refused).then(pl.col("answer"))
     rows = answers.with_columns(attempt_id(), text=text, row=pl.int_range(pl.len()))
+    repetition = "turn" if "turn" in rows.columns else "repetition"
     characters = []
     for number in CHARACTERS:
         if f"identity_{number}" not in rows.columns:
@@ -41,7 +42,7 @@ def stories_of(answers: pl.DataFrame, refused: pl.Series) -> pl.DataFrame:
             "row",
             "attempt",
             "text",
-            "repetition",
+            repetition=repetition,
             stratum=_column(rows, "type").fill_null("all"),
             character=pl.lit(number - 1),
             **own,

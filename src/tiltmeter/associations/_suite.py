@@ -68,7 +68,7 @@ class Suite:
         parts = [StoryGrid(grid, category, setting) for category in chosen for setting in _settings(params.get("setting", "two"))]
         return _study("associations" if name is None else f"associations/{name}", parts)
 
-    def of_texts(self, rows: pl.DataFrame) -> Study:
+    def of_texts(self, rows: pl.DataFrame, params: Mapping[str, str]) -> Study:
         """The study of texts somebody else wrote or generated.
 
         Parameters
@@ -78,6 +78,8 @@ class Suite:
         """
         from tiltmeter.associations._part import OwnTexts
 
+        if senseless := [key for key in ("grid", "setting") if key in params]:
+            raise InputError(f"-P {senseless[0]}= is about stories to be asked for; texts of your own have none: leave it out")
         return _study("associations/texts", [OwnTexts(rows)])
 
 

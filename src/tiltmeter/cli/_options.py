@@ -38,7 +38,10 @@ __all__ = [
 ]
 
 StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", help="A built-in study (genderbench, genderbench/gest) or a YAML file.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="STUDY", help="A built-in study (genderbench, genderbench/gest, associations/race) or a YAML file.", show_default=False
+    ),
 ]
 ModelNames = Annotated[
     list[str],
@@ -56,11 +59,19 @@ ModelOptions = Annotated[
 Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Parameter of the study, for instance wording=all.")]
 Definition = Annotated[
     str | None,
-    typer.Option(metavar="NAME", envvar="TILTMETER_DEFINITION", help="Definition of the method: default, or genderbench as published."),
+    typer.Option(
+        metavar="NAME",
+        envvar="TILTMETER_DEFINITION",
+        help="Definition of the method: default, or as published (genderbench; paper, badf-code).",
+    ),
 ]
 Limit = Annotated[
     str | None,
-    typer.Option(metavar="N|A-B|0.1", envvar="TILTMETER_LIMIT", help="Items per probe: a number (balanced), a range, or a share."),
+    typer.Option(
+        metavar="N|A-B|0.1",
+        envvar="TILTMETER_LIMIT",
+        help="Items per probe, or pairs at a location: a number (balanced), a range, or a share.",
+    ),
 ]
 Repeats = Annotated[
     int | None,

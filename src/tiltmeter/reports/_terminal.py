@@ -114,7 +114,8 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
             )
         for row in mine.iter_rows(named=True):
             share = shares(row)
-            mark = _text(mark_words(row), _COLOURS.get(row["mark"] or "", ""))
+            shown_mark = mark_words(row) or (row["note"] if row["estimate"] is None else None) or ""
+            mark = _text(shown_mark, _COLOURS.get(row["mark"] or "", ""))
             narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
             metric = row["metric"] + (f" ({narrowed})" if narrowed else "")
             cells = [row["study"].rpartition("/")[2], metric, value(row), interval(row)]
@@ -133,8 +134,9 @@ def _print_concepts(findings: pl.DataFrame, *, every: bool) -> None:
         rows = view["every"] if every else view["strongest"]
         shown = "" if len(rows) == view["total"] else f", the strongest {len(rows)} of {view['total']:,}"
         table = _table(f"\n{printable(rows[0]['model'], one_line=True)}: {view['study']}{shown}")
-        for name in ("identity", "concept", "where", "difference", level_words([rows[0]["level"]]), "q", "counts"):
-            table.add_column(name, justify="right" if name == "difference" else "left", overflow="fold")
+        number_is = "difference" if rows[0]["definition"] == "default" else "score"
+        for name in ("identity", "concept", "where", number_is, level_words([rows[0]["level"]]), "q", "counts"):
+            table.add_column(name, justify="right" if name == number_is else "left", overflow="fold")
         for row in rows:
             q = row["p"] if row["q"] is None else row["q"]
             cells = [row["subject"], row["concept"], row["context"] or "all", number(row["estimate"]), interval(row), f"{q:.2g}"]

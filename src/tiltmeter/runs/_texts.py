@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,7 +76,9 @@ def analyse_texts(
     if rows["identity"].n_unique() < 2:
         named = ", ".join(map(str, paths))
         raise InputError(f"{named}: all texts are about the same {' and '.join(columns.identity)}; at least two identities can be compared")
-    study = of_texts(rows)
+    if again := int(rows.filter(pl.col("text").is_not_null()).select("identity", "text").is_duplicated().sum()):
+        print(f"note: {again:,} texts stand there more than once; each counts as often as it stands there", file=sys.stderr)
+    study = of_texts(rows, resolved.settings.params)
     inputs = {**resolved.inputs, **{str(path): sha256(path) for path in paths}}
     resolved = dataclasses.replace(resolved, study=study, inputs=inputs)
     names = rows["model"].fill_null(model)

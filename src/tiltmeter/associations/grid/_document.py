@@ -111,9 +111,9 @@ class _Loader(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
+                if key.value.strip() in seen:  # names are read without outer blanks
                     raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} stands twice in one mapping", key.start_mark)
-                seen.add(key.value)
+                seen.add(key.value.strip())
         return super().construct_mapping(node, deep)
 
 
