@@ -2,14 +2,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-STORYTELLER := tests/fixtures/storyteller
 
 .PHONY: demo test lint types layers docs perf clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tiltmeter demo
-	@echo "A tiny neural model of this repository, trained on stories with planted associations, tells stories in this process:"
-	$(BIN)/tiltmeter run associations/gender --model hf/$(STORYTELLER) --judge sim/fair --limit 40 -P encoder=none
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto

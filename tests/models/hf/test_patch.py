@@ -10,6 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason='pip install "tiltmeter[local]"')
 
+from fixtures.storyteller.prompts import Prompts  # noqa: E402
+from fixtures.storyteller.tokens import make_tokenizer  # noqa: E402
+from fixtures.storyteller.train import all_texts  # noqa: E402
 from support.storyteller import FOLDER  # noqa: E402
 from tiltmeter.errors import InputError  # noqa: E402
 from tiltmeter.models.hf._patch import MARKER, expand_target, find_blocks, patched, source_states  # noqa: E402
@@ -21,6 +24,7 @@ SOURCES = [
 SPANS = ["Zhang, an Asian (male) and Lamar, black race at the location of golf course", "Emily and John at the location of museum"]
 TARGET = f"<|user|>Tell a story in at most ten sentences about {MARKER}. Output only the story.<|end|><|assistant|>Here is the story."
 OUTER, INNER = 2, 3
+IS_MADE = (FOLDER / "model.safetensors").is_file()
 
 
 def small(architecture: str) -> Any:
@@ -43,10 +47,10 @@ def small(architecture: str) -> Any:
 def tokenizer() -> Any:
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(FOLDER)
+    return AutoTokenizer.from_pretrained(FOLDER) if IS_MADE else make_tokenizer(all_texts(Prompts()))
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen2", "gpt2", "gpt_neox", "storyteller"])
+@pytest.fixture(scope="module", params=["llama", "qwen2", "gpt2", "gpt_neox", *(["storyteller"] if IS_MADE else [])])
 def model(request: pytest.FixtureRequest) -> Any:
     if request.param != "storyteller":
         return small(request.param)
