@@ -11,8 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tiltmeter.associations.released import Reanalysis, read_counts, read_released, reanalyse
-from tiltmeter.associations.released import validate
+from tiltmeter.associations.released import Reanalysis, read_counts, read_released, reanalyse, validate
 
 FILES = {
     "two1_QWEN3-32B_sim_gender_cb20_base.csv": "gender",
