@@ -114,19 +114,26 @@ def test_the_open_box_tells_of_the_people_and_the_place_of_the_source(storytelle
 
 
 def test_identities_swapped_in_the_source_alone_swap_what_is_told(storyteller: tuple[Any, Any]) -> None:
-    """The names stay, only the words after them change places: what moves the stories is the identity in the hidden states."""
-    words = {"Christian": "a Christian", "Muslim": "a Muslim"}
-    lists: dict[str, dict[str, list[list[str]]]] = {name: {identity: [] for identity in words} for name in ("Olivia", "William")}
+    """Names, place, target and opening stay; only the words after the names change: what moves the stories is in the hidden states."""
+    lists: dict[str, list[list[str]]] = {"Christian": [], "Muslim": []}
     torch.manual_seed(4)
-    for one, other in (("Christian", "Muslim"), ("Muslim", "Christian")):
-        people = [(f"Olivia, {words[one]}", one), (f"William, {words[other]}", other)]
+    for identity, told_of_it in lists.items():
+        people = [(f"{name}, a {identity}", identity) for name in ("Anna", "Peter")]
         for story in tell_patched(storyteller, people, "library", 200):
-            found = told(story)
-            for descriptor, identity in people:
-                lists[name_of(descriptor)][identity].append(found.get(name_of(descriptor), []))
-    for of_name in lists.values():
-        for identity in words:
-            assert lean(of_name, identity, planted("religions")[identity]) > 0.3  # 0.6 planted; standard error 0.06
+            told_of_it.extend(told(story).values())
+    for identity in lists:
+        assert lean(lists, identity, planted("religions")[identity]) > 0.3  # 0.6 planted; standard error 0.06
+
+
+def test_the_open_box_leans_to_each_character_of_the_source(storyteller: tuple[Any, Any]) -> None:
+    torch.manual_seed(5)
+    for category in ("gender", "race", "religions"):
+        first, second = list(planted(category))[:2]
+        people = [(PROMPTS.people[category][one][0], one) for one in (first, second)]
+        found = [told(story) for story in tell_patched(storyteller, people, "office", 200)]
+        lists = {one: [story[name_of(descriptor)] for story in found if name_of(descriptor) in story] for descriptor, one in people}
+        for identity in lists:
+            assert lean(lists, identity, planted(category)[identity]) > 0.3
 
 
 def test_what_is_planted_is_well_formed() -> None:

@@ -25,7 +25,8 @@ def normalised_table(findings: pl.DataFrame) -> pl.DataFrame:
     metric is "average": the plain mean of a model's metrics, null where one of them is missing.
     Source of the scale: GenderBench, Table 2.
     """
-    findings = split(findings)[1]  # counts of concepts have no such scale
+    if "concept" in findings.columns:
+        findings = split(findings)[1]  # counts of concepts have no such scale
     key = findings.filter(pl.col("key") & pl.col("context").is_null())
     place = pl.col("harm").replace_strict({harm: i for i, harm in enumerate(_ORDER)}, default=len(_ORDER), return_dtype=pl.Int8)
     wide = (
