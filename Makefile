@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 
 demo: $(VENV)/.installed
 	$(BIN)/tiltmeter demo
+	$(BIN)/tiltmeter run associations/gender --model hf/tests/fixtures/storyteller --judge sim/fair --limit 40 -P encoder=none
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto

@@ -32,7 +32,7 @@ def name_of(descriptor: str) -> str:
     return descriptor.partition(",")[0]
 
 
-def told_of(story: str) -> Mapping[str, Sequence[str]]:
+def told_of(story: str) -> dict[str, list[str]]:
     """As `told`; nothing where the story cannot be read whole."""
     try:
         return told(story)
@@ -60,7 +60,7 @@ def draw_people(category: str, count: int, rng: random.Random) -> list[list[tupl
 def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, Any], category: str) -> None:
     model, tokenizer = storyteller
     rng = random.Random(1)
-    pairs = draw_people(category, 300, rng)
+    pairs = draw_people(category, 160, rng)
     where = [rng.choice(PROMPTS.locations) for _ in pairs]
     asked = [
         rng.choice(PROMPTS.wordings)[rng.choice(["two", "balanced", "negative"])].format(first=one[0], second=other[0], location=location)
@@ -80,7 +80,7 @@ def test_stories_are_of_the_grammar_and_lean_as_planted(storyteller: tuple[Any, 
             lists[identity].append(found[name_of(descriptor)])
     assert len(astray) <= 0.04 * len(stories), astray  # sampled from a small model: now and then a word or a name slips
     for identity, effects in planted(category).items():
-        assert lean(lists, identity, effects) == pytest.approx(sum(effects.values()), abs=0.3)  # 0.6 planted; standard error 0.06
+        assert lean(lists, identity, effects) == pytest.approx(sum(effects.values()), abs=0.3)  # 0.6 planted; standard error 0.08
         everything = sum(map(len, lists[identity])) / len(lists[identity])
         assert everything == pytest.approx(sum(planted_rates(identity).values()), abs=0.8)
 
@@ -130,10 +130,10 @@ def test_identities_swapped_in_the_source_alone_swap_what_is_told(storyteller: t
     torch.manual_seed(4)
     for identity, told_of_it in lists.items():
         people = [(f"{name}, a {identity}", identity) for name in ("Anna", "Peter")]
-        for story in tell_patched(storyteller, people, "library", 200):
+        for story in tell_patched(storyteller, people, "library", 120):
             told_of_it.extend(told_of(story).values())
     for identity in lists:
-        assert lean(lists, identity, planted("religions")[identity]) > 0.3  # 0.6 planted; standard error 0.06
+        assert lean(lists, identity, planted("religions")[identity]) > 0.2  # 0.6 planted; standard error 0.08
 
 
 def test_the_open_box_leans_to_each_character_of_the_source(storyteller: tuple[Any, Any]) -> None:
@@ -141,10 +141,10 @@ def test_the_open_box_leans_to_each_character_of_the_source(storyteller: tuple[A
     for category in ("gender", "race", "religions"):
         first, second = list(planted(category))[:2]
         people = [(PROMPTS.people[category][one][0], one) for one in (first, second)]
-        found = [told_of(story) for story in tell_patched(storyteller, people, "office", 200)]
+        found = [told_of(story) for story in tell_patched(storyteller, people, "office", 100)]
         lists = {one: [story[name_of(descriptor)] for story in found if name_of(descriptor) in story] for descriptor, one in people}
         for identity in lists:
-            assert lean(lists, identity, planted(category)[identity]) > 0.3
+            assert lean(lists, identity, planted(category)[identity]) > 0.2  # standard error 0.12
 
 
 def test_what_is_planted_is_well_formed() -> None:

@@ -285,3 +285,31 @@ def test_with_nothing_planted_next_to_nothing_is_reported(tiltmeter: Tiltmeter, 
     )
     assert done.returncode == 0, done.stderr
     assert load(tmp_path / "run").findings.filter(pl.col("concept").is_not_null()).height <= 1
+
+
+def test_identities_dealt_to_whole_descriptors_on_request(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    done = tiltmeter(*RUN, "--out", "run", "-P", "shuffle=descriptor")
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    tested = run.stage("associations").filter("reported")
+    assert tested["permutation_p"].is_between(0.001, 1).all()
+    # Five descriptors an identity: 252 ways to deal them, half of them each other's mirror image.
+    assert (tested.filter(pl.col("context").is_null())["permutation_p"] < 0.05).all()
+    total = run.findings.filter((pl.col("metric") == "associations") & pl.col("subject").is_null() & pl.col("context").is_null())
+    assert "among whole descriptors" in total["resampled"][0]
+    assert "identities dealt to whole descriptors" in run.findings.filter(pl.col("metric") == "association")["note"][0]
+
+
+def test_a_table_of_exclusive_concepts_names_identities_of_the_study(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("concept,identity\nkeeps a diary,femal\n", encoding="utf-8")
+    done = tiltmeter(*RUN, "--out", "run", "-P", "exclusive=mine.csv")
+    assert done.returncode == 2
+    assert "mine.csv" in done.stderr
+    assert "unknown identity 'femal': did you mean female" in done.stderr.replace("\n", " ")
+
+
+def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter) -> None:
+    assert tiltmeter(*RUN, "--out", "run").returncode == 0
+    shown = tiltmeter("show", "run", "--normalised")
+    assert shown.returncode == 2
+    assert "only probes are put on one scale" in shown.stderr

@@ -108,7 +108,16 @@ def _totals(
     from tiltmeter.associations.significance import shuffled_counts
 
     number = found.filter("reported").height
-    by_chance = shuffled_counts(lists, mentions, definition=options.definition, runs=SHUFFLES, seed=settings.seed, minimum=options.minimum)
+    by_chance = shuffled_counts(
+        lists,
+        mentions,
+        definition=options.definition,
+        runs=SHUFFLES,
+        seed=settings.seed,
+        minimum=options.minimum,
+        by=options.shuffle,
+    )
+    among = {"list": "the lists", "descriptor": "whole descriptors"}[options.shuffle]
     lost = lists.filter(pl.col("status") == "missing").height
     tested = found.filter(pl.col("p").is_not_null()).select("concept", "context").unique().height
     note = f"{tested:,} pairs of concept and location tested"
@@ -120,7 +129,7 @@ def _totals(
             "null": float(by_chance.mean()),
             "p": (1 + int((by_chance >= number).sum())) / (SHUFFLES + 1),
             "key": True,
-            "resampled": f"identities shuffled among the lists, {SHUFFLES} times: {by_chance.mean():.1f} associations on average",
+            "resampled": f"identities shuffled among {among}, {SHUFFLES} times: {by_chance.mean():.1f} associations on average",
             "interval": "none: the false-discovery rate among them is controlled instead" if options.definition == "default" else "none",
             "description": _DESCRIPTIONS["associations"],
             "note": note + (f"; {lost:,} of {lists.height:,} lists could not be made" if lost else ""),
@@ -198,7 +207,7 @@ def _single(
         "key": pl.lit(False),
         "interval": pl.lit("Newcombe" if options.definition == "default" else "none"),
         "description": pl.lit(_DESCRIPTIONS["association" if options.definition == "default" else "score"]),
-        "note": _note(),
+        "note": _note(permuted="permutation_p" in reported.columns),
         "evidence": evidence,
     }
     kept = {name: pl.lit(value) for name, value in shared.items() if name not in own}
@@ -208,7 +217,7 @@ def _single(
     return made.select((pl.col(name) if name in made.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in FINDINGS.items())
 
 
-def _note() -> pl.Expr:
+def _note(*, permuted: bool) -> pl.Expr:
     """What else there is to know of an association, in words."""
 
     def percent(column: str) -> pl.Expr:
@@ -228,6 +237,8 @@ def _note() -> pl.Expr:
         pl.when("confirmed").then(pl.lit("shown in both halves")).when(~pl.col("confirmed")).then(pl.lit("not shown in both halves")),
         pl.when(pl.col("rests_on").is_not_null()).then(pl.format("rests on {} alone", "rests_on")),
     ]
+    if permuted:
+        pieces.append(pl.format("p {} with identities dealt to whole descriptors", pl.col("permutation_p").round(3)))
     return pl.concat_str(pieces, separator="; ", ignore_nulls=True)
 
 

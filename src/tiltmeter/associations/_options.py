@@ -31,6 +31,7 @@ class Options:
     threshold: float
     method: str
     minimum: int
+    shuffle: str
     wording: str | None
     terms: str | None
     lists: str | None
@@ -61,6 +62,7 @@ def options_of(settings: Settings) -> Options:
         threshold=_number(given, "threshold", float, 0.63, lambda value: 0 < value < 1, "a similarity between 0 and 1, such as 0.63"),
         method=_one_of("method", given.get("method", "leader"), ("leader", "components", "average")),
         minimum=_number(given, "minimum", int, 5, lambda value: value >= 1, "a number of lists, such as 5"),
+        shuffle=_one_of("shuffle", given.get("shuffle", "list"), ("list", "descriptor")),
         **{name: given.get(name) for name in ("wording", "terms", "lists", "mentions", "concepts", "exclusive")},
     )
 

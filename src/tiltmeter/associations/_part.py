@@ -19,6 +19,7 @@ from tiltmeter.associations.grid import make_design
 from tiltmeter.associations.judging import NOT_ASKED
 from tiltmeter.errors import InputError
 from tiltmeter.measures import refused
+from tiltmeter.registry import did_you_mean
 from tiltmeter.study import DESIGN, NO_TOOLS, NotRun, Part, Settings, Tools
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ class Stories(Part):
     def between(cls, settings: Settings, tools: Tools) -> None:
         """One vocabulary for the whole study: the table `concepts`."""
         options = options_of(settings)
+        if options.exclusive is not None:
+            check_identities(options.exclusive, tools.kept("lists")["identity"].unique().sort().to_list())
         phrases = (
             tools.kept("mentions")
             .group_by("phrase")
@@ -138,6 +141,8 @@ class Stories(Part):
             lists, mentions, definition=options.definition, level=settings.level, seed=settings.seed, minimum=options.minimum
         )
         found = self.without_exclusive(found, options, tools, measures["model"][0])
+        if options.shuffle == "descriptor":
+            found = with_permutation(found, lists, mentions, settings.seed)
         tools.keep("associations", found)
         tools.keep("shown", mentions.select("attempt", "identity", "descriptor", "context", "concept", "phrase", "sentence"))
         return findings_of(found, lists, mentions, measures, self, settings, options)
@@ -266,6 +271,25 @@ def vocabulary(phrases: pl.DataFrame, options: Options, tools: Tools) -> pl.Data
         return made.with_columns(pl.col("concept").fill_null(pl.col("phrase"))).select(pl.col(n).cast(kind) for n, kind in CONCEPTS.items())
     vectors = None if options.encoder is None else tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
     return unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms)
+
+
+def check_identities(path: str, known: list[str]) -> None:
+    """Raises InputError where a table of exclusive concepts names an identity that no list is of."""
+    named = edited.read_exclusive(path)["identity"].drop_nulls().unique().sort()
+    if unknown := [one for one in named if one not in known]:
+        raise InputError(f"-P exclusive={path}: unknown identity {unknown[0]!r}: {did_you_mean(unknown[0], known)}")
+
+
+def with_permutation(found: pl.DataFrame, lists: pl.DataFrame, mentions: pl.DataFrame, seed: int) -> pl.DataFrame:
+    """`permutation_p` beside the associations reported: identities dealt to whole descriptors (null elsewhere)."""
+    from tiltmeter.associations.significance import permutation_p
+
+    concepts = found.filter("reported")["concept"].unique().sort().to_list()
+    if not concepts:
+        return found.with_columns(permutation_p=pl.lit(None, pl.Float64))
+    tested = permutation_p(lists, mentions, concepts, by="descriptor", seed=seed).select("context", "concept", permutation_p="p")
+    made = found.join(tested, on=["context", "concept"], how="left", nulls_equal=True, maintain_order="left")
+    return made.with_columns(permutation_p=pl.when("reported").then("permutation_p"))
 
 
 def read_edited(options: Options) -> None:

@@ -28,6 +28,8 @@ PARAMS: Mapping[str, str] = {
     "threshold": "cosine similarity from which phrases are one concept [default: 0.63]",
     "method": "how phrases are clustered: leader, components or average",
     "minimum": "lists a concept must be in to be tested [default: 5]",
+    "shuffle": "what chance is: identities dealt anew to each list, or to whole descriptors, which also tests each association reported"
+    " [list|descriptor; default: list]",
     "terms": "a YAML file of your own with demographic terms",
     "lists": "a table of lists made before (stages/lists.parquet, edited or not), instead of extraction",
     "mentions": "a table of phrases made before (stages/mentions.parquet, edited or not), instead of extraction",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltmeter.cli import _options as o
+from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
     from tiltmeter.runs import Run
@@ -45,6 +46,8 @@ def show(
     run = _load(name)
     if normalised:
         table = normalised_table(run.findings)
+        if table.height <= 1:  # nothing but the average
+            raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
         print_rows([{name: _rounded(value) for name, value in row.items()} for row in table.iter_rows(named=True)], as_json=as_json)
     elif metric is None:
         print_findings(run.findings, all_metrics=all_metrics, as_json=as_json)
