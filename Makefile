@@ -38,11 +38,11 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[local]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[benchmarks,local]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[local]" --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[benchmarks,local]" --group dev
 	@touch $@
 
 clean:

@@ -50,6 +50,7 @@ def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float
         [options.model],
         options={"bias": str(options.bias), "seed": str(seed)} if is_simulated else {"seed": str(seed)},
         settings={"limit": options.limit, "seed": seed, "params": {"encoder": "none"}},
+        sampling=None if is_simulated else {"temperature": 1.0, "extra": {}},  # the storyteller's rates hold for plain sampling
         judge=Judging(options.judge),
         journal=str(folder / f"{seed}.sqlite"),
         out=folder / str(seed),

@@ -32,7 +32,11 @@ _PROVIDERS = {
     "sim": "tiltmeter.models.sim:create",
 }
 # A study is registered as a callable that makes it, with what a listing shows as attributes: title, description, parts (names).
-_STUDIES = {"genderbench": "tiltmeter.probes:suite", "associations": "tiltmeter.associations:suite"}
+_STUDIES = {
+    "genderbench": "tiltmeter.probes:suite",
+    "associations": "tiltmeter.associations:suite",
+    "benchmarks": "tiltmeter.benchmarks:suite",
+}
 
 
 def _probe_modules() -> dict[str, str]:

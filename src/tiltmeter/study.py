@@ -28,6 +28,7 @@ __all__ = [
     "NO_TOOLS",
     "OUTCOMES",
     "RESPONSES",
+    "Classifier",
     "Encoder",
     "Finding",
     "Judge",
@@ -205,6 +206,24 @@ class Encoder(Protocol):
         ...
 
 
+class Classifier(Protocol):
+    """Gives texts a score per label; what was scored once is kept."""
+
+    @property
+    def name(self) -> str:
+        """What identifies its scores."""
+        ...
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Names of the labels, in the order of the scores."""
+        ...
+
+    def scores(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row per text, one column per label: shape (texts, labels)."""
+        ...
+
+
 class Tools(Protocol):
     """What a part may use beside its tables: a judge, encoders, and tables of its own in the run folder."""
 
@@ -215,6 +234,16 @@ class Tools(Protocol):
 
     def encoder(self, name: str) -> Encoder:
         """The sentence encoder of that name (one we know, a folder, or one of the hub).
+
+        Raises
+        ------
+        NotRun
+            It cannot be had here; the message says why and what helps.
+        """
+        ...
+
+    def classifier(self, name: str) -> Classifier:
+        """The text classifier of that name (a folder, or one of the hub).
 
         Raises
         ------
@@ -240,6 +269,10 @@ class NoTools:
     def encoder(self, name: str) -> Encoder:
         """There is none."""
         raise NotRun(f"the encoder {name} can be had within a run only")
+
+    def classifier(self, name: str) -> Classifier:
+        """There is none."""
+        raise NotRun(f"the classifier {name} can be had within a run only")
 
     def keep(self, table: str, rows: pl.DataFrame) -> None:
         """Let go of the rows."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltmeter.associations.judging._json import MAX_LENGTH, read_json
+from tiltmeter._json import MAX_LENGTH, read_json
 
 WANTED = {"a": ["x", "y: z"], "b": "John's"}
 PLAIN = json.dumps(WANTED)

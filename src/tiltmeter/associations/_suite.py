@@ -44,6 +44,8 @@ class Suite:
     title = "Associations discovered in free stories"
     description = "Which concepts does this model attach to which identities, that nobody listed beforehand?"
     parts = ("gender", "race", "religions")
+    reads = ("location", "name")
+    """Columns of texts of one's own that are of use, beside text and identity."""
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
         """The study of all categories of the grid, or of one (`associations/race`), with the paper's sampling.

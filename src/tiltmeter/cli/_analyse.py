@@ -30,6 +30,14 @@ def analyse(
     ] = None,
     location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Where each text plays.")] = None,
     name: Annotated[str | None, typer.Option(metavar="COLUMN", help="Name of the person each text is about.")] = None,
+    baseline: Annotated[str | None, typer.Option(metavar="COLUMN", help="The text each one is compared with (benchmarks).")] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="What the same prompt for several groups shares (benchmarks); repeat to combine columns."),
+    ] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Values measured elsewhere, instead of --text (benchmarks); may be repeated.")
+    ] = None,
     judge: o.JudgeName = None,
     judge_base_url: o.JudgeBaseUrl = None,
     judge_options: o.JudgeOptions = None,
@@ -46,16 +54,16 @@ def analyse(
     from tiltmeter.engine import Limits
     from tiltmeter.runs import Asking, Judging, TextColumns, analyse_responses, analyse_texts, resolve, runs_root
 
-    if (text is None) != (not identity) or (text is None and (location or name)):
-        raise InputError("texts of your own need both --text COLUMN and --identity COLUMN (--location and --name may go with them)")
+    if (text is None and not feature) != (not identity) or (text is None and (location or name or baseline)):
+        raise InputError("texts of your own need both --text COLUMN and --identity COLUMN (further columns may go with them)")
     settings = o.settings_from(definition=definition, seed=seed, limit=None, repeats=None, system_message=None, params=params)
     resolved = resolve(study, settings={**settings, "judge": judge})
     asked = Judging(judge, judge_base_url, o.key_values("-J", judge_options)).open(resolved)
     url = journal or str(runs_root() / "journal.sqlite")
     asking = Asking(asked, url, Limits(max_connections=max_connections), display)
     library, command = Library.default(), o.command_line()
-    if text is None:
+    if not identity:
         finish(analyse_responses(responses, resolved, library=library, model=model, asking=asking, out=out, command=command))
     else:
-        columns = TextColumns(text, identity or (), location, name)
+        columns = TextColumns(text, identity, location, name, baseline, tuple(pair or ()), tuple(feature or ()))
         finish(analyse_texts(responses, resolved, columns, library=library, model=model, asking=asking, out=out, command=command))

@@ -9,6 +9,8 @@ import typer
 
 from tiltmeter.cli import _options as o
 from tiltmeter.cli._analyse import analyse
+from tiltmeter.cli._benchmark import benchmark_app
+from tiltmeter.cli._build import build
 from tiltmeter.cli._data import data_app
 from tiltmeter.cli._demo import demo
 from tiltmeter.cli._finish import finish
@@ -31,6 +33,7 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.add_typer(sim_app, name="sim")
+app.add_typer(benchmark_app, name="benchmark")
 app.command("list")(list_things)
 
 
@@ -139,6 +142,7 @@ def plan(
 
 
 app.command()(analyse)
+app.command()(build)
 app.command()(show)
 app.command()(report)
 app.command()(validate)

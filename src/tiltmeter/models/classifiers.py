@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models._kept import Kept
-from tiltmeter.models._local import Weights, check_device, find_weights, is_out_of_memory, need_local, pick_device
+from tiltmeter.models._local import Weights, check_device, find_weights, is_out_of_memory, need_local, pick_device, too_long
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,6 +63,7 @@ class TextClassifier:
         self._labels = _labels(weights)
         self._problem = weights.config.get("problem_type")
         self._kept = Kept(f"classifier/1 {weights.identity}", self._compute, lambda: len(self._labels), store, batch_size)
+        self._ends = Kept(f"cut/1 {weights.identity}", self._too_long, lambda: 1, store, batch_size)
         self._lock = threading.RLock()
         self._model: _Loaded | None = None
 
@@ -93,6 +94,11 @@ class TextClassifier:
             torch sees no such device, or the weights cannot be downloaded.
         """
         return self._kept.rows(texts)
+
+    def cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Whether each text is longer than the model's window, so that its end is not read: shape (texts,). Raises as `scores`."""
+        found: NDArray[np.bool_] = self._ends.rows(texts)[:, 0] > 0
+        return found
 
     def _loaded(self) -> _Loaded:
         if self._model is None:
@@ -134,6 +140,11 @@ class TextClassifier:
                 parts.append(self._activation(logits).cpu())
         made: NDArray[np.float32] = torch.cat(parts).numpy()
         return made
+
+    def _too_long(self, texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
+        with self._lock:
+            model = self._loaded()
+            return too_long(model.tokenizer, texts, model.length)
 
     def _activation(self, logits: Any) -> Any:
         if self._problem == "regression":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiltmeter.errors import InputError
 from tiltmeter.models._kept import Kept
-from tiltmeter.models._local import Weights, check_device, find_weights, need_local, pick_device
+from tiltmeter.models._local import Weights, check_device, find_weights, need_local, pick_device, too_long
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +49,7 @@ class SentenceEncoder:
         self._weights, self._device = weights, device
         self._name = f"{Path(weights.name).name}@{weights.identity.rpartition(':')[2].rpartition('@')[2][:16]}"
         self._kept = Kept(f"encoder/1 {weights.identity}", self._compute, self._width, store, batch_size)
+        self._ends = Kept(f"cut/1 {weights.identity}", self._too_long, lambda: 1, store, batch_size)
         self._lock = threading.RLock()
         self._model: Any = None
 
@@ -71,6 +72,11 @@ class SentenceEncoder:
             torch sees no such device, or the weights cannot be downloaded.
         """
         return self._kept.rows(texts)
+
+    def cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Whether each text is longer than the encoder's window, so that its end is not read: shape (texts,). Raises as `encode`."""
+        found: NDArray[np.bool_] = self._ends.rows(texts)[:, 0] > 0
+        return found
 
     def _loaded(self) -> Any:
         with self._lock:
@@ -104,3 +110,8 @@ class SentenceEncoder:
                 list(texts), batch_size=batch_size, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
             )
         return np.asarray(made, dtype=np.float32)
+
+    def _too_long(self, texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
+        with self._lock:
+            model = self._loaded()
+            return too_long(model.tokenizer, texts, model.max_seq_length)

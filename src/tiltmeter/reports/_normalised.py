@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tiltmeter.reports._concepts import split
+from tiltmeter.reports._groups import of_groups
 
 __all__ = ["normalised_table"]
 
@@ -26,7 +27,7 @@ def normalised_table(findings: pl.DataFrame) -> pl.DataFrame:
     Source of the scale: GenderBench, Table 2.
     """
     if "concept" in findings.columns:
-        findings = split(findings)[1]  # counts of concepts have no such scale
+        findings = split(findings.filter(~of_groups(findings)))[1]  # counts of concepts and disparities have no such scale
     key = findings.filter(pl.col("key") & pl.col("context").is_null())
     place = pl.col("harm").replace_strict({harm: i for i, harm in enumerate(_ORDER)}, default=len(_ORDER), return_dtype=pl.Int8)
     wide = (

@@ -14,6 +14,7 @@ import polars as pl
 from tiltmeter._text import printable
 from tiltmeter.reports._concepts import concept_views, overlaps, split
 from tiltmeter.reports._files import writing
+from tiltmeter.reports._groups import group_views, of_groups
 from tiltmeter.reports._normalised import normalised_table
 from tiltmeter.reports._strip import Strip, strip
 from tiltmeter.reports._words import MARK_LETTERS, interval, level_words, mark_words, number, percent, shares
@@ -75,7 +76,8 @@ def _run(number_of_run: int, findings: pl.DataFrame, about: Mapping[str, Any]) -
 
 def _side_by_side(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]]) -> dict[str, Any] | None:
     """Normalised key metrics of all models of the page; None where there is one model only, or where definitions differ."""
-    findings = split(pl.concat([findings for findings, _ in runs]))[1]
+    findings = pl.concat([findings for findings, _ in runs])
+    findings = split(findings.filter(~of_groups(findings)))[1]
     models = findings["model"].unique(maintain_order=True).to_list()
     if (
         len(models) < 2
@@ -91,7 +93,8 @@ def _sampling(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, Any]:
-    about_concepts, findings = split(findings)
+    about_groups = findings.filter(of_groups(findings))
+    about_concepts, findings = split(findings.filter(~of_groups(findings)))
     titles = {part: one.get("title", part) for part, one in about["parts"].items()}
     rows = [row | {"part": row["study"].rpartition("/")[2]} for row in findings.to_dicts()]
     rows = [row | {"title": titles.get(row["part"], row["part"])} for row in rows]
@@ -109,6 +112,7 @@ def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[
     return {
         "name": name,
         "concepts": concept_views(about_concepts),
+        "groups": group_views(about_groups),
         "by_harm": by_harm,
         "probes": probes,
         "counts": counts,

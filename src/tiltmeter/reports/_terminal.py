@@ -101,11 +101,19 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
     """Findings by study and metric: value, interval, mark, and what became of the answers."""
     import polars as pl
 
+    from tiltmeter.reports._groups import of_groups
+
+    grouped = of_groups(findings)
     single = pl.col("concept").is_not_null()
-    chosen = findings if all_metrics else findings.filter((pl.col("key") & pl.col("context").is_null()) | single)
+    chosen = findings if all_metrics else findings.filter((pl.col("key") & (pl.col("context").is_null() | grouped)) | single)
     if as_json:
         _print_json(chosen.to_dicts())
         return
+    if not all_metrics:
+        _print_groups(findings.filter(grouped))
+        chosen, whole = chosen.filter(~grouped), chosen
+    else:
+        whole = chosen
     for (model,), mine in chosen.filter(~single).group_by("model", maintain_order=True):
         table = _table(f"\n{printable(str(model), one_line=True)}")
         for name in ("part", "metric", "value", level_words(mine["level"]), "mark", "answered", "refused", "unread"):
@@ -122,8 +130,48 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
             table.add_row(*(_text(cell) for cell in cells), mark, share["answered"], share["refused"], share["unreadable"])
         _console().print(table)
     _print_concepts(chosen.filter(single), every=all_metrics)
-    if chosen.is_empty():
+    if whole.is_empty():
         print("no findings: no part of the study could be run")
+
+
+def _print_groups(findings: pl.DataFrame) -> None:
+    """Disparity over groups, a row for each generation and feature."""
+    from tiltmeter.reports._groups import group_views
+
+    for (model,), mine in findings.group_by("model", maintain_order=True):
+        for view in group_views(mine):
+            table = _table(f"\n{printable(str(model), one_line=True)}: {view['study']}")
+            names = (
+                "feature",
+                "generation",
+                "range of means",
+                level_words(mine["level"]),
+                "q",
+                "calibrated",
+                "impact ratio",
+                "largest |z|",
+            )
+            for name in names:
+                table.add_column(name, justify="left" if name in ("feature", "generation") else "right")
+            for one in view["features"]:
+                for row in one["rows"]:
+                    q = row["range"]["p"] if row["range"]["q"] is None else row["range"]["q"]
+                    cells = [one["feature"], row["generation"] or "", number(row["range"]["estimate"]), interval(row["range"])]
+                    cells += ["" if q is None else f"{q:.2g}", *(_number_of(row[name]) for name in ("calibrated", "ratio"))]
+                    table.add_row(*(_text(cell) for cell in cells), _text(_with_group(row["z"])))
+            _console().print(table)
+
+
+def _number_of(row: Mapping[str, Any] | None) -> str:
+    return "" if row is None else number(row["estimate"])
+
+
+def _with_group(row: Mapping[str, Any] | None) -> str:
+    """The number, and the group it is about as the note says."""
+    if row is None or row["estimate"] is None:
+        return ""
+    about = re.search(r"about ([^;]+)", row["note"] or "")
+    return number(row["estimate"], 2) + (f" ({about[1]})" if about else "")
 
 
 def _print_concepts(findings: pl.DataFrame, *, every: bool) -> None:

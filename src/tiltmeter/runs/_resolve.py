@@ -75,6 +75,8 @@ def _read_file(path: Path) -> object:
 
 def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], place: str) -> Study:
     family, _, rest = name.partition("/")
+    if family not in registry.names("studies") and f"{family}s" in registry.names("studies"):
+        family += "s"  # "benchmark", where one is meant
     if family not in registry.names("studies"):
         known = [one for family in registry.names("studies") for one in (family, *_parts_of(family))]
         raise InputError(f"{place}unknown study {name!r}: {did_you_mean(name, known)} (or give a path to a .yaml file)")
@@ -114,6 +116,16 @@ def _sampling(base: Sampling, given: Mapping[str, Any]) -> Sampling:
     return dataclasses.replace(base, **values)
 
 
+def _files(value: str) -> list[Path]:
+    """The file that a parameter names, or those in the folder it names."""
+    if is_file(value):
+        return [Path(value)]
+    try:
+        return sorted(file for file in Path(value).iterdir() if file.is_file() and not file.name.startswith("."))
+    except (OSError, ValueError):
+        return []
+
+
 def resolve(name: str, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None) -> Resolved:
     """The study called `name` (a built-in name or a path to a YAML file) with the user's settings.
 
@@ -142,5 +154,5 @@ def resolve(name: str, *, settings: Mapping[str, Any] | None = None, sampling: M
         if key not in study.params:
             raise InputError(f"{place}unknown parameter {key!r} (-P) of {study.name}: {did_you_mean(key, ['definition', *study.params])}")
     chosen = _settings(written | flags | {"params": params}, place if "limit" not in flags else "")
-    inputs = {value: sha256(value) for value in params.values() if is_file(value)}
+    inputs = {str(file): sha256(file) for value in params.values() for file in _files(value)}
     return Resolved(study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs)

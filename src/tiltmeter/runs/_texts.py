@@ -31,12 +31,27 @@ __all__ = ["TextColumns", "analyse_texts"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextColumns:
-    """Which columns of the user's tables hold what; several identity columns are taken together ("Asian, female")."""
+    """Which columns of the user's tables hold what; several identity columns are taken together ("Asian, female").
 
-    text: str
+    Attributes
+    ----------
+    text
+        The texts; None where only values of features are given.
+    location, name
+        Where a text plays and who it is about (associations).
+    baseline, pair
+        The text each one is compared with, and what the same prompt for several groups shares (benchmarks).
+    feature
+        Values measured elsewhere (benchmarks).
+    """
+
+    text: str | None
     identity: Sequence[str]
     location: str | None = None
     name: str | None = None
+    baseline: str | None = None
+    pair: Sequence[str] = ()
+    feature: Sequence[str] = ()
 
 
 def analyse_texts(
@@ -67,9 +82,13 @@ def analyse_texts(
         The method reads no texts of others, a file or column cannot be used, or there are not at least two identities.
     """
     family = resolved.study.name.partition("/")[0]
-    of_texts = getattr(registry.load("studies", family), "of_texts", None)
+    suite = registry.load("studies", family)
+    of_texts = getattr(suite, "of_texts", None)
     if of_texts is None:
         raise InputError(f"{resolved.study.name} reads answers to its own prompts only; leave --text and --identity out")
+    for flag in ("location", "name", "baseline", "pair", "feature"):
+        if getattr(columns, flag) and flag not in suite.reads:
+            raise InputError(f"--{flag}: {family} do not use such a column; leave the flag out")
     if twice := [path for path in paths if list(paths).count(path) > 1]:
         raise InputError(f"{twice[0]} is given twice; give it once")
     rows = pl.concat([_read(path, columns) for path in paths])
@@ -100,6 +119,19 @@ def analyse_texts(
     return result
 
 
+def _values(table: pl.DataFrame, names: Sequence[str], path: Path) -> dict[str, pl.Series]:
+    """Columns of numbers, NaN as missing."""
+    found = {}
+    for name in names:
+        values = table[name].cast(pl.Float64, strict=False)
+        if wrong := (values.is_null() & table[name].is_not_null()).arg_true().to_list():
+            raise InputError(
+                f"--feature {name}: {path}, row {wrong[0] + 1}: {table[name][wrong[0]]!r} is no number; mend it, or leave it empty"
+            )
+        found[f"value:{name}"] = values.fill_nan(None)
+    return found
+
+
 def _responses(design: pl.DataFrame, text: pl.Series, model: pl.Series) -> pl.DataFrame:
     made = design.select("prompt_id").with_columns(model=model, answer=text, repetition=pl.lit(0), status=pl.lit("ok"))
     return made.select((pl.col(n) if n in made.columns else pl.lit(None)).cast(kind).alias(n) for n, kind in RESPONSES.items())
@@ -108,8 +140,14 @@ def _responses(design: pl.DataFrame, text: pl.Series, model: pl.Series) -> pl.Da
 def _read(path: Path, columns: TextColumns) -> pl.DataFrame:
     """`text`, `identity`, `location`, `name`, `model`, `prompt` of one file; rows without a text or an identity are an error."""
     table = read_columns(path)
-    wanted: Mapping[str, str | None] = {"text": columns.text, "location": columns.location, "name": columns.name}
-    for flag, column in (*wanted.items(), *(("identity", one) for one in columns.identity)):
+    wanted: Mapping[str, str | None] = {
+        "text": columns.text,
+        "location": columns.location,
+        "name": columns.name,
+        "baseline": columns.baseline,
+    }
+    several = (("identity", columns.identity), ("pair", columns.pair), ("feature", columns.feature))
+    for flag, column in (*wanted.items(), *((flag, one) for flag, given in several for one in given)):
         if column is not None and column not in table.columns:
             raise InputError(f"--{flag} {column}: {path} has no such column; {did_you_mean(column, table.columns)}")
         if column is not None and (table.schema[column].is_nested() or table.schema[column] == pl.Binary):
@@ -118,7 +156,8 @@ def _read(path: Path, columns: TextColumns) -> pl.DataFrame:
     optional = {name: name if name in plain else None for name in ("model", "prompt")}
     text = {name: pl.col(column).cast(pl.String) if column else pl.lit(None, pl.String) for name, column in {**wanted, **optional}.items()}
     identity = pl.concat_str([pl.col(one).cast(pl.String).str.strip_chars() for one in columns.identity], separator=", ")
-    rows = table.select(identity=identity, **text)
+    pair = pl.concat_str([pl.col(one).cast(pl.String) for one in columns.pair], separator=", ") if columns.pair else pl.lit(None, pl.String)
+    rows = table.select(identity=identity, pair=pair, **text, **_values(table, columns.feature, path))
     empty = rows.select((pl.col("identity").is_null() | (pl.col("identity") == "")).arg_true()).to_series()
     if empty.len():
         raise InputError(f"{path}: row {empty[0] + 1} has no {' or '.join(columns.identity)}; fill it in or take the row out")

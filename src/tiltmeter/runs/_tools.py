@@ -13,7 +13,7 @@ from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.runs._folder import runs_root
 from tiltmeter.runs._stages import StageTables
-from tiltmeter.study import Encoder, Judge, NotRun
+from tiltmeter.study import Classifier, Encoder, Judge, NotRun
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
@@ -105,6 +105,7 @@ class RunTools:
         self._model: str | None = None
         self._part: str | None = None
         self._encoders: dict[str, Encoder] = {}
+        self._classifiers: dict[str, Classifier] = {}
 
     @property
     def judge(self) -> Judge | None:
@@ -133,6 +134,17 @@ class RunTools:
                 raise NotRun(f"{error.reason}; {error.remedy}") from error
             self._encoders[name] = open_encoder(place, store=runs_root() / "vectors.sqlite")
         return self._encoders[name]
+
+    def classifier(self, name: str) -> Classifier:
+        """See `tiltmeter.study.Tools`."""
+        from tiltmeter.models.classifiers import open_classifier
+
+        if name not in self._classifiers:
+            try:
+                self._classifiers[name] = open_classifier(name, store=runs_root() / "vectors.sqlite")
+            except ProviderError as error:
+                raise NotRun(str(error)) from error
+        return self._classifiers[name]
 
     def keep(self, table: str, rows: pl.DataFrame) -> None:
         """See `tiltmeter.study.Tools`."""

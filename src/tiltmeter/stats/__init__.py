@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         stratified_rate_difference,
         z_greater,
     )
+    from tiltmeter.stats.disparity import lifted_interval
+    from tiltmeter.stats.dixon import DixonTest, critical_value, dixon_test
     from tiltmeter.stats.exact import exact_independence_p
     from tiltmeter.stats.intervals import (
         Interval,
@@ -41,6 +43,7 @@ __all__ = [
     "Agreement",
     "BCubed",
     "Difference",
+    "DixonTest",
     "Interval",
     "LogOdds",
     "MaximumEstimate",
@@ -49,15 +52,18 @@ __all__ = [
     "b_cubed",
     "benjamini_hochberg",
     "box_line_slope",
+    "critical_value",
     "decision_agreement",
     "decision_outcomes",
     "detectable",
+    "dixon_test",
     "exact_greater",
     "exact_independence_p",
     "greater",
     "half_width",
     "independence_p",
     "is_constant",
+    "lifted_interval",
     "log_odds",
     "lsq_linear_slope",
     "maximum_interval",
@@ -92,6 +98,8 @@ _HOMES = {
         "stratified_rate_difference",
         "z_greater",
     ),
+    "disparity": ("lifted_interval",),
+    "dixon": ("DixonTest", "critical_value", "dixon_test"),
     "exact": ("exact_independence_p",),
     "intervals": (
         "Interval",

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tiltmeter.associations.judging._json import read_json
+from tiltmeter._json import read_json
 from tiltmeter.models import Message, create_model
 from tiltmeter.models.sim import Dials, SimulatedModel, story_rates
 from tiltmeter.models.sim._draws import Draws

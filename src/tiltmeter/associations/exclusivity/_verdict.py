@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tiltmeter._json import read_json
 from tiltmeter.associations.exclusivity._labels import bare, pieces_of
-from tiltmeter.associations.judging._json import read_json
 from tiltmeter.associations.unifying._terms import Terms, plain_words_of
 
 __all__ = ["Names", "Verdict"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tiltmeter.associations.judging._json import read_json, without_thinking
+from tiltmeter._json import read_json, without_thinking
 from tiltmeter.associations.judging._lines import read_lines
 from tiltmeter.associations.judging._people import Person, find, normal
 

@@ -9,5 +9,18 @@ from __future__ import annotations
 from tiltmeter.models.sim._dials import PRESETS, Dials
 from tiltmeter.models.sim._model import LETTER_WORDS, STORY_WORDS, SimulatedModel, create
 from tiltmeter.models.sim._stories import planted_rates, story_rates
+from tiltmeter.models.sim._tones import TONES, Tone, tone_texts
 
-__all__ = ["LETTER_WORDS", "PRESETS", "STORY_WORDS", "Dials", "SimulatedModel", "create", "planted_rates", "story_rates"]
+__all__ = [
+    "LETTER_WORDS",
+    "PRESETS",
+    "STORY_WORDS",
+    "TONES",
+    "Dials",
+    "SimulatedModel",
+    "Tone",
+    "create",
+    "planted_rates",
+    "story_rates",
+    "tone_texts",
+]

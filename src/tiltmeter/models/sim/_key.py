@@ -50,13 +50,16 @@ class Key:
         self._codes_of: dict[str, int] = {}
         self._offsets = array("I", [0])
         self._rows: dict[int, int] = {}
+        self._by_system = False
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def find(self, prompt: bytes) -> Planted | None:
-        """What is planted for the prompt with this digest, None where nothing is."""
-        row = self._rows.get(int.from_bytes(prompt[:8], "little"))
+    def find(self, prompt: bytes, system: str | None = None) -> Planted | None:
+        """What is planted for the prompt with this digest, under this system message or else under any; None where nothing is."""
+        row = self._rows.get(_place(prompt, system)) if self._by_system and system is not None else None
+        if row is None:
+            row = self._rows.get(_place(prompt))
         return None if row is None else Planted(self, self._offsets[row], self._offsets[row + 1])
 
     def add(self, table: pl.DataFrame) -> None:
@@ -65,7 +68,8 @@ class Key:
         Parameters
         ----------
         table
-            `prompt` (str), `outcomes` (list of str), `odds` (list of float, as long, not negative, sum 1).
+            `prompt` (str), `outcomes` (list of str), `odds` (list of float, as long, not negative, sum 1); with `system` (str, null:
+            whatever the system message) a row holds under that system message only.
 
         Raises
         ------
@@ -95,8 +99,15 @@ class Key:
         self.codes.frombytes(codes.astype(np.uint32).tobytes())
         self.cumulative.frombytes(((running[1:] - before) / total).tobytes())
         self._offsets.frombytes((ends + first_place).astype(np.uint32).tobytes())
-        for row, prompt in enumerate(table["prompt"], start=first_row):
-            self._rows.setdefault(int.from_bytes(digest(prompt)[:8], "little"), row)
+        systems = table["system"] if "system" in table.columns else pl.repeat(None, table.height, dtype=pl.String, eager=True)
+        self._by_system = self._by_system or systems.null_count() < table.height
+        for row, (prompt, system) in enumerate(zip(table["prompt"], systems, strict=True), start=first_row):
+            self._rows.setdefault(_place(digest(prompt), system), row)
+
+
+def _place(prompt: bytes, system: str | None = None) -> int:
+    """Number of a prompt with this digest in the index."""
+    return int.from_bytes((prompt if system is None else digest(f"{prompt.hex()} {system}"))[:8], "little")
 
 
 def _check(table: pl.DataFrame) -> None:

@@ -81,8 +81,10 @@ class SimulatedModel:
         key
             `prompt` (str), `outcomes` (list of str), `odds` (list of float, sum 1). Outcomes by what the prompt asks:
             letters "a".."e"; "yes", "no"; "accept", "reject"; full names (the one drawn is ranked first); emotions;
-            "female", "male", "nonbinary"; single words of a letter (12 are drawn); concepts of a story (6 a character);
-            whole answers otherwise.
+            "female", "male", "nonbinary"; "positive", "neutral", "negative" (a few sentences in that tone); single words of a
+            letter (12 are drawn); concepts of a story (6 a character); whole answers otherwise.
+            With a column `system` (str, null for none) a row holds for the prompt under that system message only; a row without one
+            holds under every system message that has no row of its own.
 
         Raises
         ------
@@ -106,7 +108,7 @@ class SimulatedModel:
         if fate < self.dials.refusal:
             text = refuse(draws)
         else:
-            planted = self._key.find(marked)
+            planted = self._key.find(marked, next((content for role, content in messages if role == "system"), None))
             task = task_of(prompt, planted)
             if fate < self.dials.refusal + self.dials.unreadable:
                 text = unread(task, planted, draws)

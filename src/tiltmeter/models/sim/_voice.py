@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import cast as typed
 
 from tiltmeter.models.sim._dials import Dials
 from tiltmeter.models.sim._draws import Draws
@@ -12,6 +13,7 @@ from tiltmeter.models.sim._key import Planted
 from tiltmeter.models.sim._snippets import snippets
 from tiltmeter.models.sim._stories import cast, concepts_of, default_name, joined, story_parts
 from tiltmeter.models.sim._tasks import Task, recognise
+from tiltmeter.models.sim._tones import TONES, Tone, tone_texts
 
 __all__ = ["LETTER_WORDS", "STORY_WORDS", "answer", "refuse", "task_of", "unread"]
 
@@ -98,6 +100,11 @@ def _free(prompt: str, task: Task, planted: Planted | None, dials: Dials, draws:
     return _form(task.kind, dials, draws)
 
 
+def _toned(prompt: str, task: Task, planted: Planted | None, dials: Dials, draws: Draws) -> str:
+    tone = typed("Tone", _outcome(task, planted, draws))
+    return draws.pick(tone_texts(prompt, tone, verbosity=dials.verbosity))
+
+
 def _lists(prompt: str, task: Task, planted: Planted | None, dials: Dials, draws: Draws) -> str:
     return _form("lists", dials, draws).format(**list_parts(task))
 
@@ -117,6 +124,7 @@ _VOICES: dict[str, Callable[[str, Task, Planted | None, Dials, Draws], str]] = {
     "story": _story,
     LISTS: _lists,
     EXCLUSIVE: _exclusive,
+    "tone": _toned,
     "continuation": _free,
     "question": _free,
     "unknown": _free,
@@ -127,6 +135,7 @@ _CLOSED = (
     ("profile", frozenset(("female", "male", "nonbinary"))),
     ("choice", frozenset("abcde")),
     ("email", frozenset(("accept", "reject"))),
+    ("tone", frozenset(TONES)),
 )
 
 
@@ -136,7 +145,7 @@ def task_of(prompt: str, planted: Planted | None) -> Task:
         return judged(prompt) or recognise(prompt)
     outcomes = planted.outcomes
     kind = next((kind for kind, vocabulary in _CLOSED if vocabulary.issuperset(outcomes)), None)
-    if kind in ("yes_no", "profile"):
+    if kind in ("yes_no", "profile", "tone"):
         return Task(kind)
     task = recognise(prompt)
     if kind:

@@ -1,4 +1,4 @@
-"""JSON out of a judge's answer, however it is wrapped: alone, fenced, in the middle of prose, or slightly misspelt."""
+"""JSON out of a model's answer, however it is wrapped: alone, fenced, in the middle of prose, or slightly misspelt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["MAX_LENGTH", "read_json", "without_thinking"]
+__all__ = ["MAX_LENGTH", "json_values", "read_json", "without_thinking"]
 
 MAX_LENGTH = 1_000_000
 """Characters of an answer that is still looked at; nothing a judge is asked for comes near it."""
@@ -45,12 +45,20 @@ def read_json(text: str) -> dict[str, Any] | list[Any]:
         return found
     if not (said := without_thinking(text)):
         raise ValueError("the answer is empty")
-    for candidate in _candidates(said):
-        if (found := _parsed(candidate)) is not None:
-            return found
+    for found in json_values(said):
+        return found
     if _OPENS_JSON.search(said):
         raise ValueError("the JSON of the answer is not valid or breaks off")
     raise ValueError("the answer holds no JSON")
+
+
+def json_values(text: str) -> Iterator[dict[str, Any] | list[Any]]:
+    """Every JSON object or list that a text may be meant to hold, in the order in which `read_json` looks; some may stand there twice."""
+    if len(text) > MAX_LENGTH:
+        return
+    for candidate in _candidates(without_thinking(text)):
+        if (found := _parsed(candidate)) is not None:
+            yield found
 
 
 def without_thinking(text: str) -> str:

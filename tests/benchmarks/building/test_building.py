@@ -1,0 +1,403 @@
+"""Building: the stages in their order, edited tables, going on after a stop, and what cannot be built."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from numpy.typing import NDArray
+
+from support.judging import EngineJudge, ScriptedModel
+from support.mediawiki import Wiki, WikiServer
+from tiltmeter.benchmarks._tables import BENCHMARK
+from tiltmeter.benchmarks.building import Built, StageResult, Unfinished, build
+from tiltmeter.benchmarks.files import read_benchmark
+from tiltmeter.benchmarks.spec import read_spec
+from tiltmeter.engine import Journal, open_journal
+from tiltmeter.errors import EXIT_INCOMPLETE, InputError
+from tiltmeter.models import Message
+
+STAGES = ["keywords", "pages", "sentences", "prompts", "benchmark"]
+TEXTS = {
+    "chad.txt": "The people of Chad live in the centre of the continent. Around Lake Chad many families catch fish for the market. "
+    "In the north of Chad the desert begins behind the last villages. Rain is rare here.",
+    "mali.txt": "The people of Mali live in the west of the continent. The music of Mali is played in many other countries. "
+    "Along the river the farmers of Mali grow rice and millet.",
+}
+SPEC: dict[str, Any] = {
+    "name": "two_countries",
+    "domain": "countries",
+    "concepts": {"Chad": {"keywords": ["Chad"], "local": ["chad.txt"]}, "Mali": {"keywords": ["Mali"], "local": ["mali.txt"]}},
+    "sources": {"licence": "CC0-1.0"},
+    "assemble": {"with_keyword": False},
+}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with open_journal(str(tmp_path / "journal.sqlite")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for name, text in TEXTS.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def built(home: Path, out: str = "out", spec: dict[str, Any] | None = None, **more: Any) -> Built:
+    (home / "spec.yaml").write_text(yaml.safe_dump(SPEC | (spec or {}), sort_keys=False))
+    return build(read_spec(home / "spec.yaml"), out=home.parent / out, home=home, cache=home.parent / "cache", **more)
+
+
+def states(done: Built) -> dict[str, str]:
+    return {stage.name: stage.state for stage in done.stages}
+
+
+def test_from_texts_to_continuations(home: Path) -> None:
+    done = built(home)
+    assert done.problems == ()
+    assert [stage.name for stage in done.stages] == STAGES
+    assert set(states(done).values()) == {"made"}
+    table = read_benchmark(done.path)
+    assert table.schema == pl.Schema(BENCHMARK)
+    assert table.equals(done.benchmark)
+    assert dict(table.group_by("concept").len().iter_rows()) == {"Chad": 3, "Mali": 3}
+    texts = " ".join(TEXTS.values())
+    assert all(row["baseline"].startswith(row["prompt"]) and row["baseline"] in texts for row in table.iter_rows(named=True))
+    assert table["source"].unique(maintain_order=True).to_list() == ["chad.txt", "mali.txt"], "as the spec names them"
+    assert table["licence"].unique().to_list() == ["CC0-1.0"]
+    about = yaml.safe_load((done.path / "benchmark.yaml").read_text())
+    assert (about["name"], about["stages"]["prompts"]["rows"]) == ("two_countries", 6)
+
+
+def test_the_same_spec_gives_the_same_bytes(home: Path) -> None:
+    for out in ("one", "two"):
+        built(home, out)
+    one, two = (home.parent / out for out in ("one", "two"))
+    for path in [one / "benchmark.parquet", *one.glob("stages/*.parquet")]:
+        assert path.read_bytes() == (two / path.relative_to(one)).read_bytes(), path.name
+
+
+def test_nothing_is_made_again_without_a_reason(home: Path) -> None:
+    built(home)
+    assert set(states(built(home)).values()) == {"kept"}
+
+
+@pytest.mark.parametrize(
+    ("change", "first_made"),
+    [
+        ({"concepts": SPEC["concepts"] | {"Chad": {"keywords": ["Lake Chad", "desert"], "local": ["chad.txt"]}}}, "keywords"),
+        ({"sources": {"licence": "CC BY 4.0"}}, "pages"),
+        ({"assemble": {"size": 4, "with_keyword": False}}, "prompts"),
+    ],
+)
+def test_a_change_in_the_spec_makes_what_rests_on_it_anew(home: Path, change: dict[str, Any], first_made: str) -> None:
+    built(home)
+    done = states(built(home, spec=change))
+    # Keywords and pages do not rest on each other.
+    kept = {"keywords": [], "pages": ["keywords"], "prompts": ["keywords", "pages", "sentences"]}[first_made]
+    assert {name for name, state in done.items() if state == "kept"} == set(kept) | ({"pages"} if first_made == "keywords" else set())
+
+
+def test_a_changed_source_is_read_again(home: Path) -> None:
+    built(home)
+    (home / "mali.txt").write_text(TEXTS["mali.txt"] + " The capital of Mali lies in the south of the country.")
+    done = built(home)
+    assert states(done) == {"keywords": "kept"} | dict.fromkeys(STAGES[1:], "made")
+    assert done.benchmark.filter(concept="Mali").height == 4
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_an_edited_table_is_used_as_it_is(home: Path, suffix: str) -> None:
+    stages = built(home).path / "stages"
+    fewer = pl.read_parquet(stages / "sentences.parquet").filter(~pl.col("sentence").str.contains("desert"))
+    fewer.write_parquet(stages / "sentences.parquet") if suffix == "parquet" else fewer.write_csv(stages / "sentences.csv")
+    done = built(home)
+    assert states(done) == {"keywords": "kept", "pages": "kept", "sentences": "edited", "prompts": "made", "benchmark": "made"}
+    assert done.benchmark.height == 5
+    assert done.problems == ()
+    assert not done.benchmark["baseline"].str.contains("desert").any()
+    again = built(home, spec={"sources": {}})
+    assert states(again)["sentences"] == "edited"
+    assert "was edited and is used as it is, though the spec or an earlier stage has changed since" in again.problems[0]
+    (stages / f"sentences.{suffix}").unlink()
+    assert built(home).benchmark.height == 6, "removed, it is made anew"
+
+
+def test_a_table_of_ones_own_stands_for_a_stage(home: Path) -> None:
+    stages = home.parent / "out" / "stages"
+    stages.mkdir(parents=True)
+    (stages / "keywords.csv").write_text("concept,keyword\nChad,desert\nMali,music\n")
+    done = built(home)
+    assert states(done)["keywords"] == "edited"
+    assert done.benchmark["keyword"].to_list() == ["desert", "music"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("concept,keywrd\nChad,x\n", "keywords.csv lacks the column 'keyword' (did you mean keywrd?)"),
+        ("concept,keyword\nChad,\n", "keywords.csv: row 2, column 'keyword' is empty"),
+        ("concept,keyword,similarity\nChad,x,near\n", "keywords.csv cannot be read"),
+    ],
+)
+def test_an_edited_table_that_cannot_be_used(home: Path, text: str, said: str) -> None:
+    stages = built(home).path / "stages"
+    (stages / "keywords.csv").write_text(text)
+    with pytest.raises(InputError) as caught:
+        built(home)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_stopped_after_any_stage_it_goes_on(home: Path, stage: str) -> None:
+    def stop(result: StageResult) -> None:
+        if result.name == stage:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        built(home, progress=stop)
+    done = built(home)
+    place = STAGES.index(stage) + 1
+    assert list(states(done).values()) == ["kept"] * place + ["made"] * (len(STAGES) - place)
+    assert done.benchmark.equals(built(home, "fresh").benchmark)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("moment", ["before the record", "before the tables"])
+def test_stopped_while_a_stage_is_written_nothing_passes_for_edited(
+    home: Path, stage: str, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built(home, spec={"seed": 7})  # tables of another time lie there
+    (home / "chad.txt").write_text(TEXTS["chad.txt"] + " Old caravan roads cross Chad from the west to the east.")
+    replaced = Path.replace
+    wanted = f"{stage}.json" if moment == "before the record" else f"{stage}.parquet"
+
+    def stop(self: Path, target: Path) -> Path:
+        if Path(target).name == wanted:
+            raise KeyboardInterrupt
+        return replaced(self, target)
+
+    new = {"seed": 8, "concepts": SPEC["concepts"] | {"Chad": {"keywords": ["Chad", "caravan"], "local": ["chad.txt"]}}}
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", stop)
+        with pytest.raises(KeyboardInterrupt):
+            built(home, spec=new)
+    done = built(home, spec=new)
+    assert "edited" not in states(done).values()
+    assert done.benchmark.equals(built(home, "fresh", spec=new).benchmark)
+    assert not [path for path in done.path.rglob(".*") if path.is_file()]
+
+
+def asking(messages: Sequence[Message]) -> str:
+    """A judge that makes a question of each sentence."""
+    country = "Chad" if "Chad" in messages[-1].content else "Mali"
+    return json.dumps({"question": f"What do people in {country} do ({len(messages[-1].content)})?"})
+
+
+def test_questions_are_asked_once_however_often_it_is_stopped(home: Path, journal: Journal) -> None:
+    spec = {"assemble": {"kind": "question"}}
+    with pytest.raises(InputError, match=r"assemble\.kind: question asks a model: name it with --judge"):
+        built(home, spec=spec)
+    model = ScriptedModel(asking)
+    with pytest.raises(Unfinished, match="interrupted in the stage prompts") as stopped:
+        built(home, spec=spec, judge=EngineJudge(model, journal, budget=2))
+    assert stopped.value.exit_code == EXIT_INCOMPLETE
+    assert len(model.asked) == 2
+    done = built(home, spec=spec, judge=EngineJudge(model, journal))
+    assert states(done) == dict.fromkeys(STAGES[:3], "kept") | dict.fromkeys(STAGES[3:], "made")
+    assert len(model.asked) == done.benchmark.height == 6
+    assert done.benchmark["kind"].unique().to_list() == ["question"]
+    assert set(states(built(home, spec=spec)).values()) == {"kept"}, "what was asked needs no judge any more"
+    other = built(home, spec=spec, judge=EngineJudge(ScriptedModel(asking, "another/judge"), journal))
+    assert states(other)["prompts"] == "made", "another judge is asked anew"
+
+
+def test_branching_by_a_table_and_by_names(home: Path) -> None:
+    lone = {"Chad": {"keywords": ["Chad"], "local": ["chad.txt"]}, "Mali": {"only_branched": True}, "Peru": {"only_branched": True}}
+    by_table = {
+        "table": {"Chad": {"Mali": {"Lake Chad": "Lake Débo", "Chad": "Mali"}, "Peru": {"Chad": "Peru"}}},
+        "counterfactual_baseline": True,
+    }
+    done = built(home, spec={"concepts": lone, "branch": by_table})
+    assert [stage.name for stage in done.stages] == [*STAGES[:-1], "replacements", "branches", "benchmark"]
+    table = done.benchmark
+    assert dict(table.group_by("concept").len().iter_rows()) == {"Chad": 3, "Mali": 3, "Peru": 3}
+    assert table.group_by("root").len()["len"].to_list() == [3, 3, 3]
+    fish = table.filter(pl.col("baseline").str.contains("fish")).sort("concept")
+    assert [baseline.split(" many")[0] for baseline in fish["baseline"]] == ["Around Lake Chad", "Around Lake Débo", "Around Lake Peru"]
+    named = built(home, "named", spec={"branch": {}})
+    assert dict(named.benchmark.group_by("concept").len().iter_rows()) == {"Chad": 6, "Mali": 6}
+    assert named.benchmark.filter(pl.col("branched_from").is_not_null())["prompt"].str.contains("Mali").sum() > 0
+
+
+def test_the_replacements_may_be_edited(home: Path) -> None:
+    branch = {"branch": {"pairs": [["Chad", "Mali"]], "counterfactual_baseline": True}}
+    stages = built(home, spec=branch).path / "stages"
+    (stages / "replacements.csv").write_text("root,target,old,new\nChad,Mali,Chad,Mali\nChad,Mali,fish,rice\n")
+    done = built(home, spec=branch)
+    assert (states(done)["replacements"], states(done)["branches"]) == ("edited", "made")
+    assert done.benchmark.filter(branched_from="Chad")["baseline"].str.contains("catch rice").sum() == 1
+
+
+def test_prompts_in_which_nothing_was_replaced_are_told(home: Path) -> None:
+    done = built(home, spec={"branch": {"table": {"Chad": {"Mali": {"camel": "horse"}}}}})
+    assert "branches: 3 of 3 prompts about Chad read the same for Mali" in done.problems[0]
+
+
+def test_prompts_of_ones_own(home: Path) -> None:
+    (home / "mine.csv").write_text("concept,prompt\nChad,Where is Chad?\nMali,Where is Mali?\nMali,Who lives in Mali?\n")
+    given = {"assemble": {"kind": "given", "prompts": "mine.csv", "size": 2}}
+    done = built(home, spec=given)
+    assert [stage.name for stage in done.stages] == ["prompts", "benchmark"]
+    assert sorted(done.benchmark["concept"]) == ["Chad", "Mali"]
+    assert done.benchmark["domain"].unique().to_list() == ["countries"]
+    (home / "mine.csv").write_text("concept,prompt\nChat,Where is Chad?\n")
+    with pytest.raises(InputError, match=r"mine\.csv has prompts about 'Chat', which is no concept of the spec: did you mean Chad"):
+        built(home, spec=given)
+
+
+def test_sentences_scraped_by_saged(home: Path) -> None:
+    sentences = [["The music of the land is played in many other countries.", "wiki"]]
+    tier = [{"category": name, "domain": "x", "keywords": {name: {"scraped_sentences": sentences}}} for name in ("Chad", "Mali")]
+    (home / "tier.json").write_text(json.dumps(tier))
+    done = built(home, spec={"concepts": {"Chad": {}, "Mali": {}}, "sources": {"saged": "tier.json"}})
+    assert done.benchmark.select("concept", "keyword", "source_tag").rows() == [("Chad", "Chad", "wiki"), ("Mali", "Mali", "wiki")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "more", "said"),
+    [
+        (
+            {"concepts": {"Chad": {"keywords": ["tundra"], "local": ["chad.txt"]}, "Mali": {"local": ["mali.txt"]}}},
+            {},
+            "'Chad' has no sentences",
+        ),
+        ({"concepts": {"Chad": {"local": ["none.txt"]}}}, {}, "none.txt"),
+        (
+            {"sources": {"urls": ["https://example.org/x"]}},
+            {"offline": True},
+            "sources.urls is fetched from the network, which --offline forbids",
+        ),
+        ({"sources": {"wikipedia": {}}}, {"offline": True}, "sources.wikipedia is fetched from the network"),
+        ({"sources": {"written": {}}}, {}, "sources.written asks a model: name it with --judge"),
+        ({"keywords": {"asked": ["synonyms"]}}, {}, "keywords.asked asks a model"),
+        ({"sources": {"saged": "none.json"}}, {}, "cannot read"),
+        ({"branch": {"table": "none.yaml"}}, {}, "none.yaml"),
+    ],
+)
+def test_what_cannot_be_built_is_said_in_one_sentence(home: Path, spec: dict[str, Any], more: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        built(home, spec=spec, **more)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (home.parent / "out" / "benchmark.parquet").exists()
+
+
+def test_a_folder_that_holds_something_else(home: Path) -> None:
+    (home.parent / "out").mkdir()
+    (home.parent / "out" / "thesis.txt").write_text("do not touch")
+    with pytest.raises(InputError, match="exists and is not the folder of a build"):
+        built(home)
+    built(home, "mine")
+    with pytest.raises(InputError, match="mine holds the benchmark 'two_countries', and the spec is called 'other'"):
+        built(home, "mine", spec={"name": "other"})
+
+
+def test_bold_as_local_sources(shared: Path, tmp_path: Path) -> None:
+    """At least five religions and four ideologies, as many prompts about each."""
+    bold = shared / "data" / "bold"
+    for name, wanted in (("religious_ideology", 5), ("political_ideology", 4)):
+        groups = json.loads((bold / f"{name}_wiki.json").read_text())
+        sizes = {group: sum(map(len, titles.values())) for group, titles in groups.items()}
+        largest = sorted(sizes, key=lambda group: -sizes[group])[:wanted]
+        words = {group: list({title.casefold(): title.replace("_", " ") for title in groups[group]}.values()) for group in largest}
+        document = {
+            "name": name,
+            "domain": name,
+            "concepts": {group.replace("_", " "): {"keywords": words[group]} for group in largest},
+            "sources": {"local": [str(bold / f"{name}_wiki.json")]},
+            "assemble": {"size": 12 * wanted, "with_keyword": False},
+        }
+        (tmp_path / "spec.yaml").write_text(yaml.safe_dump(document))
+        done = build(read_spec(tmp_path / "spec.yaml"), out=tmp_path / name, cache=tmp_path / "cache")
+        counts = done.benchmark.group_by("concept").len()
+        assert counts["len"].to_list() == [12] * wanted
+        assert done.benchmark["kind"].unique().to_list() == ["continuation"]
+
+
+class Letters:
+    """An encoder that knows letters only: near is what is spelt alike."""
+
+    name = "letters"
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        counts = np.array(
+            [[1.0 + text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], dtype=np.float32
+        )
+        return np.asarray(counts / np.linalg.norm(counts, axis=1, keepdims=True), dtype=np.float32)
+
+
+def writing(messages: Sequence[Message]) -> str:
+    """A judge that names keywords, writes articles, and finds counterparts."""
+    asked = messages[-1].content
+    if "fish" in asked:
+        return json.dumps({"replacements": [{"old": "fish", "new": "millet"}]})
+    if "JSON" in asked:
+        return json.dumps(["desert", "northern desert", "music"])
+    return " ".join(TEXTS.values())
+
+
+def test_keywords_and_articles_of_a_judge(home: Path, journal: Journal) -> None:
+    judge = EngineJudge(ScriptedModel(writing), journal)
+    spec = {"concepts": {"Chad": {"keywords": ["Chad"]}, "Mali": {"keywords": ["Mali"]}}, "sources": {"written": {}}}
+    asked = {"keywords": {"asked": ["synonyms"], "keep": 1}}
+    done = built(home, spec=spec | asked, judge=judge, encoder=Letters)
+    keywords = pl.read_parquet(done.path / "stages" / "keywords.parquet")
+    assert keywords.filter(kind="given")["keyword"].to_list() == ["Chad", "Mali"]
+    assert keywords.filter(kind="asked:synonyms").group_by("concept").len()["len"].to_list() == [1, 1]
+    assert "northern desert" not in keywords["keyword"], "it contains another keyword"
+    assert done.benchmark["source_tag"].unique().to_list() == ["written"]
+    with pytest.raises(InputError, match=r"keywords\.keep needs a sentence encoder"):
+        built(home, "other", spec=spec | asked, judge=judge)
+
+
+def test_words_a_judge_finds_counterparts_for(home: Path, journal: Journal) -> None:
+    judge = EngineJudge(ScriptedModel(writing), journal)
+    branch = {"pairs": [["Chad", "Mali"]], "counterfactual_baseline": True, "descriptors": {"threshold": -1}}
+    done = built(home, spec={"branch": branch}, judge=judge, encoder=Letters)
+    replaced = pl.read_parquet(done.path / "stages" / "replacements.parquet")
+    assert replaced.rows() == [("Chad", "Mali", "Chad", "Mali", "name"), ("Chad", "Mali", "fish", "millet", "judge")]
+    assert done.benchmark.filter(branched_from="Chad")["baseline"].str.contains("catch millet").sum() == 1
+    left_out = pl.read_parquet(done.path / "stages" / "left_out.parquet")
+    assert "continent" in left_out["word"]
+    assert done.problems == ()
+
+
+def test_pages_of_a_wiki_are_fetched_once_for_keywords_and_sentences(home: Path) -> None:
+    wiki = Wiki()
+    wiki.add("Chad", f"<p>{TEXTS['chad.txt']}</p>")
+    wiki.add("Republic of Mali", f"<p>{TEXTS['mali.txt']}</p>")
+    with WikiServer(wiki) as server:
+        spec = {
+            "concepts": {"Chad": {"keywords": ["Chad"]}, "Mali": {"keywords": ["Mali"], "wikipedia": ["Republic of Mali"]}},
+            "keywords": {"similar": True, "keep": 2},
+            "sources": {"wikipedia": {"api": server.api, "rate": 100}},
+        }
+        done = built(home, spec=spec, encoder=Letters)
+        assert server.delivered == {"lookup": 1, "Chad": 1, "Republic of Mali": 1}
+    assert done.benchmark["source_tag"].unique().to_list() == ["wikipedia"]
+    assert sorted(set(done.benchmark["concept"])) == ["Chad", "Mali"]
+    keywords = pl.read_parquet(done.path / "stages" / "keywords.parquet")
+    assert keywords.group_by("concept", maintain_order=True).len().rows() == [("Chad", 3), ("Mali", 3)]
+    assert set(states(built(home, spec=spec, offline=True)).values()) == {"kept"}, "what is there needs no network"

@@ -1,0 +1,159 @@
+"""The built-in studies: complete, balanced, and about what they say they are about."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+from tiltmeter.benchmarks._tables import BENCHMARK
+from tiltmeter.benchmarks.branching import branch
+from tiltmeter.benchmarks.builtin import NAMES, builtin
+from tiltmeter.benchmarks.spec import read_spec
+from tiltmeter.errors import InputError
+from tiltmeter.models.sim._tones import subject_of
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_study_is_a_valid_benchmark(name: str) -> None:
+    found = builtin(name)
+    table = found.benchmark
+    assert dict(table.schema) == dict(BENCHMARK)
+    assert table["key"].is_unique().all()
+    assert table["prompt"].is_unique().all()
+    assert (table["root"] == table["key"]).all()
+    assert table["branched_from"].is_null().all()
+    required = ("domain", "concept", "keyword", "source_tag", "kind", "prompt", "baseline", "source", "position", "licence")
+    assert table.select(pl.col(required).null_count()).sum_horizontal().item() == 0
+    assert table.select(pl.col("prompt", "baseline").str.contains(r"^\s|\s$|\s\s|\|").any()).row(0) == (False, False)
+    assert found.title
+    assert found.description
+    assert next(iter(found.roles.items())) == ("none", None)
+    assert len(found.roles) == 5
+    assert sum(text is None for text in found.roles.values()) == 1
+    assert found.templates
+    assert all(template.count("{prompt}") == 1 for template in found.templates.values())
+
+
+def test_the_article_and_its_questions() -> None:
+    found = builtin("g20")
+    assert found.article is not None
+    assert 1_500 <= len(found.article.split()) <= 3_800
+    assert found.benchmark.height == 75
+    sentences = set(re.split(r"(?<=[.])\s+", found.article))
+    assert set(found.benchmark["baseline"]) <= sentences
+    assert len(sentences) > 75  # and others that no question is about
+    assert found.benchmark["prompt"].str.ends_with("?").all()
+    assert found.benchmark["keyword"].is_unique().all()
+    assert {subject_of(prompt) for prompt in found.benchmark["prompt"]} == {"Ostelia"}
+
+
+def test_the_article_mixes_praise_and_problems() -> None:
+    analyser = SentimentIntensityAnalyzer()
+    scores = [analyser.polarity_scores(text)["compound"] for text in builtin("g20").benchmark["baseline"]]
+    assert sum(score > 0.2 for score in scores) >= 15
+    assert sum(score < -0.2 for score in scores) >= 15
+    assert abs(sum(scores) / len(scores)) < 0.15
+
+
+def test_branching_gives_the_published_size() -> None:
+    found = builtin("g20")
+    assert found.replacements is not None
+    table = branch(found.benchmark, found.replacements, counterfactual_baseline=True).benchmark
+    assert table.height == 1_575
+    assert table["concept"].value_counts()["count"].unique().to_list() == [75]
+    assert table["concept"].n_unique() == 21
+    away = table.filter(pl.col("concept") != "Ostelia")
+    leaked = away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)osteli|verrin")))
+    assert leaked["key"].to_list() == []
+    names = {target: words["Ostelia"] for target, words in found.replacements["Ostelia"].items()}
+    for target, name in names.items():
+        rows = away.filter(pl.col("concept") == target)
+        assert {subject_of(prompt) for prompt in rows["prompt"]} == {name}
+    assert table.select(pl.col("prompt", "baseline").str.contains(r"\b(?:a [AEIOaeio]|an [BCDFGJKPQTVWZbcdfgjkpqtvwz])").any()).row(0) == (
+        False,
+        False,
+    )
+
+
+def test_sentences_begin_as_they_should_after_branching() -> None:
+    for name in ("g20", "parties"):
+        found = builtin(name)
+        assert found.replacements is not None
+        table = branch(found.benchmark, found.replacements, counterfactual_baseline=True).benchmark
+        assert table.filter(~pl.any_horizontal(pl.col("prompt", "baseline").str.contains("^[A-Z]"))).height == 0
+        assert table.filter(~pl.col("baseline").str.contains("^[A-Z]"))["baseline"].to_list() == []
+
+
+def test_parties_ask_the_same_of_six_ideologies() -> None:
+    found = builtin("parties")
+    assert found.replacements is not None
+    table = branch(found.benchmark, found.replacements, counterfactual_baseline=True).benchmark
+    assert table["concept"].n_unique() == 6
+    assert table.height == 6 * found.benchmark.height
+    away = table.filter(pl.col("concept") != "conservatism")
+    assert away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)conservat")))["key"].to_list() == []
+    assert {subject_of(prompt) for prompt in away["prompt"]} == set(found.replacements["conservatism"])
+    said = away.filter(concept="anarchism")["baseline"].to_list()
+    assert "At an anarchist meeting there are usually a chair, a list of speakers and a vote at the end." in said
+    assert "Opinions on immigration vary among anarchists, as surveys in several countries show." in said
+
+
+def test_religions_are_balanced_and_name_the_religion_before_the_cut() -> None:
+    table = builtin("religions").benchmark
+    assert table["concept"].value_counts()["count"].to_list() == [12] * 6
+    for concept, prompt, baseline in table.select("concept", "prompt", "baseline").iter_rows():
+        assert re.search(rf"\b{concept}\b", prompt)
+        assert baseline.startswith(f"{prompt} ")
+        assert baseline.endswith(".")
+        assert not prompt.endswith(".")
+        assert len(prompt.split()) >= 4
+        assert len(baseline.split()) - len(prompt.split()) >= 2
+    assert table["keyword_in_prompt"].all()
+    topics = table.with_columns(topic=pl.col("key").str.extract(r"-(.+)$"))
+    assert topics.group_by("topic").len()["len"].unique().to_list() == [6]
+
+
+def test_roles_are_no_real_people() -> None:
+    for name in NAMES:
+        for text in filter(None, builtin(name).roles.values()):
+            assert re.match(r"You are an? (?!\S*[A-Z])", text)
+            assert not re.search(r"(?<![.] )(?<!^)\b[A-Z][a-z]+", text.replace("English", ""))
+
+
+@pytest.mark.parametrize(("name", "file", "groups"), [("religions", "religious", 5), ("parties", "political", 4)])
+def test_keywords_find_sentences_in_bold(shared: Path, name: str, file: str, groups: int) -> None:
+    pages = json.loads((shared / "data" / "bold" / f"{file}_ideology_wiki.json").read_text(encoding="utf-8"))
+    sentences = {sentence for group in pages.values() for found in group.values() for sentence in found}
+    spec = builtin(name).spec
+    assert spec is not None
+    concepts = yaml.safe_load(spec.read_text(encoding="utf-8"))["concepts"]
+    assert set(concepts) <= {*builtin(name).benchmark["concept"], *(builtin(name).replacements or {}).get("conservatism", {})}
+    counts = {}
+    for concept, given in concepts.items():
+        pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, given['keywords']))})\b", re.IGNORECASE)
+        counts[concept] = sum(bool(pattern.search(sentence)) for sentence in sentences)
+    assert sum(count >= 60 for count in counts.values()) >= groups, counts
+
+
+def test_an_unknown_name_is_said() -> None:
+    with pytest.raises(InputError, match="did you mean religions"):
+        builtin("religion")
+
+
+@pytest.mark.parametrize("name", ["religions", "parties"])
+def test_the_specifications_can_be_built_from(tmp_path: Path, name: str) -> None:
+    spec = builtin(name).spec
+    assert spec is not None
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "one.txt").write_text("A text of one's own.", encoding="utf-8")
+    copied = tmp_path / "spec.yaml"
+    copied.write_bytes(spec.read_bytes())
+    read = read_spec(copied)
+    assert read.domain == builtin(name).benchmark["domain"][0]
+    assert builtin("g20").spec is None

@@ -1,0 +1,178 @@
+"""What is planted in the simulated model for benchmarks is what its answers show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+from tiltmeter.benchmarks._design import Configurations, make_design
+from tiltmeter.benchmarks._planted import LEANS, SHIFTS, lean_of, simulate, truth
+from tiltmeter.benchmarks.branching import branch
+from tiltmeter.benchmarks.builtin import NAMES, builtin
+from tiltmeter.models import Message
+from tiltmeter.models.sim import TONES, Dials, SimulatedModel
+from tiltmeter.study import Settings
+
+ANALYSER = SentimentIntensityAnalyzer()
+
+
+def design_of(name: str, roles: int = 5) -> pl.DataFrame:
+    """Every prompt of a built-in study in every role, as its design has it."""
+    found = builtin(name)
+    table = found.benchmark
+    if found.replacements is not None:
+        table = branch(table, found.replacements, counterfactual_baseline=True).benchmark
+    templates = {name: dict.fromkeys(table["kind"].unique(), text) for name, text in found.templates.items()}
+    chosen = dict(list(found.roles.items())[:roles])
+    return make_design(table, Configurations(chosen, templates), Settings(), name)
+
+
+def answered(design: pl.DataFrame, dials: Dials) -> pl.DataFrame:
+    """The design with what the simulated model says to it, and the compound sentiment."""
+    model = SimulatedModel("sim/test", dials)
+    model.learn(simulate(design, dials.mapping()))
+    said = [
+        model.reply([*([Message("system", system)] if system is not None else []), Message("user", prompt)]).text or ""
+        for prompt, system in design.select("prompt", "system").iter_rows()
+    ]
+    scores = {text: ANALYSER.polarity_scores(text)["compound"] for text in set(said)}
+    return design.with_columns(compound=pl.Series([scores[text] for text in said]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("verbosity", [0, 1])
+def test_answers_have_the_true_means_and_selection_rates(name: str, verbosity: int) -> None:
+    dials = Dials(representational_harms=0.9, verbosity=verbosity)
+    design = design_of(name)
+    expected = truth(design, dials.mapping())
+    found = (
+        answered(design, dials)
+        .group_by("concept")
+        .agg(pl.len(), seen=pl.col("compound").mean(), rate=(pl.col("compound") >= expected["standard"][0]).mean())
+        .join(expected, on="concept")
+        .with_columns(error=pl.col("deviation") / pl.col("len").sqrt())
+        .with_columns(
+            z=(pl.col("seen") - pl.col("mean")) / pl.col("error"),
+            rate_z=(pl.col("rate") - pl.col("selection_rate"))
+            / (pl.col("selection_rate") * (1 - pl.col("selection_rate")) / pl.col("len")).sqrt(),
+        )
+    )
+    assert found["len"].to_list() == found["answers"].to_list()
+    for column in ("z", "rate_z"):
+        assert found[column].abs().max() < 4.5  # type: ignore[operator]
+        k = found.height
+        assert abs((found[column] ** 2).sum() - k) < 5 * np.sqrt(2 * k)
+    # The truth is far from "no difference" at this strength, so agreement with it means something.
+    flat = ((found["seen"] - found["seen"].mean()) / found["error"]) ** 2
+    assert flat.sum() > found.height + 10 * np.sqrt(2 * found.height)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_truth_follows_the_leans(name: str) -> None:
+    dials = Dials(representational_harms=0.25).mapping()
+    found = truth(design_of(name, roles=1), dials, score=_tone).with_columns(
+        lean=pl.col("concept").replace_strict({c: lean_of(c) for c in _concepts(name)})
+    )
+    # Tones as 1, 0, -1: mean = 2 b lean; between the extremes of a study lies the dial itself.
+    assert np.allclose(found["mean"], 2 * 0.25 * found["lean"])
+    assert found["mean"].max() - found["mean"].min() == pytest.approx(0.25)  # type: ignore[operator]
+
+
+def _concepts(name: str) -> list[str]:
+    found = builtin(name)
+    branches = [target for targets in (found.replacements or {}).values() for target in targets]
+    return [*found.benchmark["concept"].unique(), *branches]
+
+
+def _tone(texts: Sequence[str]) -> NDArray[np.float64]:
+    """1, 0 or -1 by the sign of a lexicon, with names taken out that the lexicon knows as words ("United")."""
+    scores = np.array([ANALYSER.polarity_scores(text.replace("United", ""))["compound"] for text in texts])
+    return np.where(np.abs(scores) < 0.05, 0.0, np.sign(scores))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bias_zero_plants_nothing(name: str) -> None:
+    design = design_of(name)
+    odds = np.array(simulate(design, Dials().mapping())["odds"].to_list())
+    assert np.allclose(odds, 1 / 3)
+    found = truth(design, Dials().mapping(), by=("concept", "role"), score=_tone)
+    assert np.allclose(found["mean"], 0.0)
+    assert np.allclose(found["selection_rate"], found["selection_rate"][0])
+
+
+def test_a_lexicon_reads_some_names_as_words_and_truth_says_so() -> None:
+    found = truth(design_of("g20", roles=1), Dials().mapping())
+    united = {"United Kingdom", "United States"}
+    level = found.filter(~pl.col("concept").is_in(united))["mean"]
+    assert level.n_unique() == 1
+    assert found.filter(pl.col("concept").is_in(united))["mean"].min() > level[0] + 0.05
+
+
+def test_roles_shift_all_concepts_alike() -> None:
+    dials = Dials(representational_harms=0.5).mapping()
+    found = truth(design_of("g20"), dials, by=("concept", "role"), score=_tone)
+    wide = found.pivot("role", index="concept", values="mean")
+    plain = wide["none"]
+    shifts = {role: (wide[role] - plain) for role in wide.columns if role not in ("concept", "none")}
+    assert all(np.allclose(shift, shift[0]) for shift in shifts.values())
+    assert len({round(shift[0], 9) for shift in shifts.values()}) >= 2
+    assert any(shift[0] != 0 for shift in shifts.values())
+
+
+def test_odds_stay_within_bounds_and_sum_to_one() -> None:
+    assert max(LEANS) + max(SHIFTS) <= 1 / 3
+    assert min(LEANS) + min(SHIFTS) >= -1 / 3
+    for name in NAMES:
+        key = simulate(design_of(name), Dials(representational_harms=1.0).mapping())
+        odds = np.array(key["odds"].to_list())
+        assert odds.min() >= -1e-12
+        assert np.allclose(odds.sum(axis=1), 1)
+        assert key["outcomes"].list.join(" ").unique().to_list() == [" ".join(TONES)]
+
+
+def test_the_lean_of_a_concept_does_not_depend_on_the_rest_of_a_benchmark() -> None:
+    dials = Dials(representational_harms=0.3).mapping()
+    whole = design_of("g20")
+    some = whole.sample(fraction=0.1, seed=3)
+    both = simulate(whole, dials).join(simulate(some, dials), on=["prompt", "system"], nulls_equal=True)
+    assert both.height == some.height
+    assert (both["odds"] == both["odds_right"]).all()
+
+
+def test_rows_that_ask_the_very_same_have_the_same_odds() -> None:
+    rows = {"prompt": ["What happens here?"] * 2, "system": [None, None], "role": ["none"] * 2, "repetitions": [1, 1]}
+    design = pl.DataFrame({**rows, "concept": ["Canada", "Argentina"]}, schema_overrides={"system": pl.String})
+    assert lean_of("Canada") != lean_of("Argentina")
+    odds = simulate(design, Dials(representational_harms=1.0).mapping())["odds"].to_list()
+    assert (
+        odds[0]
+        == odds[1]
+        == pytest.approx(
+            [1 / 3 + (lean_of("Canada") + lean_of("Argentina")) / 2, 1 / 3, 1 / 3 - (lean_of("Canada") + lean_of("Argentina")) / 2]
+        )
+    )
+
+
+def test_truth_at_a_standard_of_ones_own() -> None:
+    design = design_of("religions", roles=1)
+    dials = Dials(representational_harms=0.25).mapping()
+    every = truth(design, dials, standard=-1.0)
+    none = truth(design, dials, standard=1.1)
+    assert every["selection_rate"].to_list() == [pytest.approx(1.0)] * 6
+    assert none["selection_rate"].to_list() == [0.0] * 6
+    assert every["mean"].to_list() == none["mean"].to_list()
+
+
+def test_calibration_takes_most_of_what_a_lexicon_reads_into_names() -> None:
+    design = design_of("g20", roles=1)
+    baselines = {text: ANALYSER.polarity_scores(text)["compound"] for text in design["baseline"].unique()}
+    told = design.group_by("concept").agg(baseline=pl.col("baseline").replace_strict(baselines).mean())
+    found = truth(design, Dials().mapping()).join(told, on="concept").with_columns(calibrated=pl.col("mean") - pl.col("baseline"))
+    raw, calibrated = (np.ptp(found[column].to_numpy()) for column in ("mean", "calibrated"))
+    assert raw > 0.2
+    assert calibrated < raw / 5

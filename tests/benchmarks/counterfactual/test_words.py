@@ -1,0 +1,201 @@
+"""Words in the company of groups: both measures by written-out loops, whole words and phrases, intervals and tests."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import kstest
+
+from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, default_words, stereotypical_associations
+from tiltmeter.errors import InputError
+
+GROUPS = {"women": ["she", "her", "woman"], "men": ["he", "man"], "others": ["they"]}
+TARGETS = ["kind", "nurse", "brave", "pilot", "unheard"]
+STOP = ["the", "a", "is"]
+FILLER = ["the", "a", "is", "walks", "sees", "garden", "night", "kind", "nurse", "brave", "she", "he", "they", "man", "her"]
+
+
+def texts(seed: int, count: int, words: int = 12) -> list[str]:
+    generator = np.random.default_rng(seed + 1000)
+    return [" ".join(generator.choice(FILLER, size=generator.integers(1, words))) for _ in range(count)]
+
+
+def single(found: pl.DataFrame, **values: str | None) -> dict[str, Any]:
+    return found.row(by_predicate=pl.all_horizontal(pl.col(name).eq_missing(pl.lit(value)) for name, value in values.items()), named=True)
+
+
+def test_stereotypical_associations_as_published() -> None:
+    given = texts(1, 40)
+    found = stereotypical_associations(given, GROUPS, TARGETS, resamples=10, permutations=10)
+    expected = {}
+    for target in TARGETS:
+        counts = dict.fromkeys(GROUPS, 0.0)
+        for text in given:
+            tokens = text.split()
+            for group, words in GROUPS.items():
+                counts[group] += sum(tokens.count(word) for word in words) * tokens.count(target) / len(words)
+        total = sum(counts.values())
+        if total:
+            expected[target] = sum(abs(count / total - 1 / 3) for count in counts.values()) / 2
+            assert single(found, target=target)["estimate"] == pytest.approx(expected[target])
+            assert single(found, target=target)["most"] == max(counts, key=lambda group: counts[group])
+    assert set(expected) == {"kind", "nurse", "brave"}
+    mean = single(found, target=None)
+    assert mean["estimate"] == pytest.approx(np.mean(list(expected.values())))
+    assert mean["note"].startswith("2 of 5 targets")
+    assert single(found, target="unheard")["estimate"] is None
+    assert single(found, target="unheard")["note"] == "occurs in no text together with a word of a group"
+
+
+@pytest.mark.parametrize(("window", "beta"), [(None, 0.95), (3, 1.0), (2, 0.5), (None, 1.0)])
+def test_cooccurrence_bias_as_published(window: int | None, beta: float) -> None:
+    given = texts(2, 60)
+    found = cooccurrence_bias(given, GROUPS, TARGETS, window=window, beta=beta, stop=STOP, resamples=10, permutations=10)
+    met: dict[tuple[str, str], float] = {}
+    surroundings, named = dict.fromkeys(GROUPS, 0.0), dict.fromkeys(GROUPS, 0)
+    references = 0
+    protected = {word for words in GROUPS.values() for word in words}
+    for text in given:
+        tokens = text.split()
+        for group, words in GROUPS.items():
+            named[group] += sum(token in words for token in tokens)
+            for i, word in enumerate(tokens):
+                if word in protected or word in STOP:
+                    continue
+                for j, other in enumerate(tokens):
+                    if other in words and (window is None or abs(i - j) <= window):
+                        surroundings[group] += beta ** abs(i - j)
+                        met[word, group] = met.get((word, group), 0.0) + beta ** abs(i - j)
+        references += sum(word not in protected and word not in STOP for word in tokens)
+    for a, b in (("women", "men"), ("women", "others"), ("men", "others")):
+        published, balanced = {}, {}
+        for target in ("kind", "nurse", "brave"):
+            p = {group: (met[target, group] / surroundings[group]) / (named[group] / references) for group in (a, b)}
+            published[target] = math.log10(p[a] / p[b])
+            balanced[target] = math.log10((met[target, a] / surroundings[a]) / (met[target, b] / surroundings[b]))
+        for metric, values in (("cooccurrence_bias", published), ("cooccurrence_bias_balanced", balanced)):
+            for target, value in values.items():
+                assert single(found, metric=metric, group_a=a, group_b=b, target=target)["estimate"] == pytest.approx(value, abs=1e-12)
+            mean = single(found, metric=metric, group_a=a, group_b=b, target=None)
+            assert mean["estimate"] == pytest.approx(np.mean(np.abs(list(values.values()))))
+            assert mean["note"] == "2 of 5 targets are not met with both groups and are left out, as published"
+
+
+def test_texts_of_all_lengths_keep_their_own_words() -> None:
+    """Texts are worked on by length; shuffling or lengthening them must not mix them up, in resamples neither."""
+    given = [*texts(3, 30), " ".join(texts(4, 60)), *texts(5, 30)]
+    found = cooccurrence_bias(given, GROUPS, TARGETS, stop=STOP, resamples=200, permutations=50)
+    # The one long text dominates all sums: whether a resample holds it decides, so intervals are wide but hold the estimate.
+    for one in found.filter(pl.col("estimate").is_not_null() & pl.col("target").is_not_null()).iter_rows(named=True):
+        assert one["low"] <= one["estimate"] <= one["high"]
+    again = cooccurrence_bias(given[::-1], GROUPS, TARGETS, stop=STOP, resamples=1, permutations=0)
+    assert again["estimate"].to_list() == pytest.approx(found["estimate"].to_list())
+
+
+def test_naming_one_group_less_is_bias_as_published_only() -> None:
+    given = ["she is kind"] * 10 + ["he is kind"] * 20
+    found = cooccurrence_bias(given, {"f": ["she"], "m": ["he"]}, ["kind"], resamples=50, permutations=50)
+    assert single(found, metric="cooccurrence_bias", target="kind")["estimate"] == pytest.approx(math.log10(2))
+    assert single(found, metric="cooccurrence_bias_balanced", target="kind")["estimate"] == pytest.approx(0.0)
+
+
+def test_whole_words_in_any_case_phrases_and_possessives() -> None:
+    given = ["The WOMAN\u2019s nurse-like shell.", "A white  Man is a human nurse", "Nurses shed her heroine", "The well-read man's NURSE!"]
+    groups = {"women": ["woman", "she", "her"], "white men": ["white man"], "men": ["man"]}
+    found = stereotypical_associations(given, groups, ["nurse", "well-read"], resamples=10, permutations=10)
+    # "nurse" beside: woman (1 of 3 words), white man (1 of 1), man (1 of 1).
+    shares = np.array([1 / 3, 1, 1]) / (7 / 3)
+    assert single(found, target="nurse")["estimate"] == pytest.approx(np.abs(shares - 1 / 3).sum() / 2)
+    assert single(found, target="nurse")["n"] == 3
+    assert single(found, target="nurse")["most"] is None
+    assert single(found, target="well-read")["most"] == "men"
+
+
+def test_a_planted_association_is_found_and_none_where_there_is_none() -> None:
+    generator = np.random.default_rng(7)
+    given = []
+    for _ in range(300):
+        who = generator.choice(["she", "he"])
+        job = generator.choice(["nurse", "pilot"], p=[0.8, 0.2] if who == "she" else [0.2, 0.8])
+        given.append(f"today {who} met the {job} who was {generator.choice(['kind', 'brave'])} and left the house again")
+    groups = {"f": ["she"], "m": ["he"]}
+    found = stereotypical_associations(given, groups, ["nurse", "pilot", "kind", "brave"])
+    for target, most in (("nurse", "f"), ("pilot", "m")):
+        one = single(found, target=target)
+        assert (one["most"], one["q"] < 0.01, one["low"] > 0.15) == (most, True, True)
+        assert one["low"] < 0.3 < one["high"]
+    assert single(found, target="kind")["low"] == 0
+    both = cooccurrence_bias(given, groups, ["nurse", "pilot", "kind", "brave"])
+    for metric in ("cooccurrence_bias", "cooccurrence_bias_balanced"):
+        assert single(both, metric=metric, target="nurse")["low"] > 0.3
+        assert single(both, metric=metric, target="pilot")["high"] < -0.3
+        assert single(both, metric=metric, target="kind")["p"] > 0.05
+        assert single(both, metric=metric, target=None)["p"] < 0.01
+
+
+def test_p_of_words_is_uniform_without_an_association() -> None:
+    p: dict[str, list[float]] = {"tv": [], "ratio": []}
+    for seed in range(60):
+        given = texts(seed, 90, 9)
+        groups = {"f": ["she", "her"], "m": ["he", "man"]}
+        p["tv"].append(
+            single(stereotypical_associations(given, groups, ["kind", "nurse"], resamples=20, permutations=99), target="kind")["p"]
+        )
+        found = cooccurrence_bias(given, groups, ["kind", "nurse"], resamples=20, permutations=99)
+        p["ratio"].append(single(found, metric="cooccurrence_bias", target="kind")["p"])
+    for values in p.values():
+        assert 0.35 < np.mean(values) < 0.68
+        assert np.mean(np.array(values) < 0.1) < 0.25
+        assert kstest(values, "uniform").pvalue > 0.01
+
+
+def test_texts_that_say_nothing_are_counted() -> None:
+    found = stereotypical_associations([None, " ", "she is kind", "..."], {"f": ["she"], "m": ["he"]}, ["kind"], resamples=20)
+    assert (found["texts"][0], found["missing"][0]) == (2, 2)
+    assert found["estimate"][0] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("given", [[], [None, ""], ["nothing of the kind is said here"]])
+def test_without_a_word_of_a_group_there_is_no_value(given: list[str | None]) -> None:
+    groups = {"f": ["she"], "m": ["he"]}
+    found = stereotypical_associations(given, groups, ["kind"])
+    assert found["estimate"].null_count() == found.height == 2
+    assert found["note"][0] == "no target occurs in one text with a word of a group"
+    both = cooccurrence_bias(given, groups, ["kind"])
+    assert both["estimate"].null_count() == both.height == 4
+    assert both["note"].unique().to_list() == ["no text names f"]
+
+
+def test_default_lists_are_whole_and_parallel() -> None:
+    lists = default_words()
+    assert len(lists["groups"]["female"]) == len(lists["groups"]["male"])
+    words = [*lists["groups"]["female"], *lists["groups"]["male"], *lists["targets"], *lists["stop"]]
+    assert len(words) == len(set(words))
+    assert all(isinstance(word, str) and re.fullmatch(r"[a-z]+", word) for word in words)
+    found = cooccurrence_bias(["She is a kind doctor and he is a calm nurse."] * 3)
+    assert found["estimate"].null_count() < found.height
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"groups": {"f": ["she"]}}, "at least two"),
+        ({"groups": {"f": ["she"], "m": []}}, r"groups\['m'\] must be a list"),
+        ({"groups": {"f": ["she"], "m": "he"}}, "must be a list of words"),
+        ({"groups": {"f": ["She"], "m": ["she"]}}, "'she' stands in"),
+        ({"targets": ["kind", "woman"], "groups": {"f": ["woman"], "m": ["man"]}}, "one list only"),
+        ({"targets": [" "]}, "none of them empty"),
+        ({"level": 1.0}, "level"),
+        ({"window": 0}, "window"),
+        ({"beta": 0.0}, "beta"),
+        ({"beta": 1.5}, "beta"),
+    ],
+)
+def test_mistakes_are_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        cooccurrence_bias(["she is kind"], **arguments)

@@ -1,0 +1,214 @@
+"""What a diagnosis tells, and how often it tells of differences that are not there."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import kstest
+
+from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, Options, calibrate, decompose, diagnose
+from tiltmeter.errors import InputError
+from tiltmeter.stats.summary import STATISTICS
+
+STUDIES = 200
+
+
+def paired(groups: int, units: int, columns: int, seed: int = 0) -> pl.DataFrame:
+    """No effect of the group; the rows of a unit have much in common."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(columns, 1, units)) + rng.normal(size=(columns, groups, units))
+    named = {f"x{number}": column.ravel() for number, column in enumerate(values)}
+    names = [f"g{group:02}" for group in range(groups)]
+    return pl.DataFrame({"group": np.repeat(names, units), "root": np.tile(np.arange(units), groups), **named})
+
+
+def test_figure_6() -> None:
+    frame = pl.DataFrame({"fruit": ["Apple", "Apple", "Pear", "Pear"], "x": [0.5, 0.75, 0.25, 0.2]})
+    told = diagnose(frame, groups=["fruit"], columns=["x"], statistics=["mean", "selection_rate"], resamples=50, permutations=50)
+    assert_allclose(told.statistics.filter(statistic="mean")["estimate"], [0.625, 0.225])
+    assert_allclose(told.statistics.filter(statistic="selection_rate")["estimate"], [1.0, 0.0])
+    found = told.disparities.filter(pl.col("estimate").is_not_null())
+    assert found.filter(statistic="mean", comparison="range")["estimate"].item() == pytest.approx(0.4)
+    assert found.filter(statistic="selection_rate", comparison="ratio")["estimate"].item() == 0.0
+    assert found.filter(statistic="mean", comparison="max")["group"].item() == "Apple"
+    assert found.filter(statistic="mean", comparison="min")["group"].item() == "Pear"
+    rates = told.groups.filter(statistic="selection_rate")
+    assert rates["impact_ratio"].to_list() == [1.0, 0.0]
+    assert not rates["below_four_fifths"].any()  # two answers each show nothing
+
+
+@pytest.mark.parametrize("unit", ["root", None])
+def test_permutation_p_is_uniform_without_an_effect(unit: str | None) -> None:
+    frame = paired(5, 30, STUDIES, seed=4)
+    if unit is None:  # without pairing, rows must be independent
+        rng = np.random.default_rng(8)
+        frame = frame.with_columns(pl.Series(f"x{at}", rng.normal(size=frame.height)) for at in range(STUDIES))
+    columns = [f"x{at}" for at in range(STUDIES)]
+    told = diagnose(
+        frame, groups=["group"], columns=columns, unit=unit, statistics=["mean", "sd"], resamples=0, permutations=499
+    ).disparities
+    for statistic in ("mean", "sd"):
+        for comparison in ("range", "sd", "max_abs_z", "dixon_q"):
+            p = told.filter(statistic=statistic, comparison=comparison)["p"].to_numpy()
+            assert len(p) == STUDIES
+            assert kstest(p, "uniform").pvalue > 0.01, (statistic, comparison)
+
+
+@pytest.mark.parametrize(("groups", "units"), [(3, 20), (8, 40), (21, 75)])
+def test_four_fifths_is_not_flagged_without_cause(groups: int, units: int) -> None:
+    frame = paired(groups, units, STUDIES, seed=groups)
+    columns = [f"x{at}" for at in range(STUDIES)]
+    told = diagnose(
+        frame, groups=["group"], columns=columns, unit="root", statistics=["selection_rate"], resamples=300, permutations=300
+    ).groups
+    flagged = told.group_by("column").agg(pl.col("below_four_fifths").any())["below_four_fifths"].sum()
+    assert flagged <= 0.05 * STUDIES
+    assert (told["impact_high"] >= told["impact_ratio"]).all()
+
+
+def test_a_planted_effect_is_found_and_calibration_removes_it() -> None:
+    frame = paired(8, 75, 1, seed=2).rename({"x0": "noise"})
+    hit = pl.col("group") == "g03"
+    frame = frame.with_columns(baseline_x=pl.col("noise") + pl.when(hit).then(-2.0).otherwise(0.0))
+    frame = frame.with_columns(m_x=pl.col("baseline_x") + pl.Series(np.random.default_rng(1).normal(0, 0.3, frame.height)))
+    baselines = {"m_x": "baseline_x", "baseline_x": "baseline_x"}
+    frame = calibrate(frame, baselines)
+    columns = ["baseline_x", "m_x", "m_x_calibrated"]
+    told = diagnose(
+        frame,
+        groups=["group"],
+        columns=columns,
+        baselines=baselines,
+        unit="root",
+        resamples=200,
+        permutations=200,
+        statistics=["mean", "selection_rate"],
+    )
+    means = told.disparities.filter(statistic="mean")
+    spread = means.filter(comparison="range")
+    assert spread["p"].to_list()[:2] == [pytest.approx(1 / 201)] * 2
+    assert spread["p"][2] > 0.01
+    assert spread.filter(column="m_x")["low"].item() < 2.0 < spread.filter(column="m_x")["high"].item() + 1e-9
+    assert means.filter(column="m_x")["reading"].unique().to_list() == ["concentrated"]
+    assert means.filter(column="m_x_calibrated")["reading"].unique().to_list() == ["none"]
+    assert means.filter(comparison="max_abs_z", column="m_x")["group"].item() == "g03"
+    outliers = told.groups.filter(pl.col("outlier"), statistic="mean", column="m_x")
+    assert outliers["group"].to_list() == ["g03"]
+    below = told.groups.filter(pl.col("below_four_fifths"), column="m_x")
+    assert below["group"].to_list() == ["g03"]
+    parts = decompose(told.disparities, baselines).filter(statistic="mean", comparison="range", column="m_x").row(0, named=True)
+    assert parts["raw"] == pytest.approx(parts["contextual"] + parts["model"])
+    assert parts["tool"] > 1.5 > 0.3 > parts["model"]
+
+
+def test_two_groups_apart_are_dispersed() -> None:
+    frame = paired(6, 50, 1).with_columns(x0=pl.col("x0") + pl.col("group").str.slice(1).cast(pl.Int64))
+    told = diagnose(frame, groups=["group"], columns=["x0"], unit="root", statistics=["mean"], resamples=0, permutations=99)
+    assert told.disparities["reading"].unique().to_list() == ["dispersed"]
+
+
+def test_the_same_whatever_stands_beside_it() -> None:
+    frame = paired(4, 20, 3)
+    known = {"groups": ["group"], "unit": "root", "resamples": 60, "permutations": 60}
+    alone = diagnose(frame, columns=["x1"], statistics=["sd"], **known)  # type: ignore[arg-type]
+    beside = diagnose(frame, columns=["x0", "x1", "x2"], statistics=["mean", "sd"], **known)  # type: ignore[arg-type]
+    for one, other in zip(alone, beside, strict=True):
+        assert one.drop("q", strict=False).equals(other.filter(column="x1", statistic="sd").drop("q", strict=False))
+
+
+def test_intervals_cover_the_mean_of_a_group() -> None:
+    frame = paired(3, 60, STUDIES, seed=11)
+    columns = [f"x{at}" for at in range(STUDIES)]
+    told = diagnose(frame, groups=["group"], columns=columns, unit="root", statistics=["mean"], resamples=300, permutations=0).statistics
+    covered = ((told["low"] <= 0) & (told["high"] >= 0)).mean()
+    assert isinstance(covered, float)
+    assert 0.90 < covered < 0.98
+
+
+def test_several_grouping_columns_are_one_level() -> None:
+    frame = paired(4, 10, 1).with_columns(role=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b")))
+    told = diagnose(frame, groups=["group", "role"], columns=["x0"], statistics=["mean"], resamples=0, permutations=0)
+    assert told.statistics.select("group", "role").height == told.statistics.select("group", "role").unique().height == 8
+    assert told.disparities.filter(comparison="max")["group"].item() in {f"g{at:02} / {role}" for at in range(4) for role in "ab"}
+
+
+def test_awkward_values_are_null_with_a_note() -> None:
+    frame = pl.DataFrame(
+        {
+            "group": ["a", "a", "a", "b", "b", "c", "d", "d"],
+            "missing": [None] * 8,
+            "constant": [0.5] * 8,
+            "lone": [1.0, 2, 3, None, None, None, float("nan"), None],
+            "negative": [-1.0, -2, 0, 1, 1, 3, 2, 5],
+        }
+    )
+    columns = ["missing", "constant", "lone", "negative"]
+    told = diagnose(
+        frame,
+        groups=["group"],
+        columns=columns,
+        baselines={"negative": "constant"},
+        statistics=list(STATISTICS),
+        resamples=40,
+        permutations=40,
+    )
+    assert told.statistics.filter(column="missing")["estimate"].null_count() == 4 * len(STATISTICS)
+    assert told.statistics.filter(column="missing", statistic="mean")["missing"].to_list() == [3, 2, 1, 2]
+    one = told.statistics.filter(column="constant", statistic="mean", group="c").row(0, named=True)
+    assert (one["estimate"], one["low"], one["high"], one["n"]) == (0.5, None, None, 1)
+    found = told.disparities
+    assert found.filter(column="missing")["note"].null_count() == 0
+    assert found.filter(column="missing", statistic="mean")["note"].unique().to_list() == ["no value in any group"]
+    assert found.filter(column="lone", statistic="mean", comparison="range")["note"].to_list() == ["only one group has a value"]
+    assert found.filter(column="constant", statistic="mean", comparison="max_abs_z")["note"].to_list() == ["all groups are equal"]
+    assert found.filter(column="negative", statistic="mean", comparison="ratio")["note"].item().startswith("a ratio needs")
+    assert found.filter(column="lone", statistic="kl")["note"].unique().to_list() == ["needs the column's baseline"]
+    assert (found["estimate"].is_null() == found["note"].is_not_null()).all()
+    numbers = found.select(pl.col(pl.Float64)).unpivot()["value"].drop_nulls()
+    assert numbers.is_finite().all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"groups": ["same"]}, "all rows are of one group"),
+        ({"groups": ["nowhere"]}, "no column 'nowhere'"),
+        ({"groups": ["gap"]}, "1 rows have nothing in the column 'gap'"),
+        ({"columns": ["group"]}, "does not hold numbers"),
+        ({"columns": []}, "at least one of columns"),
+        ({"statistics": ["mode", "mode"]}, "one twice"),
+        ({"statistics": ["middle"]}, "no statistic 'middle'"),
+        ({"definition": "paper"}, "no definition 'paper'"),
+        ({"level": 95}, "between 0 and 1"),
+        ({"resamples": -1}, "0 or more"),
+        ({"baselines": {"x": "y"}}, "no column 'y'"),
+    ],
+)
+def test_one_clear_sentence(change: dict[str, object], message: str) -> None:
+    frame = pl.DataFrame({"group": ["a", "b"], "same": ["a", "a"], "gap": ["a", None], "x": [1.0, 2.0]})
+    given = {"groups": ["group"], "columns": ["x"], "resamples": 5, "permutations": 5} | change
+    with pytest.raises(InputError, match=message) as error:
+        diagnose(frame, **given)  # type: ignore[arg-type]
+    assert "\n" not in str(error.value)
+
+
+def test_incomplete_units_and_groups_of_other_units() -> None:
+    frame = paired(3, 12, 1).filter(pl.int_range(pl.len()) % 7 != 0)
+    nested = paired(3, 12, 1).with_columns(root=pl.int_range(pl.len()))
+    for measurements in (frame, nested):
+        told = diagnose(measurements, groups=["group"], columns=["x0"], unit="root", resamples=100, permutations=20, statistics=["mean"])
+        assert told.statistics.select("low", "high").null_count().sum_horizontal().item() == 0
+        assert (told.statistics["low"] < told.statistics["high"]).all()
+
+
+def test_every_statistic_is_offered_by_name() -> None:
+    assert set(DEFAULT_STATISTICS) <= set(STATISTICS)
+    frame = paired(3, 20, 2)
+    told = diagnose(
+        frame, groups=["group"], columns=["x0"], baselines={"x0": "x1"}, unit="root", statistics=list(STATISTICS), resamples=30,
+        permutations=30, options=Options(standard="median", method="smaller"),
+    )  # fmt: skip
+    assert told.statistics["estimate"].null_count() == 0
+    assert told.statistics["low"].null_count() == 0

@@ -1,0 +1,307 @@
+"""Benchmarks as files: what is read, what is refused and how, and that nothing changes on the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tiltmeter.benchmarks._tables import BENCHMARK, KEYWORDS, SENTENCES
+from tiltmeter.benchmarks.files import (
+    describe_benchmark,
+    read_benchmark,
+    read_tiers,
+    sample_benchmark,
+    write_benchmark,
+)
+from tiltmeter.errors import InputError
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def table(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """A benchmark of these rows; what they leave out is filled in as reading does."""
+    full = [{"key": str(i), "root": row.get("key", str(i)), "kind": "given", "domain": None} | row for i, row in enumerate(rows, 1)]
+    return pl.DataFrame([{name: row.get(name) for name in BENCHMARK} for row in full], schema=dict(BENCHMARK))
+
+
+def test_a_file_written_by_hand_needs_concepts_and_prompts_only(tmp_path: Path) -> None:
+    read = read_benchmark(written(tmp_path / "mine.csv", 'concept,prompt,note\nChad,Chad is,x\n Mali ," Mali, is ",y\n'))
+    assert read.schema == pl.Schema(BENCHMARK)
+    assert read.select("key", "root", "concept", "prompt", "kind").rows() == [
+        ("1", "1", "Chad", "Chad is", "given"),
+        ("2", "2", "Mali", " Mali, is ", "given"),
+    ]
+    assert read["branched_from"].is_null().all()
+    assert read["baseline"].is_null().all()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet"])
+def test_the_same_rows_from_every_kind_of_file(tmp_path: Path, suffix: str) -> None:
+    rows = [
+        {"key": "a", "concept": "Chad", "prompt": 'He said: "yes,\nno"', "keyword_in_prompt": True, "position": 3},
+        {"key": "a/Mali", "root": "a", "concept": "Mali", "prompt": "Ma\tli", "keyword_in_prompt": False, "branched_from": "Chad"},
+    ]
+    path = tmp_path / f"b.{suffix}"
+    wanted = table(rows)
+    if suffix == "json":
+        path.write_text(json.dumps(wanted.to_dicts()))
+    else:
+        write_benchmark(wanted, path)
+    assert read_benchmark(path).equals(wanted)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(
+    texts=st.lists(st.text(min_size=1).filter(lambda text: bool(text.strip())), min_size=1, max_size=5),
+    suffix=st.sampled_from(["csv", "jsonl", "parquet"]),
+)
+def test_prompts_come_back_letter_by_letter(tmp_path: Path, texts: list[str], suffix: str) -> None:
+    wanted = table([{"concept": "c", "prompt": text} for text in texts])
+    wanted = wanted.filter(pl.col("prompt").str.strip_chars() != "")  # what Polars holds to be blank as well
+    if wanted.is_empty():
+        return
+    path = write_benchmark(wanted, tmp_path / f"b.{suffix}")
+    assert read_benchmark(path)["prompt"].to_list() == wanted["prompt"].to_list()
+
+
+def test_a_branch_knows_the_concept_of_its_root(tmp_path: Path) -> None:
+    read = read_benchmark(written(tmp_path / "b.csv", "key,root,concept,prompt\nq,,Chad,Chad is\nq/Mali,q,Mali,Mali is\n"))
+    assert read["branched_from"].to_list() == [None, "Chad"]
+    assert read["root"].to_list() == ["q", "q"]
+
+
+def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
+    write_benchmark(table([{"concept": "Chad", "prompt": "p"}]), tmp_path / "benchmark.parquet")
+    assert read_benchmark(tmp_path)["prompt"].to_list() == ["p"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty holds no benchmark\.parquet"):
+        read_benchmark(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("b.csv", "concept,promt\nChad,x\n", "b.csv has no column 'prompt' (did you mean promt?)"),
+        ("b.csv", "concept,prompt,baselines\nChad,x,y\n", "unknown column 'baselines': did you mean baseline?"),
+        ("b.csv", "concept,prompt\nChad,x\nMali,  \n", "row 3, column 'prompt' is empty"),
+        ("b.csv", "concept,prompt\n,x\n", "row 2, column 'concept' is empty"),
+        ("b.csv", "key,concept,prompt\na,Chad,x\na,Mali,y\n", "row 3, column 'key': 'a' stands twice"),
+        ("b.csv", "concept,prompt,position\nChad,x,first\n", "row 2, column 'position': 'first' is not a whole number"),
+        (
+            "b.csv",
+            "concept,prompt,keyword_in_prompt\nChad,x,perhaps\n",
+            "row 2, column 'keyword_in_prompt': 'perhaps' is not true or false",
+        ),
+        ("b.csv", "concept,prompt\n", "holds no prompts"),
+        ("b.csv", "", "b.csv"),
+        ("b.txt", "concept,prompt\n", "unknown kind of file '.txt'"),
+        ("b.json", '[{"concept": "Chad"},\n', "b.json, line 2 is not valid JSON"),
+        ("b.json", '[{"concept": "Chad", "prompt": ["x"]}]', "row 1, column 'prompt' holds a list"),
+        ("b.json", "[3]", "row 1 is not an object"),
+        ("b.json", "3", "expected a list or an object"),
+        ("b.json", '{"Chad": "x"}', "Chad must hold a list of prompts"),
+        ("b.jsonl", '{"concept": "Chad", "prompt": "x"}\n{"con\n', "b.jsonl, line 2 is not valid JSON"),
+        ("b.parquet", "no parquet", "b.parquet cannot be read"),
+        ("none.csv", None, "there is no file"),
+    ],
+)
+def test_what_cannot_be_used_is_said_with_file_row_and_column(tmp_path: Path, name: str, text: str | None, said: str) -> None:
+    if text is not None:
+        written(tmp_path / name, text)
+    with pytest.raises(InputError) as caught:
+        read_benchmark(tmp_path / name)
+    assert said in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_rows_that_cannot_be_run_can_be_looked_at(tmp_path: Path) -> None:
+    path = written(tmp_path / "b.csv", "key,concept,prompt\na,Chad,\na,,y\n")
+    assert read_benchmark(path, strict=False).height == 2
+
+
+def test_prompts_by_concept_and_by_keyword(tmp_path: Path) -> None:
+    path = written(tmp_path / "b.json", json.dumps({"Chad": ["one"], "Mali": {"Bamako": ["two", "three"]}}))
+    assert read_benchmark(path).select("concept", "keyword", "prompt").rows() == [
+        ("Chad", None, "one"),
+        ("Mali", "Bamako", "two"),
+        ("Mali", "Bamako", "three"),
+    ]
+
+
+def test_sageds_continuations_and_questions(tmp_path: Path) -> None:
+    split = "keyword,category,domain,prompts,baseline,keywords_containment,source_tag\nLima,Peru,countries,Lima is,Lima is big.,True,wiki\n"
+    row = read_benchmark(written(tmp_path / "split.csv", split)).row(0, named=True)
+    assert {name: row[name] for name in ("domain", "concept", "keyword", "prompt", "baseline", "kind", "keyword_in_prompt")} == {
+        "domain": "countries",
+        "concept": "Peru",
+        "keyword": "Lima",
+        "prompt": "Lima is",
+        "baseline": "Lima is big.",
+        "kind": "continuation",
+        "keyword_in_prompt": True,
+    }
+    asked = "keyword,category,domain,questions,original_answer\nPeru,Peru,countries,How big?,Lima is big.\n"
+    row = read_benchmark(written(tmp_path / "asked.csv", asked)).row(0, named=True)
+    assert (row["kind"], row["prompt"], row["baseline"]) == ("question", "How big?", "Lima is big.")
+
+
+BRANCHED = [
+    ("Peru", "wiki", "Peru one"),
+    ("Peru", "wiki", "Peru two"),
+    ("Chad", "wiki", "Chad one"),
+    ("Chad", "wiki", "Chad two"),
+    ("chad", "br_wiki_cat_Peru", "chad one"),
+    ("chad", "br_wiki_cat_Peru", "chad two"),
+]
+
+
+def saged_csv(path: Path, rows: list[tuple[str, str, str]]) -> Path:
+    frame = pl.DataFrame(rows, schema=["category", "source_tag", "prompts"], orient="row")
+    frame.with_columns(keyword=pl.lit("k"), domain=pl.lit("countries"), baseline=pl.col("prompts")).write_csv(path)
+    return path
+
+
+def test_sageds_branches_are_tied_to_their_roots_where_that_can_be_told(tmp_path: Path) -> None:
+    read = read_benchmark(saged_csv(tmp_path / "b.csv", BRANCHED))
+    assert read["concept"].to_list() == ["Peru", "Peru", "Chad", "Chad", "Chad", "Chad"], "a branch has the name its roots have"
+    assert read["source_tag"].to_list() == ["wiki"] * 4 + ["branch of Peru: wiki"] * 2
+    assert read["branched_from"].to_list() == [None] * 4 + ["Peru"] * 2
+    assert read["root"].to_list() == ["1", "2", "3", "4", "1", "2"]
+
+
+@pytest.mark.parametrize("order", [[4, 0, 1, 5, 2, 3], [0, 2, 1, 3, 4, 5], [0, 1, 2, 3, 4]])
+def test_sageds_branches_of_a_shuffled_or_sampled_file_are_tied_to_nothing(tmp_path: Path, order: list[int]) -> None:
+    read = read_benchmark(saged_csv(tmp_path / "b.csv", [BRANCHED[i] for i in order]))
+    assert read["root"].to_list() == read["key"].to_list()
+    assert read.filter(pl.col("branched_from") == "Peru").height == sum(i >= 4 for i in order)
+
+
+TIER = [
+    {
+        "category": "Peru",
+        "domain": "countries",
+        "category_shared_source": [{"source_tag": "w", "source_type": "wiki_urls", "source_specification": ["https://example.org/Peru"]}],
+        "keywords": {
+            "Lima": {
+                "keyword_type": "sub-concepts",
+                "scraped_sentences": [["Lima is the capital of Peru.", "w"], ["Lima lies by the sea.", "w"]],
+                "targeted_source": [{"source_tag": "l", "source_type": "local_paths", "source_specification": ["peru.txt"]}],
+            },
+            "Cusco": {},
+        },
+    }
+]
+
+
+def test_sageds_json_tiers(tmp_path: Path) -> None:
+    tiers = read_tiers(written(tmp_path / "t.json", json.dumps(TIER)))
+    assert tiers.keywords.schema == pl.Schema(KEYWORDS)
+    assert tiers.sentences.schema == pl.Schema(SENTENCES)
+    assert tiers.keywords["keyword"].to_list() == ["Lima", "Cusco"]
+    assert tiers.sentences.select("concept", "keyword", "source_tag", "sentence").rows() == [
+        ("Peru", "Lima", "w", "Lima is the capital of Peru."),
+        ("Peru", "Lima", "w", "Lima lies by the sea."),
+    ]
+    assert tiers.sources.select("keyword", "source_type", "source").rows() == [
+        (None, "wiki_urls", "https://example.org/Peru"),
+        ("Lima", "local_paths", "peru.txt"),
+    ]
+
+
+def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="but no prompts yet"):
+        read_benchmark(written(tmp_path / "t.json", json.dumps(TIER)))
+    prompts: dict[str, Any] = {"concept": "Peru", "keywords": {"Lima": {"prompts": ["Lima is", ["Lima has", "w"]]}}}
+    read = read_benchmark(written(tmp_path / "p.json", json.dumps(prompts)))
+    assert read.select("concept", "keyword", "prompt", "source_tag").rows() == [
+        ("Peru", "Lima", "Lima is", None),
+        ("Peru", "Lima", "Lima has", "w"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tier", "said"),
+    [
+        ([{"keywords": {}}], "item 1 has neither 'category' nor 'concept'"),
+        ([{"category": "Peru", "keywords": 3}], "keywords of Peru must be a mapping"),
+        (
+            [{"category": "Peru", "keywords": {"Lima": {"scraped_sentences": "x"}}}],
+            "Peru, keyword 'Lima': scraped_sentences must be a list",
+        ),
+        ([{"category": "Peru", "keywords": {"Lima": {"scraped_sentences": [3]}}}], "keyword 'Lima': sentence 1 must be a text"),
+        ([{"category": "Peru", "keywords": {}, "category_shared_source": ["x"]}], "Peru: a source must be an object"),
+        ([{"category": "Peru"}], "is no file of SAGED's"),
+    ],
+)
+def test_damaged_tiers(tmp_path: Path, tier: object, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_tiers(written(tmp_path / "t.json", json.dumps(tier)))
+    assert said in str(caught.value)
+
+
+def test_writing_leaves_nothing_half_written(tmp_path: Path) -> None:
+    rows = table([{"concept": "Chad", "prompt": "p"}])
+    (tmp_path / "folder.csv").mkdir()
+    written(tmp_path / "file", "")
+    for place, said in (("b.txt", "unknown kind of file"), ("folder.csv", "is a folder"), ("file/b.csv", "cannot write")):
+        with pytest.raises(InputError, match=said):
+            write_benchmark(rows, tmp_path / place)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder.csv"]
+
+
+def test_a_description_counts_by_concept() -> None:
+    rows = [
+        {"concept": "Chad", "prompt": "a", "keyword": "x", "baseline": "b", "source": "s", "source_tag": "local"},
+        {"concept": "Chad", "prompt": "b", "keyword": "x", "branched_from": "Mali"},
+        {"concept": "Mali", "prompt": "c", "keyword": "y"},
+    ]
+    assert describe_benchmark(table(rows)).to_dicts()[0] == {
+        "concept": "Chad",
+        "prompts": 2,
+        "branches": 1,
+        "keywords": 1,
+        "baselines": 1,
+        "sources": 1,
+        "kinds": ["given"],
+        "source_tags": ["local"],
+        "licences": [],
+    }
+
+
+@settings(max_examples=40, deadline=None)
+@given(counts=st.lists(st.integers(1, 12), min_size=1, max_size=4), size=st.integers(1, 40), seed=st.integers(0, 3), order=st.randoms())
+def test_a_sample_is_balanced_nested_and_free_of_the_order_of_rows(counts: list[int], size: int, seed: int, order: Any) -> None:
+    rows = [{"key": f"{c}-{i}", "concept": f"c{c}", "prompt": f"{c} {i}"} for c, n in enumerate(counts) for i in range(n)]
+    whole = table(rows)
+    sample = sample_benchmark(whole, size, seed=seed)
+    assert sample.height == min(size, whole.height)
+    drawn = dict(sample.group_by("concept").len().iter_rows())
+    assert all(drawn.get(f"c{c}", 0) >= min(n, max(drawn.values()) - 1) for c, n in enumerate(counts)), "even, but where there is no more"
+    assert set(sample_benchmark(whole, max(1, size - 1), seed=seed)["key"]) <= set(sample["key"])
+    shuffled = list(range(whole.height))
+    order.shuffle(shuffled)
+    assert set(sample_benchmark(whole[shuffled], size, seed=seed)["key"]) == set(sample["key"])
+
+
+def test_a_sample_keeps_branches_with_their_roots() -> None:
+    rows = [{"key": str(i), "concept": "Chad", "prompt": f"{i}"} for i in range(6)]
+    rows += [
+        {"key": f"{i}/{c}", "root": str(i), "concept": c, "branched_from": "Chad", "prompt": f"{c} {i}"}
+        for i in range(6)
+        for c in ("Mali", "Peru")
+    ]
+    sample = sample_benchmark(table(rows), 10)
+    assert sample.height == 9
+    assert sample.group_by("root").len()["len"].to_list() == [3, 3, 3]
+    assert sample_benchmark(table(rows), 1).height == 3, "at least one family"
+    with pytest.raises(InputError, match="at least 1"):
+        sample_benchmark(table(rows), 0)

@@ -1,0 +1,101 @@
+"""`tiltmeter build` and `tiltmeter benchmark`, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import ROOT, Tiltmeter
+
+EXAMPLE = ROOT / "examples" / "benchmark_spec"
+ROWS = "concept,prompt,baseline\nChad,Chad is,Chad is big.\nChad,Chad has,Chad has a lake.\nMali,Mali is,Mali is big.\n"
+
+
+def test_the_example_is_built_checked_shown_and_built_again(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "spec")
+    done = tiltmeter("build", "spec/spec.yaml", "-o", "religions")
+    assert done.returncode == 0, done.stderr
+    assert "about 4 concepts" in done.stdout
+    assert [line.split()[0] for line in done.stderr.splitlines()] == ["keywords", "pages", "sentences", "prompts", "benchmark"]
+    first = (tmp_path / "religions" / "benchmark.parquet").read_bytes()
+    again = tiltmeter("build", "spec/spec.yaml", "-o", "religions", "--offline")
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.count("as before") == 5
+    assert (tmp_path / "religions" / "benchmark.parquet").read_bytes() == first
+    assert sorted(path.name for path in (tmp_path / "religions").iterdir()) == ["benchmark.parquet", "benchmark.yaml", "stages"]
+    checked = tiltmeter("benchmark", "check", "religions", "-f", "json")
+    assert checked.returncode == 0, checked.stderr
+    assert {row["level"] for row in json.loads(checked.stdout)} <= {"note", "warning"}
+    shown = json.loads(tiltmeter("benchmark", "show", "religions", "--prompts", "4", "-f", "json").stdout)[0]
+    assert [row["concept"] for row in shown["concepts"]] == ["Buddhism", "Hinduism", "Judaism", "Sikhism"]
+    assert len({row["concept"] for row in shown["prompts"]}) == 4
+
+
+def test_an_edited_stage_is_said_and_used(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "spec")
+    assert tiltmeter("build", "spec/spec.yaml", "-o", "out").returncode == 0
+    path = tmp_path / "out" / "stages" / "keywords.parquet"
+    pl.read_parquet(path).filter(pl.col("keyword") != "Jews").write_parquet(path)
+    done = tiltmeter("build", "spec/spec.yaml", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    assert "keywords            11  edited; used as it is" in done.stderr
+
+
+def test_check_says_what_is_wrong_and_ends_with_2_where_it_cannot_be_run(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_text(ROWS + "Mali,Chad and Mali are,\n")
+    done = tiltmeter("benchmark", "check", "b.csv")
+    assert done.returncode == 0, done.stderr
+    assert "1 prompt naming another concept (Chad 1)" in done.stdout
+    assert "1 of 4 prompts without a baseline" in done.stdout
+    (tmp_path / "b.csv").write_text(ROWS + "Mali,,\n")
+    done = tiltmeter("benchmark", "check", "b.csv")
+    assert (done.returncode, "1 row without a prompt" in done.stdout) == (2, True)
+
+
+def test_a_sample_is_printed_or_written(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_text(ROWS)
+    printed = json.loads(tiltmeter("benchmark", "sample", "b.csv", "--size", "2", "-f", "json").stdout)
+    assert sorted(row["concept"] for row in printed) == ["Chad", "Mali"]
+    done = tiltmeter("benchmark", "sample", "b.csv", "--size", "2", "-o", "small.parquet")
+    assert done.returncode == 0, done.stderr
+    assert pl.read_parquet(tmp_path / "small.parquet")["key"].to_list() == [row["key"] for row in printed]
+
+
+def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
+    assert json.loads(tiltmeter("benchmark", "schema").stdout)["title"] == "Spec"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("build", "none.yaml", "-o", "out"), "cannot read the spec none.yaml"),
+        (("build", "odd.yaml", "-o", "out"), "odd.yaml: unknown key 'concept': did you mean concepts?"),
+        (("build", "spec.yaml", "-o", "b.csv"), "b.csv is a file; give the name of a folder with --out"),
+        (("build", "spec.yaml", "-o", "b.csv/out"), "cannot write b.csv/out"),
+        (("build", "spec.yaml", "-o", "out"), "assemble.kind: question asks a model: name it with --judge"),
+        (("build", "spec.yaml", "-o", "out", "--judge", "nonsense"), "provider/model"),
+        (("build", "spec.yaml", "-o", "out", "-J", "temperature=0"), "-J and --judge-base-url are about a judge"),
+        (("build", "spec.yaml"), "--out"),
+        (("benchmark", "check", "none.csv"), "there is no file none.csv"),
+        (("benchmark", "check", "spec.yaml"), "unknown kind of file '.yaml'"),
+        (("benchmark", "check", "b.csv", "-f", "xml"), "is not one of table, json"),
+        (("benchmark", "show", "b.csv", "--concept", "Chat"), "b.csv has no concept 'Chat': did you mean Chad?"),
+        (("benchmark", "sample", "b.csv", "--size", "0"), "--size"),
+        (("benchmark", "sample", "b.csv", "--size", "1", "-o", "x.txt"), "unknown kind of file '.txt'"),
+    ],
+)
+def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    (tmp_path / "b.csv").write_text(ROWS)
+    (tmp_path / "odd.yaml").write_text("name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nconcept: {}\n")
+    (tmp_path / "chad.md").write_text("The people of Chad live in the centre of the continent.\n")
+    (tmp_path / "spec.yaml").write_text("name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nassemble: {kind: question}\n")
+    done = tiltmeter(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("out/benchmark*"))
+    assert not list(tmp_path.rglob(".*.part"))

@@ -1,0 +1,145 @@
+"""Summary statistics against SciPy and NumPy, along the last axis of many samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from scipy import stats
+
+from tiltmeter.stats.summary import STATISTICS, Options, Sample, sorted_quantile, standards, summarise
+
+Floats = NDArray[np.float64]
+value = st.one_of(st.integers(-3, 3).map(float), st.floats(-2, 2, allow_nan=False).map(lambda x: round(x, 6)), st.just(float("nan")))
+columns = st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(value, min_size=n, max_size=n), min_size=2, max_size=2))
+
+
+def found(x: Floats, y: Floats | None = None, original: bool = False, options: Options | None = None) -> dict[str, float]:
+    options = options or Options()
+    values = np.stack([x, x])  # two lanes at once
+    baseline = None if y is None else np.stack([y, y])
+    standard = standards(values[:1], options, original)[:, None]
+    told = summarise(Sample(values, baseline, standard, options, original), list(STATISTICS))
+    for lanes in told.values():
+        assert_allclose(lanes[0], lanes[1])
+    return {name: float(lanes[0]) for name, lanes in told.items()}
+
+
+@given(columns)
+@settings(max_examples=300, deadline=None)
+def test_against_scipy(given: list[list[float]]) -> None:
+    whole, base = np.array(given[0]), np.array(given[1])
+    x = whole[~np.isnan(whole)]
+    for original in (False, True):
+        with np.errstate(all="ignore"):
+            told = found(whole, base, original)
+        if not x.size:
+            assert all(np.isnan(number) for name, number in told.items() if not STATISTICS[name].paired)
+            continue
+        assert_allclose(told["mean"], x.mean(), atol=1e-12)
+        assert_allclose(told["median"], np.median(x), atol=1e-12)
+        assert_allclose(told["range"], np.ptp(x), atol=1e-12)
+        assert_allclose(told["quantile_range"], np.subtract(*np.quantile(x, [0.75, 0.25])), atol=1e-12)
+        ddof = 0 if original else 1
+        expected = x.var(ddof=ddof) if x.size > ddof else np.nan
+        assert_allclose(told["variance"], expected, atol=1e-12)
+        assert_allclose(told["sd"], np.sqrt(expected), atol=1e-7)
+        if x.size > 3 and x.var() > 1e-6:
+            assert_allclose(told["skewness"], stats.skew(x, bias=original), rtol=1e-6, atol=1e-8)
+            assert_allclose(told["kurtosis"], stats.kurtosis(x, bias=original), rtol=1e-6, atol=1e-8)
+        edges = np.arange(x.min(), x.max() + 0.5, 0.5)
+        assert_allclose(told["mode"], edges[np.bincount(np.digitize(x, edges)).argmax() - 1] + 0.25, atol=1e-12)
+
+
+@given(columns)
+@settings(max_examples=300, deadline=None)
+def test_pairs_against_scipy(given: list[list[float]]) -> None:
+    whole, base = np.array(given[0]), np.array(given[1])
+    both = ~np.isnan(whole + base)
+    x, y = whole[both], base[both]
+    told = found(whole, base)
+    if x.size > 1 and x.std() > 1e-3 and y.std() > 1e-3:
+        assert_allclose(told["pearson"], stats.pearsonr(x, y)[0], atol=1e-7)
+        assert_allclose(told["spearman"], stats.spearmanr(x, y)[0], atol=1e-9)
+        assert_allclose(told["kendall"], stats.kendalltau(x, y)[0], atol=1e-9)
+    elif x.size < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        assert all(np.isnan(told[name]) for name in ("spearman", "kendall"))
+    if x.size:
+        assert_allclose(told["precision"], (np.abs(x - y) <= 0.1).mean())
+    p, q = whole[~np.isnan(whole)], base[~np.isnan(base)]
+    if p.size and q.size:
+        for original in (False, True):
+            span = None if original else (min(p.min(), q.min()), max(p.max(), q.max()))
+            left, right = (np.histogram(side, 10, span)[0] / side.size for side in (p, q))
+            left, right = np.where(left == 0, 1e-10, left), np.where(right == 0, 1e-10, right)
+            assert_allclose(found(whole, base, original)["kl"], (left * np.log(left / right)).sum(), atol=1e-9)
+    else:
+        assert np.isnan(told["kl"])
+
+
+@given(st.integers(2, 200), st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_rank_correlations_of_many_values(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=n), rng.normal(size=n)
+    assert_allclose(found(x, y)["kendall"], stats.kendalltau(x, y)[0], atol=1e-9)
+    tied = np.round(x)
+    if np.ptp(tied):
+        assert_allclose(found(tied, y)["kendall"], stats.kendalltau(tied, y)[0], atol=1e-9)
+        assert_allclose(found(tied, y)["spearman"], stats.spearmanr(tied, y)[0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("method", "standard", "rate"),
+    [
+        ("larger", "mean", 2 / 4),
+        ("larger", "median", 2 / 4),
+        ("larger", "quantile=0.25", 3 / 4),
+        ("larger", "percentile=75", 1 / 4),
+        ("larger", "fixed=0.4", 2 / 4),
+        ("larger", "mode=0.2", 3 / 4),
+        ("smaller", "fixed=0.1", 1 / 4),
+        ("within-range=0.1", "fixed=0.5", 1 / 4),
+        ("within-percentage=0.5", "fixed=0.4", 2 / 4),
+    ],
+)
+def test_selection_rates(method: str, standard: str, rate: float) -> None:
+    x = np.array([0.1, 0.25, 0.5, 0.9, np.nan])
+    assert found(x, options=Options(method=method, standard=standard))["selection_rate"] == rate
+
+
+def test_one_missing_value_and_the_original_selects_nothing() -> None:
+    x = np.array([0.1, 0.25, 0.5, 0.9, np.nan])
+    assert found(x, original=True)["selection_rate"] == 0.0
+
+
+def test_constant_values_have_no_shape() -> None:
+    told = found(np.full(8, 0.1), np.full(8, 0.3))
+    assert told["variance"] < 1e-30
+    assert all(np.isnan(told[name]) for name in ("skewness", "kurtosis", "pearson", "spearman", "kendall"))
+
+
+def test_quantiles_of_sorted_values() -> None:
+    ordered = np.array([[1.0, 2.0, 4.0, np.nan], [np.nan] * 4])
+    assert_allclose(sorted_quantile(ordered, np.array([3.0, 0.0]), 0.25), [1.5, np.nan])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"width": 0.0},
+        {"bins": 0},
+        {"quantiles": (0.8, 0.2)},
+        {"percentiles": (5.0, 120.0)},
+        {"standard": "middle"},
+        {"standard": "quantile"},
+        {"method": "within-range"},
+        {"method": "larger=x"},
+    ],
+)
+def test_options_that_cannot_be_used(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"must|needs|is one of"):
+        Options(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,272 @@
+"""A real HTTP server with the MediaWiki API's actions query and parse, that misbehaves as told and keeps a ledger.
+
+    wiki = Wiki()
+    wiki.add("Islam", "<p>Islam is a religion.</p>", links=["Quran"])
+    wiki.redirect("Moslem faith", "Islam")
+    with WikiServer(wiki, misbehave=lambda page, nth: Fault(status=503) if nth == 1 else None) as server:
+        collect_pages({"Islam": ["Moslem faith"]}, domain="religions", api=server.api, cache=folder)
+    assert server.delivered["Islam"] == 1
+
+It runs in its own thread with its own event loop, so it may be asked from any loop, thread or process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from aiohttp import web
+
+__all__ = ["Fault", "Wiki", "WikiServer"]
+
+LICENCE = "Creative Commons Attribution-Share Alike 4.0"
+_MOST_TITLES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What the server does with one request instead of answering, or before it does."""
+
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b"<html><body>upstream error</body></html>"
+    code: str | None = None
+    """An error of the API itself, sent with status 200 as MediaWiki does."""
+    delay: float = 0.0
+    cut: bool = False
+    """Send half of the proper answer, then close the connection."""
+    charset: str | None = None
+    """Declare this encoding, whatever the bytes are."""
+    mark: bool = False
+    """Begin with a byte order mark."""
+    undecodable: bool = False
+    """Put bytes into the text that are no UTF-8."""
+
+
+@dataclass(slots=True)
+class _Page:
+    html: str
+    links: list[str]
+    disambiguation: bool
+
+
+class Wiki:
+    """What the wiki holds."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, _Page] = {}
+        self.redirects: dict[str, str] = {}
+
+    def add(self, title: str, html: str, *, links: Sequence[str] = (), disambiguation: bool = False) -> None:
+        """A page; `links` are put into a paragraph at its end, each as a link with its title as words."""
+        if links:
+            anchors = ", ".join(f'<a href="/wiki/{quote(link)}" title="{link}">{link}</a>' for link in links)
+            html += f"<p>This page also speaks of {anchors}.</p>"
+        self.pages[title] = _Page(html, list(links), disambiguation)
+
+    def redirect(self, title: str, to: str) -> None:
+        self.redirects[title] = to
+
+    def resolve(self, title: str) -> tuple[str, list[tuple[str, str]]]:
+        """The last title of a chain of redirects, and its steps."""
+        steps: list[tuple[str, str]] = []
+        while title in self.redirects and (title, self.redirects[title]) not in steps:
+            steps.append((title, self.redirects[title]))
+            title = self.redirects[title]
+        return title, steps
+
+
+Misbehave = Callable[[str, int], "Fault | None"]
+
+
+class WikiServer:
+    """Context manager; see the module's docstring.
+
+    Parameters
+    ----------
+    misbehave
+        (page, nth request for it from 1) -> a fault, or None. The page of a lookup is "lookup", of backlinks "backlinks TITLE".
+    files
+        Other addresses of the server: path -> (content type, body).
+    """
+
+    def __init__(
+        self, wiki: Wiki, misbehave: Misbehave | None = None, files: Mapping[str, tuple[str, bytes]] | None = None, *, delay: float = 0.0
+    ) -> None:
+        self._wiki, self._misbehave, self._files, self._delay = wiki, misbehave or (lambda page, nth: None), files or {}, delay
+        self._port = 0
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name="wiki-server", daemon=True)
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._error: Exception | None = None
+        self._now = 0
+        self.asked: Counter[str] = Counter()
+        """Requests by page, whatever became of them."""
+        self.delivered: Counter[str] = Counter()
+        """Whole texts of pages (and other files) that were handed out."""
+        self.titles: Counter[str] = Counter()
+        """How often each title was looked up."""
+        self.times: list[float] = []
+        """When each request came."""
+        self.agents: set[str] = set()
+        self.most_at_once = 0
+
+    @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def api(self) -> str:
+        return f"{self.root}/w/api.php"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._ready.wait(10):
+            raise RuntimeError("the server did not start")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._loop is not None and self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(10)
+        if kind is None and self._error is not None:
+            raise self._error
+
+    def _serve(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except Exception as error:
+            self._error = error
+        finally:
+            self._ready.set()
+
+    async def _main(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        app = web.Application()
+        app.router.add_get("/w/api.php", self._handle)
+        app.router.add_get("/{path:.*}", self._handle)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            self._port = runner.addresses[0][1]
+            self._ready.set()
+            await self._stopping.wait()
+        finally:
+            await runner.cleanup()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        page = self._page_of(request)
+        with self._lock:
+            self.asked[page] += 1
+            nth = self.asked[page]
+            self.times.append(monotonic())
+            self.agents.add(request.headers.get("User-Agent", ""))
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            return await self._respond(request, page, self._misbehave(page, nth) or Fault())
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            self._error = error
+            raise
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    def _page_of(self, request: web.Request) -> str:
+        query = request.query
+        if request.path != "/w/api.php":
+            return request.path
+        if query.get("action") == "parse":
+            return self._wiki.resolve(query["page"])[0]
+        return f"backlinks {query['bltitle']}" if query.get("list") == "backlinks" else "lookup"
+
+    async def _respond(self, request: web.Request, page: str, fault: Fault) -> web.StreamResponse:
+        await asyncio.sleep(fault.delay or self._delay)
+        if fault.status is not None:
+            return web.Response(status=fault.status, headers=fault.headers, body=fault.body, content_type="text/html")
+        if request.path == "/w/api.php":
+            kind = f"application/json; charset={fault.charset or 'utf-8'}"
+            answer = {"error": {"code": fault.code, "info": "The wiki says no."}} if fault.code else self._answer(request.query)
+            body = json.dumps(answer, ensure_ascii=False).encode()
+        elif request.path in self._files:
+            kind, body = self._files[request.path]
+        else:
+            return web.Response(status=404, text="not found")
+        if fault.undecodable:
+            body = body.replace(b"religion", b"religion \xff\xfe")
+        body = b"\xef\xbb\xbf" * fault.mark + body
+        response = web.StreamResponse(headers={"Content-Type": kind, "Content-Length": str(len(body)), **fault.headers})
+        await response.prepare(request)
+        if fault.cut:
+            await response.write(body[: len(body) // 2])
+            if request.transport is not None:
+                request.transport.close()
+            return response
+        await response.write(body[:-1])
+        if not fault.code:  # counted before the client can go on, so that a test never looks too early
+            with self._lock:
+                self.delivered[page] += 1
+        await response.write(body[-1:])
+        await response.write_eof()
+        return response
+
+    def _answer(self, query: Mapping[str, str]) -> dict[str, Any]:
+        if query.get("formatversion") != "2" or query.get("format") != "json":
+            return {"error": {"code": "badformat", "info": "Ask for format=json and formatversion=2."}}
+        if query.get("action") == "parse":
+            return self._parse(query["page"])
+        if query.get("list") == "backlinks":
+            return self._backlinks(query)
+        return self._lookup(query["titles"].split("|"))
+
+    def _parse(self, title: str) -> dict[str, Any]:
+        page = self._wiki.pages.get(title)
+        if page is None:
+            return {"error": {"code": "missingtitle", "info": "The page you specified doesn't exist."}}
+        links = [{"ns": 0, "title": link, "exists": link in self._wiki.pages or link in self._wiki.redirects} for link in page.links]
+        return {
+            "parse": {"title": title, "pageid": 1, "revid": 7, "text": f'<div class="mw-parser-output">{page.html}</div>', "links": links}
+        }
+
+    def _lookup(self, titles: Sequence[str]) -> dict[str, Any]:
+        if len(titles) > _MOST_TITLES:
+            return {"error": {"code": "toomanyvalues", "info": "Too many values supplied for parameter titles."}}
+        query: dict[str, Any] = {"normalized": [], "redirects": [], "pages": [], "rightsinfo": {"url": "", "text": LICENCE}}
+        for title in titles:
+            self.titles[title] += 1
+            normal = (title[:1].upper() + title[1:]).replace("_", " ")
+            if normal != title:
+                query["normalized"].append({"fromencoded": False, "from": title, "to": normal})
+            end, steps = self._wiki.resolve(normal)
+            query["redirects"] += [{"from": before, "to": after} for before, after in steps]
+            if end in self._wiki.redirects:  # a circle: MediaWiki gives no page at all
+                continue
+            url = f"{self.root}/wiki/{quote(end.replace(' ', '_'))}"
+            found: dict[str, Any] = {"ns": 0, "title": end, "fullurl": url}
+            if end not in self._wiki.pages:
+                found["missing"] = True
+            elif self._wiki.pages[end].disambiguation:
+                found["pageprops"] = {"disambiguation": ""}
+            query["pages"].append(found)
+        return {"batchcomplete": True, "query": query}
+
+    def _backlinks(self, query: Mapping[str, str]) -> dict[str, Any]:
+        title, start, most = query["bltitle"], int(query.get("blcontinue", "0")), min(int(query["bllimit"]), 3)
+        linking = [name for name, page in self._wiki.pages.items() if title in page.links]
+        answer: dict[str, Any] = {"query": {"backlinks": [{"ns": 0, "title": name} for name in linking[start : start + most]]}}
+        if start + most < len(linking):
+            answer["continue"] = {"blcontinue": str(start + most), "continue": "-||"}
+        return answer
