@@ -28,6 +28,7 @@ _PROVIDERS = {
     "anthropic": "tiltmeter.models.anthropic:create",
     "any": "tiltmeter.models.anyllm:create",
     "hf": "tiltmeter.models.hf:create",
+    "python": "tiltmeter.models.python:create",
     "replay": "tiltmeter.models.replay:create",
     "sim": "tiltmeter.models.sim:create",
 }

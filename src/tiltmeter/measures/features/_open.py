@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tiltmeter._functions import is_function, load_function
 from tiltmeter.errors import InputError
 from tiltmeter.measures.features._catalogue import FEATURES, Described
 from tiltmeter.measures.features._kinds import ByClassifier, ByFunction, ByLexicon, Distance, Feature
@@ -16,11 +14,10 @@ from tiltmeter.measures.features._models import Classifies, Encodes
 from tiltmeter.registry import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 __all__ = ["open_features"]
 
-_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _UNNAMED = re.compile(r"label_?\d+", re.IGNORECASE)
 
 
@@ -47,9 +44,9 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encodes], cl
     opened: list[Feature] = []
     for written in names:
         name, equals, model = written.strip().partition("=")
-        if not equals and _FUNCTION.fullmatch(name):
+        if not equals and is_function(name):
             feature: Feature = _own(name.rpartition(":")[2], name)
-        elif equals and name not in FEATURES and _FUNCTION.fullmatch(model):
+        elif equals and name not in FEATURES and is_function(model):
             feature = _own(name, model)
         elif name not in FEATURES:
             raise InputError(f"unknown feature {name!r}: {did_you_mean(name, list(FEATURES))}; your own is written MODULE:FUNCTION")
@@ -126,25 +123,7 @@ def _lacking(described: Described, place: str, labels: Sequence[str], name: str,
 
 
 def _own(name: str, place: str) -> ByFunction:
-    module, _, attribute = place.partition(":")
-    try:
-        with _working_folder():
-            found: Any = getattr(import_module(module), attribute, None)
-    except Exception as error:
-        said = " ".join(str(error).split())
-        raise InputError(f"{place}: the module {module} cannot be imported ({type(error).__name__}: {said})") from error
-    if not callable(found):
-        raise InputError(f"{place}: the module {module} has no function {attribute}")
+    found = load_function(place)
     if not name.isidentifier() or name in FEATURES:
         raise InputError(f"{place}: the feature cannot be called {name!r}; write NAME={place}, NAME of letters, digits and underscores")
     return ByFunction(name, found, place)
-
-
-@contextmanager
-def _working_folder() -> Iterator[None]:
-    """Let modules of the folder one works in be imported, as `python -m` does; an installed command does not look there."""
-    sys.path.append("")
-    try:
-        yield
-    finally:
-        sys.path.remove("")
