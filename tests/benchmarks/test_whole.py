@@ -122,6 +122,9 @@ MISTAKES = [
     (("-P", "roles=nowhere.yaml"), "there is no such file"),
     (("-P", "statistics=meen"), "meen"),
     (("-P", "benchmark=mine.csv"), "give the study benchmarks"),
+    (("-P", "clusters=1"), "a number of clusters from 2"),
+    (("-P", "also=toxicty"), "did you mean toxicity"),
+    (("-P", "also=toxicity"), "give -P features=toxicity"),
     (("--definition", "genderbench"), "known: default, saged"),
 ]
 
@@ -157,3 +160,27 @@ def test_a_benchmark_without_baselines_cannot_be_compared_with_them(tiltmeter: T
     assert "has none" in done.stderr
     assert tiltmeter(*command).returncode == 0
     assert not load(tmp_path / "run").findings["metric"].str.contains("calibrated").any()
+
+
+def test_further_measures_of_the_same_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    own = ("-P", "roles=none", "-P", "also=parity,overlap,words")
+    done = tiltmeter("run", "benchmarks/parties", "-m", "sim/biased", "--display", "none", "--out", "run", "--limit", "6", *own)
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    found = run.findings.filter(pl.col("metric") == "sentiment_strict_vader_compound")
+    assert found.height == 15  # pairs of six ideologies
+    assert found["low"].null_count() == 0
+    assert found["p"].null_count() == 0
+    assert run.findings.filter(pl.col("metric") == "bleu").height == 15
+    assert run.findings.filter(pl.col("metric") == "cooccurrence_bias").height == 1
+    assert run.stage("further").filter(pl.col("target").is_not_null()).height > 10
+
+
+def test_clusters_of_like_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    done = tiltmeter(*RUN, "--limit", "3", "-P", "roles=none", "-P", "clusters=2")
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    members = [name for name in run.measures.columns if name.startswith("value:cluster_")]
+    assert len(members) == 2
+    assert run.measures.select(pl.sum_horizontal(members)).to_series().to_list() == [1.0] * run.measures.height
+    assert (run.stage("clusters")["theme"].list.len() >= 1).all()

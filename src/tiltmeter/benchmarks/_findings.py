@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
+from tiltmeter.benchmarks._further import TABLE, further_findings
 from tiltmeter.benchmarks._options import Options
 from tiltmeter.errors import InputError
 from tiltmeter.study import FINDINGS, OUTCOMES, Settings, Tools
@@ -89,7 +90,11 @@ def findings_of(measures: pl.DataFrame, part: Part, settings: Settings, options:
     tables = [table.join(named, on="column", how="left", maintain_order="left").drop("column") for table in found]
     for name, table in zip(("statistics", "disparities", "groups"), tables, strict=True):
         tools.keep(name, table)
-    return _as_findings(found, measures, wide, part, shared)
+    findings = _as_findings(found, measures, wide, part, shared)
+    if not options.also:
+        return findings
+    whole = measures["generation"].n_unique() > 1 or any(column.generation == BASELINES for column in wide.columns)
+    return pl.concat([findings, further_findings(tools.kept(TABLE), shared, several=whole, evidence=f"part = {_literal(part.name)}")])
 
 
 def _wide(measures: pl.DataFrame) -> Wide:

@@ -16,6 +16,9 @@ DEFINITIONS = ("default", "saged")
 FACTORS = ("concept", "domain", "keyword", "source_tag", "branched_from")
 """Columns by which prompts may be grouped."""
 
+ALSO = ("parity", "overlap", "cosine", "toxicity", "words")
+"""Further measures of the same answers."""
+
 PARAMS: Mapping[str, str] = {
     "benchmark": "a benchmark of your own, as `tiltmeter build` makes it or written by hand (Parquet, CSV, JSON)",
     "features": "what is measured of each answer: names of features, NAME=MODEL, or MODULE:FUNCTION, several with commas [default: vader]",
@@ -27,6 +30,8 @@ PARAMS: Mapping[str, str] = {
     "clusters": "number of clusters of answers about like things, found by sentence embedding over all groups, or silhouette"
     " [default: none]",
     "encoder": "sentence encoder of the clusters: all-MiniLM-L6-v2, a folder, or a name on the hub",
+    "also": "further measures, several with commas: parity (of the first feature between counterfactual answers), overlap (BLEU, ROUGE-L),"
+    " cosine, toxicity (of 25 answers to a prompt: --repeats 25), words (in company of groups' words)",
     "statistics": "summary statistics to compare, several with commas [default: those of the definition]",
 }
 
@@ -40,6 +45,7 @@ class Options:
     groups: tuple[str, ...]
     clusters: int | Literal["silhouette"] | None
     encoder: str
+    also: tuple[str, ...]
     statistics: tuple[str, ...] | None
 
 
@@ -54,16 +60,14 @@ def options_of(settings: Settings) -> Options:
     given = settings.params
     if settings.definition not in DEFINITIONS:
         raise InputError(f"unknown definition {settings.definition!r} of benchmarks; known: {', '.join(DEFINITIONS)}")
-    groups = _several("group", given.get("group", "concept"))
-    for one in groups:
-        if one not in FACTORS:
-            raise InputError(f"-P group={given['group']}: {did_you_mean(one, list(FACTORS))}")
+    groups = _known("group", given.get("group", "concept"), FACTORS)
     return Options(
         definition=settings.definition,
         features=_several("features", given.get("features", "vader")),
         groups=groups,
         clusters=_clusters(given.get("clusters")),
         encoder=given.get("encoder", "all-MiniLM-L6-v2"),
+        also=_known("also", given["also"], ALSO) if "also" in given else (),
         statistics=_several("statistics", given["statistics"]) if "statistics" in given else None,
     )
 
@@ -74,6 +78,14 @@ def _clusters(text: str | None) -> int | Literal["silhouette"] | None:
     if not text.isdecimal() or int(text) < 2:
         raise InputError(f"-P clusters={text}: give a number of clusters from 2, or silhouette to have it chosen")
     return int(text)
+
+
+def _known(key: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    found = _several(key, text)
+    for one in found:
+        if one not in known:
+            raise InputError(f"-P {key}={text}: {did_you_mean(one, known)}")
+    return found
 
 
 def _several(key: str, text: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter.benchmarks._design import Configurations, make_design
+from tiltmeter.benchmarks._further import TABLE, further
 from tiltmeter.benchmarks._options import Options, options_of
 from tiltmeter.errors import InputError
 from tiltmeter.measures import refused
@@ -41,6 +42,10 @@ class Answers(Part):
         has_baselines = "baseline" in answers.columns and answers["baseline"].null_count() < answers.height
         found = self.features(texts, answers["baseline"] if has_baselines else None, options_of(settings), tools)
         tools.keep("unscored", _unscored(found))
+        groups = whose(answers, options_of(settings))
+        if options_of(settings).also:
+            told = pl.concat([answers.select(pl.exclude("subject", "generation")), groups], how="horizontal").with_columns(text=texts)
+            tools.keep(TABLE, further(told, found, settings, options_of(settings), tools))
         scored = found.values.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
         outcome = (
             pl.when(answers["status"] != "ok").then(pl.lit("failed"))
@@ -55,7 +60,7 @@ class Answers(Part):
         made = [values] if found.baselines is None else [values, found.baselines.rename(lambda name: f"{BASELINE}{name}")]
         first = values.to_series(0).round(PLACES).cast(pl.String)
         labels = pl.select(outcome=outcome).with_columns(label=pl.when(pl.col("outcome") == "answered").then(first))
-        labels = labels.with_columns(whose(answers, options_of(settings)))
+        labels = labels.with_columns(groups)
         return pl.concat([labels, *made], how="horizontal")
 
     def features(self, texts: pl.Series, baselines: pl.Series | None, options: Options, tools: Tools) -> Measured:
@@ -151,7 +156,7 @@ def check_features(options: Options, library: Library, *, has_baselines: bool) -
         except DataUnavailable as error:
             raise NotRun(f"the encoder {name} cannot be had: {error.reason}; {error.remedy}") from error
 
-    if options.clusters is not None:
+    if options.clusters is not None or "cosine" in options.also:
         encoder(options.encoder)
     opened = open_features(options.features, encoder=encoder, classifier=lambda name: open_classifier(name, store=None))
     for feature in opened:
