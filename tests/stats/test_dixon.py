@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from tiltmeter.stats.dixon import critical_value, dixon_test
+from tiltmeter.stats.dixon import critical_value, dixon_test, original_verdicts
 
 # Rorabacher (1991), two-sided 95%: r10 to n = 7, r11 to 10, r21 to 13, r22 from 14. Some of his digits are off by up to 0.003, which later
 # and more exact computations (McBane 2006, Verma and Quiroz-Ruiz 2006) have shown.
@@ -51,3 +53,28 @@ def test_where_there_is_no_test() -> None:
         critical_value(5, 0.3)
     with pytest.raises(ValueError, match="3 to 30"):
         critical_value(31)
+
+
+def test_what_the_original_says() -> None:
+    rows = {
+        (0.0, 5.0, 6.0): "not applicable due to sample size",  # it has no branch for three values
+        (0.0, 90.0, 95.0, 100.0): "not significance",  # its ratio is always 0 for four to seven
+        (0.0, 90.0, 91.0, 92.0, 93.0, 94.0, 95.0, 96.0): "significance at 0.001",
+        (0.0, 50.0, 91.0, 92.0, 93.0, 94.0, 95.0, 100.0): "significance at 0.1",
+        (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 100.0): "not significance",  # the high end is not looked at
+        (5.0,) * 9: "not significance",
+        tuple(float(one) for one in [0, *range(90, 111)]): "not significance",  # 22 values: no critical values
+    }
+    widest = max(map(len, rows))
+    given = np.array([[*row, *[np.nan] * (widest - len(row))] for row in rows])
+    assert original_verdicts(given).tolist() == list(rows.values())
+
+
+def test_our_critical_values_are_the_published_ones() -> None:
+    text = (files("tiltmeter.stats") / "dixon_published.csv").read_text(encoding="utf-8").split()
+    alphas = [float(one) for one in text[0].split(",")[1:]]
+    for line in text[1:]:
+        n, *values = line.split(",")
+        for alpha, value in zip(alphas, values, strict=True):
+            if alpha in (0.1, 0.05, 0.02, 0.01, 0.005, 0.001):  # of one end: half of what two ends have
+                assert critical_value(int(n), 2 * alpha) == pytest.approx(float(value), abs=0.005)

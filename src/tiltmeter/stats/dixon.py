@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["LARGEST", "SMALLEST", "DixonTest", "critical_value", "dixon_test"]
+__all__ = ["LARGEST", "SMALLEST", "DixonTest", "critical_value", "dixon_test", "original_verdicts"]
 
 Floats = NDArray[np.float64]
 SMALLEST, LARGEST = 3, 30
@@ -79,7 +79,38 @@ def critical_value(n: int, alpha: float = 0.05) -> float:
 
 
 @cache
-def _table() -> tuple[list[float], dict[int, list[float]]]:
-    header, *lines = files("tiltmeter.stats").joinpath("dixon_critical.csv").read_text(encoding="utf-8").split()
+def _table(name: str = "dixon_critical.csv") -> tuple[list[float], dict[int, list[float]]]:
+    header, *lines = files("tiltmeter.stats").joinpath(name).read_text(encoding="utf-8").split()
     rows = {int(n): [float(value) for value in values] for n, *values in (line.split(",") for line in lines)}
     return [float(alpha) for alpha in header.split(",")[1:]], rows
+
+
+NOT_APPLICABLE, NOT_SIGNIFICANT = "not applicable due to sample size", "not significance"
+_ORIGINAL_STEPS = ((4, 0), (8, 1), (11, 2), (14, 2))
+"""From so many values on: how far the neighbour lies from the least value."""
+
+
+def original_verdicts(values: ArrayLike) -> NDArray[np.object_]:
+    """Return what the package `sagedbias` says of (..., n) values, NaN being missing: the smallest significance level reached, in words.
+
+    It looks at the low end only and divides by the whole range; for 4 to 7 values its ratio is always 0; and it has critical values
+    for 8 to 20, 25 and 30 values only (those of Rorabacher 1991, in `dixon_published.csv`), so that nothing else can be significant.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    ordered = np.sort(given, axis=-1)
+    count = (~np.isnan(given)).sum(axis=-1)
+    verdicts = np.full(count.shape, NOT_APPLICABLE, dtype=object)
+    alphas, rows = _table("dixon_published.csv")
+    for n in np.unique(count):
+        if not _ORIGINAL_STEPS[0][0] <= n <= LARGEST:
+            continue
+        step = next(step for first, step in reversed(_ORIGINAL_STEPS) if n >= first)
+        chosen = count == n
+        x = ordered[chosen]
+        width = x[:, n - 1] - x[:, 0]
+        ratio = np.divide(x[:, step] - x[:, 0], width, out=np.zeros_like(width), where=width > 0)
+        said = np.full(width.shape, NOT_SIGNIFICANT, dtype=object)
+        for alpha, critical in sorted(zip(alphas, rows.get(int(n), ()), strict=False), reverse=True):
+            said[ratio > critical] = f"significance at {alpha:g}"
+        verdicts[chosen] = said
+    return verdicts

@@ -13,7 +13,7 @@ from tiltmeter.benchmarks.diagnosis._compute import Design, Found, Request, comp
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg
 from tiltmeter.stats.disparity import COMPARISONS
-from tiltmeter.stats.dixon import LARGEST, SMALLEST
+from tiltmeter.stats.dixon import LARGEST, SMALLEST, original_verdicts
 from tiltmeter.stats.summary import STATISTICS, Options
 
 __all__ = ["DEFAULT_STATISTICS", "DEFINITIONS", "Diagnosis", "diagnose"]
@@ -39,7 +39,8 @@ class Diagnosis(NamedTuple):
             `n` (rows with a value), `missing`.
         disparities: One row for each statistic, comparison and column: `statistic`, `comparison`, `column`, `estimate`, `low`, `high`, `p`
             and `q` (over the columns), `group` (the one it is about; several grouping columns joined by " / "), `reading` ("none",
-            "dispersed" or "concentrated"; null where it cannot be told) and `note` (why there is no estimate).
+            "dispersed" or "concentrated"; null where it cannot be told; under "saged", beside `dixon_q`, the package's own
+            words) and `note` (why there is no estimate).
         groups: One row for each statistic, column and group: `statistic`, `column`, the grouping columns, `z`, `impact_ratio`,
             `impact_low`, `impact_high`, `below_four_fifths` (null but for the selection rate), `outlier` (by Dixon's test).
     """
@@ -83,7 +84,8 @@ def diagnose(
         Names from `stats.summary.STATISTICS`.
     definition
         "default", or "saged" for what the package `sagedbias` computes (see `stats.summary`; the ratio then is given for negative values
-        too, and the comparisons and intervals are ours, its own Dixon's test and permutation test being void).
+        too; the comparisons and intervals are ours, its own permutation test being void, and what it says of Dixon's test stands in words
+        in `reading`).
     level
         Of the intervals and of the four-fifths flag; readings take p < 1 - level. Dixon's test is at 95%.
     resamples, permutations
@@ -125,7 +127,7 @@ def diagnose(
     found = compute(design, Request(statistics, options, definition == "saged", level, resamples, permutations, seed))
     return Diagnosis(
         _statistics(found, statistics, columns, names, np.bincount(codes)),
-        _disparities(found, statistics, columns, baselines, _label(names, groups), level),
+        _disparities(found, statistics, columns, baselines, _label(names, groups), level, original=definition == "saged"),
         _groups(found, statistics, columns, names),
     )
 
@@ -234,7 +236,14 @@ def _groups(found: Found, statistics: Sequence[str], columns: Sequence[str], nam
 
 
 def _disparities(
-    found: Found, statistics: Sequence[str], columns: Sequence[str], baselines: Mapping[str, str], labels: Sequence[str], level: float
+    found: Found,
+    statistics: Sequence[str],
+    columns: Sequence[str],
+    baselines: Mapping[str, str],
+    labels: Sequence[str],
+    level: float,
+    *,
+    original: bool,
 ) -> pl.DataFrame:
     q = np.apply_along_axis(benjamini_hochberg, -1, found.p)
     chosen = pl.Series(found.group.ravel(), dtype=pl.Int64)
@@ -245,7 +254,7 @@ def _disparities(
         p=_column(found.p),
         q=_column(q),
         group=chosen.replace_strict(list(range(len(labels))), list(labels), default=None, return_dtype=pl.String),
-        reading=pl.Series(_readings(found, level).ravel().tolist(), dtype=pl.String),
+        reading=pl.Series((_verdicts(found) if original else _readings(found, level)).ravel().tolist(), dtype=pl.String),
     )
     return table.with_columns(note=_notes(found, statistics, columns, baselines))
 
@@ -259,6 +268,13 @@ def _readings(found: Found, level: float) -> NDArray[np.object_]:
     apart[p >= 1.0 - level] = "none"
     apart[np.isnan(p)] = None
     return np.broadcast_to(apart[:, None], found.compared.shape)
+
+
+def _verdicts(found: Found) -> NDArray[np.object_]:
+    """What the package says of Dixon's test, beside its comparisons; nothing beside the others."""
+    said = np.full(found.compared.shape, None, dtype=object)
+    said[:, list(COMPARISONS).index("dixon_q")] = original_verdicts(found.estimate)
+    return said
 
 
 def _notes(found: Found, statistics: Sequence[str], columns: Sequence[str], baselines: Mapping[str, str]) -> pl.Series:
