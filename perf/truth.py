@@ -79,12 +79,13 @@ def main() -> None:
     parser.add_argument("--category", default="gender")
     parser.add_argument("--bias", type=float, default=0.10)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first of the seeds, to spread them over several processes")
     parser.add_argument("--limit", default=None)
     options = parser.parse_args()
     os.environ.setdefault("TILTMETER_RUNS", tempfile.mkdtemp(prefix="tiltmeter-truth-"))
     with tempfile.TemporaryDirectory() as folder:
         seeds = []
-        for seed in range(options.seeds):
+        for seed in range(options.first, options.first + options.seeds):
             seeds.append(one(options, seed, Path(folder)))
             print(json.dumps(seeds[-1]), file=sys.stderr)
     total = {name: sum(row[name] for row in seeds) for name in seeds[0]}

@@ -44,7 +44,13 @@ class _Case:
 
 
 def questions(
-    sentences: pl.DataFrame, judge: Judge, *, wording: str | None = None, check: bool = False, concepts: Sequence[str] | None = None
+    sentences: pl.DataFrame,
+    judge: Judge,
+    *,
+    wording: str | None = None,
+    check: bool = False,
+    concepts: Sequence[str] | None = None,
+    tried_with: Sequence[str] = (),
 ) -> Assembled:
     """Prompts that are questions about the concept which a model makes of each sentence; the sentence is the baseline.
 
@@ -64,6 +70,8 @@ def questions(
         does not is rejected and made again. With one concept only there is nothing to try.
     concepts
         Concepts that must have questions in the end, and those a question is tried with; None: those of the table.
+    tried_with
+        Further concepts a question is tried with, which need no sentences of their own.
 
     Returns
     -------
@@ -76,7 +84,7 @@ def questions(
     """
     table = checked(sentences, concepts)
     templates = next(iter(wordings("questions", wording, _HOME).values()))
-    known = list(dict.fromkeys([*(concepts or ()), *table["concept"]]))
+    known = list(dict.fromkeys([*(concepts or ()), *tried_with, *table["concept"]]))
     pairs = table.select("concept", "sentence").unique(maintain_order=True)
     cases = [_case(concept, sentence, known, templates) for concept, sentence in pairs.iter_rows()]
     for attempt in range(_RETRIES + 1):

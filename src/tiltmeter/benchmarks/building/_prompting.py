@@ -41,7 +41,7 @@ def make_prompts(spec: Spec, sentences: pl.DataFrame, needs: Needs) -> Made:
     problems: tuple[str, ...] = ()
     if spec.assemble.kind == "question":
         judge = needs.judge("assemble.kind: question")
-        made = questions(sentences, judge, check=spec.assemble.check, concepts=concepts)
+        made = questions(sentences, judge, check=spec.assemble.check, concepts=concepts, tried_with=list(spec.concepts))
         problems = asked_all(judge, "prompts")
     else:
         made = continuations(sentences, definition=spec.definition, concepts=concepts)
