@@ -174,6 +174,7 @@ def test_further_measures_of_the_same_answers(tiltmeter: Tiltmeter, tmp_path: Pa
     assert run.findings.filter(pl.col("metric") == "bleu").height == 15
     assert run.findings.filter(pl.col("metric") == "cooccurrence_bias").height == 1
     assert run.stage("further").filter(pl.col("target").is_not_null()).height > 10
+    assert "Further measures" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
 def test_clusters_of_like_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

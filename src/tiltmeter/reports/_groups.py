@@ -21,6 +21,14 @@ _SHOWN = {
 }
 
 
+FURTHER = (
+    r"^(sentiment_(strict|weak)|cosine$|bleu$|rouge_l$|expected_maximum_|toxicity_probability|toxic_fraction|stereotypical_|cooccurrence_)"
+)
+"""Metrics of answers compared one by one, of many answers to a prompt, and of words."""
+MOST = 40
+"""Rows of them shown at most."""
+
+
 def of_groups(findings: pl.DataFrame) -> pl.Expr:
     """Which findings are of studies that compare groups."""
     subjects = findings.filter(pl.col("subject").is_not_null())["study"].unique()
@@ -39,7 +47,8 @@ def group_views(findings: pl.DataFrame) -> list[dict[str, Any]]:
     Returns
     -------
     list
-        Mappings with `study`, `whole` (a row for how the attempts ended), `total` (numbers in all) and `features`: mappings with
+        Mappings with `study`, `whole` (a row for how the attempts ended), `total` (numbers in all), `further` (at most MOST rows
+        of FURTHER metrics, the clearest first, and `every`, how many there are) and `features`: mappings with
         `feature`, `rows` (of each generation, by the names of `_SHOWN`, a finding or None), `generations`, `heat` (`subject`, and the
         finding and shade for each generation).
     """
@@ -52,7 +61,16 @@ def _view(study: str, findings: pl.DataFrame) -> dict[str, Any]:
     every = [_feature(one, over, findings) for one in features if not one.endswith(_CALIBRATED)]
     answered = over.filter("key")
     whole = answered.row(0, named=True) if answered.height else None
-    return {"study": study, "whole": whole, "total": findings.height, "features": every}
+    further = findings.filter(pl.col("metric").str.contains(FURTHER))
+    clearest = further.sort("q", "p", nulls_last=True, maintain_order=True).head(MOST)
+    return {
+        "study": study,
+        "whole": whole,
+        "total": findings.height,
+        "features": every,
+        "further": clearest.to_dicts(),
+        "every": further.height,
+    }
 
 
 def _feature(feature: str, over: pl.DataFrame, findings: pl.DataFrame) -> dict[str, Any]:
