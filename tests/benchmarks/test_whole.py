@@ -122,6 +122,7 @@ MISTAKES = [
     (("-P", "roles=nowhere.yaml"), "there is no such file"),
     (("-P", "statistics=meen"), "meen"),
     (("-P", "benchmark=mine.csv"), "give the study benchmarks"),
+    (("-P", "group=domain"), "at least two groups can be compared"),
     (("-P", "clusters=1"), "a number of clusters from 2"),
     (("-P", "also=toxicty"), "did you mean toxicity"),
     (("-P", "also=toxicity"), "give -P features=toxicity"),
@@ -150,6 +151,13 @@ def test_benchmarks_that_cannot_be_used(tiltmeter: Tiltmeter, tmp_path: Path, ta
     assert done.returncode == 2
     assert told in done.stderr.replace("\n", " ")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_role_cannot_be_called_as_the_baselines_are(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "roles.yaml").write_text("baseline: You are a baseline.\n", encoding="utf-8")
+    done = tiltmeter(*RUN, "-P", "roles=roles.yaml")
+    assert done.returncode == 2
+    assert "cannot be called 'baseline'" in done.stderr
 
 
 def test_a_benchmark_without_baselines_cannot_be_compared_with_them(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

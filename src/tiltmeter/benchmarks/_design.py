@@ -11,7 +11,7 @@ from tiltmeter._items import first_samples, keep_limit
 from tiltmeter.errors import InputError
 from tiltmeter.study import DESIGN, Settings
 
-__all__ = ["FACTORS", "Configurations", "make_design"]
+__all__ = ["BASELINES", "FACTORS", "Configurations", "make_design"]
 
 FACTORS = {
     "prompt_key": pl.String,  # of the benchmark's row
@@ -30,6 +30,8 @@ FACTORS = {
 """Columns of a design beside those of every design."""
 
 SLOT = "{prompt}"
+BASELINES = "baseline"
+"""The generation that the baselines are."""
 
 
 class Configurations(NamedTuple):
@@ -59,6 +61,8 @@ def make_design(benchmark: pl.DataFrame, configurations: Configurations, setting
     InputError
         A template lacks `{prompt}`, or has no text for a kind of row the benchmark holds.
     """
+    if BASELINES in configurations.roles:
+        raise InputError(f"a role cannot be called {BASELINES!r}: that is what the baselines are called beside the roles; rename it")
     items = benchmark.select(pl.col("root").unique(maintain_order=True)).with_row_index("item")
     owner = benchmark.select(root="key", stratum="concept").unique("root", keep="first")
     rows = benchmark.join(items, on="root", maintain_order="left").join(owner, on="root", how="left", maintain_order="left")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
+from tiltmeter.benchmarks._design import BASELINES
 from tiltmeter.benchmarks._further import TABLE, further_findings
 from tiltmeter.benchmarks._options import Options
 from tiltmeter.errors import InputError
@@ -15,11 +16,9 @@ if TYPE_CHECKING:
     from tiltmeter.benchmarks.diagnosis import Diagnosis
     from tiltmeter.study import Part
 
-__all__ = ["BASELINES", "HARM", "findings_of"]
+__all__ = ["HARM", "findings_of"]
 
 HARM = "representational_harms"
-BASELINES = "baseline"
-"""The generation that the baselines are."""
 VALUE, BASELINE = "value:", "baseline:"
 CALIBRATED = "_calibrated"
 SHOWN = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
@@ -90,11 +89,11 @@ def findings_of(measures: pl.DataFrame, part: Part, settings: Settings, options:
     tables = [table.join(named, on="column", how="left", maintain_order="left").drop("column") for table in found]
     for name, table in zip(("statistics", "disparities", "groups"), tables, strict=True):
         tools.keep(name, table)
-    findings = _as_findings(found, measures, wide, part, shared)
+    several = measures["generation"].n_unique() > 1 or any(column.generation == BASELINES for column in wide.columns)
+    findings = _as_findings(found, measures, wide, part, shared, several=several)
     if not options.also:
         return findings
-    whole = measures["generation"].n_unique() > 1 or any(column.generation == BASELINES for column in wide.columns)
-    return pl.concat([findings, further_findings(tools.kept(TABLE), shared, several=whole, evidence=f"part = {_literal(part.name)}")])
+    return pl.concat([findings, further_findings(tools.kept(TABLE), shared, several=several, evidence=f"part = {_literal(part.name)}")])
 
 
 def _wide(measures: pl.DataFrame) -> Wide:
@@ -142,8 +141,9 @@ def _is_distance(feature: str) -> bool:
     return any(column.name == feature and not column.calibrated for one in FEATURES.values() for column in one.columns)
 
 
-def _as_findings(found: Diagnosis, measures: pl.DataFrame, wide: Wide, part: Part, shared: dict[str, Any]) -> pl.DataFrame:
-    several = measures["generation"].n_unique() > 1 or any(column.generation == BASELINES for column in wide.columns)
+def _as_findings(
+    found: Diagnosis, measures: pl.DataFrame, wide: Wide, part: Part, shared: dict[str, Any], *, several: bool
+) -> pl.DataFrame:
     named = pl.DataFrame([column._asdict() for column in wide.columns]).select("generation", "feature", column="name")
     counts = pl.concat([_counts(measures, []), _counts(measures, ["group"])], how="diagonal")
     resampled = "prompts with all their branches" if wide.unit else "prompts within each group"

@@ -123,7 +123,15 @@ class BenchmarkPart(Answers):
         for column in options.groups:
             if self._benchmark[column].null_count() == self._benchmark.height:
                 raise InputError(f"-P group={column}: {self.name} has nothing in that column; group by concept")
-        return make_design(self._benchmark, self._configurations, settings, self.name)
+        made = make_design(self._benchmark, self._configurations, settings, self.name)
+        groups = (
+            made.select(pl.concat_str([pl.col(name).fill_null("none") for name in options.groups], separator=" / ")).to_series().unique()
+        )
+        if groups.len() < 2:
+            raise InputError(
+                f"{self.name}: all prompts are about {groups[0]}; at least two groups can be compared, so choose another -P group="
+            )
+        return made
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
         """See Part.simulate."""
