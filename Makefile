@@ -30,6 +30,9 @@ perf: $(VENV)/.dev
 	$(BIN)/python perf/analysis.py
 	$(BIN)/python perf/startup.py
 	$(BIN)/python perf/associations.py
+	$(BIN)/python perf/benchmarks.py
+	$(BIN)/python perf/features.py
+	$(BIN)/python perf/counterfactual.py
 	$(BIN)/python perf/truth.py --judge sim/fair
 
 $(VENV)/bin/python:

@@ -16,175 +16,19 @@ Two definitions of each: the default, and `original`, which is what the package 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltmeter.stats._ranks import EPSILON, kendall, pearson, ranks
+from tiltmeter.stats._ranks import kendall, order_codes, pearson, spearman
+from tiltmeter.stats._sample import Sample
+from tiltmeter.stats._standards import METHODS, Options, fullest_bin, parsed, sorted_quantile, standards
 
-__all__ = ["STATISTICS", "Options", "Sample", "Statistic", "sorted_quantile", "standards", "summarise"]
+__all__ = ["STATISTICS", "Options", "Sample", "Statistic", "order_codes", "sorted_quantile", "standards", "summarise"]
 
 Floats = NDArray[np.float64]
 SMALLEST_SHARE = 1e-10  # stands for the share of an empty bin in the Kullback-Leibler divergence
-STANDARDS = ("mean", "median", "mode", "quantile", "percentile", "fixed")
-METHODS = ("larger", "smaller", "within-range", "within-percentage")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the statistics leave open.
-
-    Attributes:
-        width: Bin width of the mode; the first bin begins at the least value of the group.
-        quantiles: Both ends of the quantile range.
-        percentiles: Both ends of the percentile range.
-        bins: Bins of the Kullback-Leibler divergence.
-        tolerance: How near the baseline counts as equal, for precision.
-        standard: What a value is held against for the selection rate: "mean", "median", "mode=WIDTH", "quantile=Q", "percentile=P" over
-            all groups together, or "fixed=VALUE".
-        method: "larger" (at least the standard), "smaller" (at most), "within-range=R" or "within-percentage=SHARE" of it.
-
-    Raises:
-        ValueError: an option cannot be used; the message names it and what it may be.
-    """
-
-    width: float = 0.5
-    quantiles: tuple[float, float] = (0.25, 0.75)
-    percentiles: tuple[float, float] = (25.0, 75.0)
-    bins: int = 10
-    tolerance: float = 0.1
-    standard: str = "mean"
-    method: str = "larger"
-
-    def __post_init__(self) -> None:
-        if not self.width > 0:
-            raise ValueError(f"the bin width of the mode must be above 0, not {self.width}")
-        if self.bins < 1:
-            raise ValueError(f"the divergence needs at least one bin, not {self.bins}")
-        if not 0 <= self.quantiles[0] <= self.quantiles[1] <= 1:
-            raise ValueError(f"the quantile range must lie within 0 and 1, not {self.quantiles}")
-        if not 0 <= self.percentiles[0] <= self.percentiles[1] <= 100:
-            raise ValueError(f"the percentile range must lie within 0 and 100, not {self.percentiles}")
-        _parsed(self.standard, STANDARDS, "standard", optional=("mean", "median", "mode"))
-        _parsed(self.method, METHODS, "method", optional=("larger", "smaller"))
-
-
-def _parsed(given: str, known: Sequence[str], option: str, optional: Sequence[str]) -> tuple[str, float | None]:
-    name, _, value = given.partition("=")
-    if name not in known:
-        raise ValueError(f"the {option} of the selection rate is one of {', '.join(known)}, not {given!r}")
-    if not value and name in optional:
-        return name, None
-    try:
-        return name, float(value)
-    except ValueError:
-        raise ValueError(f"the {option} {name!r} of the selection rate needs a number, such as {name}=0.5, not {given!r}") from None
-
-
-class Sample:
-    """The values of one group in one or more resamples, and what several statistics need of them."""
-
-    def __init__(self, values: Floats, baseline: Floats | None, standard: Floats, options: Options, original: bool) -> None:
-        """`values` (C, ..., n), `baseline` the same or None; NaN is missing. `standard` broadcasts against `values`."""
-        self.values, self.baseline, self.standard, self.options, self.original = values, baseline, standard, options, original
-        self._distinct: tuple[Floats, NDArray[np.intp]] | None = None
-
-    def paired_with(self, baselines: Floats, of: NDArray[np.intp], paired: NDArray[np.bool_]) -> Sample:
-        """Return the sample of the `paired` columns (C), each with the row `of` it in `baselines` (B, ..., n)."""
-        rows = of[paired]
-        standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
-        sample = Sample(self.values[paired], baselines[rows], standard, self.options, self.original)
-        sample._distinct = baselines, rows
-        return sample
-
-    @cached_property
-    def present(self) -> NDArray[np.bool_]:
-        """Which values are not missing."""
-        return ~np.isnan(self.values)
-
-    @cached_property
-    def complete(self) -> bool:
-        """Whether none is missing."""
-        return bool(self.present.all())
-
-    @cached_property
-    def count(self) -> Floats:
-        """How many values there are."""
-        if self.complete:
-            return np.full(self.values.shape[:-1], float(self.values.shape[-1]))
-        found: Floats = self.present.sum(axis=-1).astype(np.float64)
-        return found
-
-    @cached_property
-    def mean(self) -> Floats:
-        """Their mean."""
-        filled = self.values if self.complete else np.where(self.present, self.values, 0.0)
-        found: Floats = filled.sum(axis=-1) / self.count
-        return found
-
-    @cached_property
-    def deviations(self) -> Floats:
-        """Deviations from the mean, 0 where missing."""
-        away = self.values - self.mean[..., None]
-        return away if self.complete else np.where(self.present, away, 0.0)
-
-    @cached_property
-    def squares(self) -> Floats:
-        """Squared deviations."""
-        return self.deviations * self.deviations
-
-    @cached_property
-    def spread(self) -> Floats:
-        """Mean squared deviation."""
-        found: Floats = self.squares.sum(axis=-1) / self.count
-        return found
-
-    @cached_property
-    def constant(self) -> NDArray[np.bool_]:
-        """Whether the deviations are but rounding."""
-        return self.spread <= (EPSILON * self.mean) ** 2
-
-    @cached_property
-    def ordered(self) -> Floats:
-        """The values sorted, what is missing last."""
-        return np.sort(self.values, axis=-1)
-
-    @cached_property
-    def pairs(self) -> tuple[Floats, Floats]:
-        """Values and baseline, both missing where either is."""
-        assert self.baseline is not None
-        either = np.isnan(self.values + self.baseline)
-        if not either.any():
-            return self.values, self.baseline
-        return np.where(either, np.nan, self.values), np.where(either, np.nan, self.baseline)
-
-    @cached_property
-    def pair_ranks(self) -> tuple[Floats, Floats]:
-        """Ranks of `pairs`; a baseline that many columns share is ranked once."""
-        x, y = self.pairs
-        if self._distinct is None or y is not self.baseline:
-            return ranks(x), ranks(y)
-        baselines, rows = self._distinct
-        return ranks(x), ranks(baselines)[rows]
-
-    def quantile(self, share: float) -> Floats:
-        """Return a quantile of the values (linear interpolation)."""
-        return sorted_quantile(self.ordered, self.count, share)
-
-
-def sorted_quantile(ordered: Floats, count: Floats, share: float) -> Floats:
-    """Return a quantile along the last axis of sorted values of which the first `count` are present (linear interpolation, type 7)."""
-    last = np.maximum(count - 1.0, 0.0)
-    place = last * share
-    low = np.floor(place).astype(np.intp)
-    high = np.minimum(low + 1, last.astype(np.intp))
-    below = np.take_along_axis(ordered, low[..., None], axis=-1)[..., 0]
-    above = np.take_along_axis(ordered, high[..., None], axis=-1)[..., 0]
-    found: Floats = below + (above - below) * (place - low)
-    return found
 
 
 def _median(sample: Sample) -> Floats:
@@ -192,24 +36,7 @@ def _median(sample: Sample) -> Floats:
 
 
 def _mode(sample: Sample) -> Floats:
-    return _fullest_bin(sample.ordered, sample.options.width)
-
-
-def _fullest_bin(ordered: Floats, width: float) -> Floats:
-    """Middle of the fullest bin (the lowest of equals); bins begin at the least value, edges in it belong to the upper bin."""
-    start = ordered[..., :1]
-    step = (start + width) - start  # the step that np.arange takes, so that values on an edge fall in the same bin
-    bins = np.floor((ordered - start) / step)
-    bins += start + (bins + 1.0) * step <= ordered
-    bins -= start + bins * step > ordered
-    places = np.arange(ordered.shape[-1], dtype=np.int32)
-    new = np.ones(ordered.shape, dtype=bool)
-    np.not_equal(bins[..., 1:], bins[..., :-1], out=new[..., 1:])
-    length = places - np.maximum.accumulate(np.where(new, places, np.int32(0)), axis=-1)
-    # NaN equals nothing, so that what is missing makes runs of length 0 behind all others.
-    fullest = np.take_along_axis(bins, np.argmax(length, axis=-1)[..., None], axis=-1)[..., 0]
-    found: Floats = start[..., 0] + fullest * step[..., 0] + width / 2.0
-    return found
+    return fullest_bin(sample.ordered, sample.options.width)
 
 
 def _variance(sample: Sample) -> Floats:
@@ -274,18 +101,19 @@ def _shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
     lanes = x.reshape(-1, x.shape[-1])
     place = lanes - start[:, None]
     place *= (bins / (stop - start))[:, None]
-    missing = np.isnan(place)
-    incomplete = bool(missing.any())
-    if incomplete:
+    missing = None if np.isfinite(place.sum()) else np.isnan(place)
+    if missing is not None:
         place[missing] = 0.0
     index = place.astype(np.intp)
     # Rounding matters beside an edge only; there np.histogram asks the edge itself.
-    near = np.nonzero((np.abs(place - np.rint(place)) < 1e-9).ravel())[0]
+    nearest = np.rint(place)
+    place -= nearest
+    near = np.flatnonzero(np.abs(place, out=place) < 1e-9)
     if near.size:
-        edge, lane = np.rint(place.ravel()[near]), near // x.shape[-1]
+        edge, lane = nearest.ravel()[near], near // x.shape[-1]
         exact = start[lane] + edge * ((stop[lane] - start[lane]) / bins)
         index.ravel()[near] = np.clip(edge - (lanes.ravel()[near] < exact), 0, bins - 1)
-    if incomplete:
+    if missing is not None:
         index[missing] = bins
     index += np.arange(len(lanes))[:, None] * (bins + 1)
     counts = np.bincount(index.ravel(), minlength=len(lanes) * (bins + 1)).reshape(*x.shape[:-1], bins + 1)[..., :bins]
@@ -306,7 +134,7 @@ def _pearson(sample: Sample) -> Floats:
 
 
 def _spearman(sample: Sample) -> Floats:
-    return pearson(*sample.pair_ranks)
+    return spearman(*sample.pair_ranks)
 
 
 def _kendall(sample: Sample) -> Floats:
@@ -314,7 +142,7 @@ def _kendall(sample: Sample) -> Floats:
 
 
 def _selection_rate(sample: Sample) -> Floats:
-    name, value = _parsed(sample.options.method, METHODS, "method", ("larger", "smaller"))
+    name, value = parsed(sample.options.method, METHODS, "method", ("larger", "smaller"))
     x, standard = sample.values, sample.standard
     if name == "larger":
         selected = x >= standard
@@ -327,46 +155,13 @@ def _selection_rate(sample: Sample) -> Floats:
     return found
 
 
-def standards(values: Floats, options: Options, original: bool) -> Floats:
-    """Return the standard of the selection rate of each row of (C, N) values, all groups together.
-
-    By the original definition a missing value makes it NaN, and counts as greater than all others for the mode.
-    """
-    name, value = _parsed(options.standard, STANDARDS, "standard", ("mean", "median", "mode"))
-    if name == "fixed":
-        assert value is not None
-        return np.full(len(values), value)
-    if name == "mode":
-        return _modes(values, value or 0.1, original)
-    ordered = np.sort(values, axis=-1)
-    count = (~np.isnan(values)).sum(axis=-1).astype(np.float64)
-    if name == "mean":
-        with np.errstate(invalid="ignore"):
-            found: Floats = np.where(np.isnan(values), 0.0, values).sum(axis=-1) / count
-    else:
-        share = 0.5 if value is None else value / 100.0 if name == "percentile" else value
-        found = sorted_quantile(ordered, count, share)
-    return np.where(count < values.shape[-1], np.nan, found) if original else found
-
-
-def _modes(values: Floats, width: float, original: bool) -> Floats:
-    modes = _fullest_bin(np.sort(values, axis=-1), width)
-    if not original:
-        return modes
-    for row, column in enumerate(values):
-        missing = np.isnan(column)
-        if missing.any() and not missing.all():
-            edges = np.arange(np.nanmin(column), np.nanmax(column) + width, width)
-            modes[row] = edges[np.bincount(np.digitize(column, edges)).argmax() - 1] + width / 2.0
-    return modes
-
-
 class Statistic(NamedTuple):
-    """One entry: how it is computed, whether it needs the baseline, and whether it is a share (between 0 and 1)."""
+    """One entry: how it is computed, whether it needs the baseline, is a share (between 0 and 1), and needs ranks."""
 
     compute: Callable[[Sample], Floats]
     paired: bool = False
     share: bool = False
+    ranked: bool = False
 
 
 def _mean(sample: Sample) -> Floats:
@@ -388,8 +183,8 @@ STATISTICS: Mapping[str, Statistic] = {
     "kl": Statistic(_divergence, paired=True),
     "precision": Statistic(_precision, paired=True, share=True),
     "pearson": Statistic(_pearson, paired=True),
-    "spearman": Statistic(_spearman, paired=True),
-    "kendall": Statistic(_kendall, paired=True),
+    "spearman": Statistic(_spearman, paired=True, ranked=True),
+    "kendall": Statistic(_kendall, paired=True, ranked=True),
 }
 
 
