@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -37,6 +39,15 @@ def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: 
     assert "impact ratio" in done.stdout
     assert number(run, "range_mean_vader_compound", "baseline")["n"] == 15 * 21
     assert {"statistics", "disparities", "groups"} <= {path.stem for path in (tmp_path / "run" / "stages").iterdir()}
+
+
+def test_the_plan_says_how_small_a_difference_would_show(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    planned = json.loads(tiltmeter("plan", "benchmarks/g20", "-m", "sim/fair", "-P", "roles=none,diplomat", "-f", "json").stdout)
+    widths = {row["metric"]: row["half_width"] for row in planned["metrics"]}
+    assert list(widths) == ["selection rate, none", "selection rate, diplomat"]
+    selected = np.random.default_rng(0).random((20_000, 21, 75)) < 0.5
+    apart = selected[:, 0].mean(axis=1) - selected[:, 1:].mean(axis=(1, 2))
+    assert list(widths.values()) == pytest.approx([1.96 * apart.std()] * 2, rel=0.03)
 
 
 def test_the_same_again_asks_nothing_and_gives_the_same(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

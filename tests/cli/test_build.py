@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -99,3 +102,29 @@ def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ..
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("out/benchmark*"))
     assert not list(tmp_path.rglob(".*.part"))
+
+
+def test_killed_in_every_stage_the_same_command_goes_on(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "spec")
+    command = ("build", "spec/spec.yaml", "-o", "out")
+    for table in ("keywords", "pages", "sentences", "prompts"):
+        with subprocess.Popen(
+            [sys.executable, "-m", "tiltmeter.cli", *command],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        ) as process:
+            deadline = time.monotonic() + 60
+            while not (tmp_path / "out" / "stages" / f"{table}.parquet").exists():
+                assert process.poll() is None, f"it ended before it could be killed behind {table}"
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
+            process.kill()
+    done = tiltmeter(*command)
+    assert done.returncode == 0, done.stderr
+    assert "edited" not in done.stderr
+    assert "as before" in done.stderr
+    assert tiltmeter("build", "spec/spec.yaml", "-o", "fresh").returncode == 0
+    assert (tmp_path / "out" / "benchmark.parquet").read_bytes() == (tmp_path / "fresh" / "benchmark.parquet").read_bytes()
+    assert not [path for path in (tmp_path / "out").rglob(".*") if path.is_file()]

@@ -24,6 +24,8 @@ VALUE, BASELINE = "value:", "baseline:"
 """What the columns of `measures` begin with that hold a feature of the answer, and of its baseline."""
 PLACES = 4
 """Decimals of a label."""
+EVEN = 0.5
+"""The selection rate expected before anything is known; it is also the one that can be told least precisely."""
 
 
 class Answers(Part):
@@ -132,6 +134,23 @@ class BenchmarkPart(Answers):
                 f"{self.name}: all prompts are about {groups[0]}; at least two groups can be compared, so choose another -P group="
             )
         return made
+
+    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+        """See Part.precision: of how far the selection rate of the group with the fewest prompts lies from that of all others.
+
+        Of any feature, where half of the answers reach the standard; a prompt counts once, however often it is asked.
+        """
+        from math import sqrt
+
+        groups = pl.concat([whose(design, options_of(settings)), design.select("prompt_id")], how="horizontal")
+        counts = groups.group_by("generation", "subject", maintain_order=True).agg(pl.col("prompt_id").n_unique())
+        found = {}
+        for generation, here in counts.group_by("generation", maintain_order=True):
+            sizes: list[int] = here["prompt_id"].to_list()
+            if len(sizes) > 1:
+                variance = EVEN * (1 - EVEN)
+                found[f"selection rate, {generation[0]}"] = sqrt(variance / min(sizes) + variance / (sum(sizes) - min(sizes)))
+        return found
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
         """See Part.simulate."""
