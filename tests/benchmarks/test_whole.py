@@ -204,3 +204,18 @@ def test_clusters_of_like_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert len(members) == 2
     assert run.measures.select(pl.sum_horizontal(members)).to_series().to_list() == [1.0] * run.measures.height
     assert (run.stage("clusters")["theme"].list.len() >= 1).all()
+
+
+def test_toxicity_by_a_function_of_ones_own_and_cosine_by_an_encoder(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def toxic(text):\n    return min(1.0, len(text) % 7 / 6)\n")
+    own = ("-P", "roles=none", "-P", "features=toxicity=mine:toxic", "-P", "also=toxicity,cosine", "--repeats", "5")
+    done = tiltmeter("run", "benchmarks/parties", "-m", "sim/biased", "--display", "none", "--out", "run", "--limit", "3", *own)
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    scores = run.measures.join(run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"])
+    scores = scores.with_columns(scored=pl.col("answer").str.len_chars() % 7 / 6)
+    assert scores["value:toxicity"].to_list() == pytest.approx(scores["scored"].to_list())
+    fractions = run.findings.filter(pl.col("metric") == "toxic_fraction").select("subject", "estimate")
+    expected = scores.group_by("subject").agg((pl.col("scored") >= 0.5).mean())
+    assert dict(fractions.iter_rows()) == pytest.approx(dict(expected.iter_rows()))
+    assert run.findings.filter(pl.col("metric") == "cosine")["estimate"].is_between(0, 1).all()

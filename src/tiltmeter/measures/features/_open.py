@@ -31,7 +31,8 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encodes], cl
         `NAME`, a feature of the catalogue (`sentiment`);
         `NAME=MODEL`, the same with another model (a folder, or a name of the hub);
         `NAME=MODEL?WANTED=LABEL&...`, where that classifier calls its labels otherwise (`sentiment=folder?positive=LABEL_1&...`);
-        `MODULE:FUNCTION` or `NAME=MODULE:FUNCTION`, a function of one text that gives a number or a mapping of numbers by name.
+        `MODULE:FUNCTION` or `NAME=MODULE:FUNCTION`, a function of one text that gives a number or a mapping of numbers by name; under the
+        name of a feature of the catalogue it takes its place.
     encoder, classifier
         Open the model of that name.
 
@@ -45,9 +46,9 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encodes], cl
     for written in names:
         name, equals, model = written.strip().partition("=")
         if not equals and is_function(name):
-            feature: Feature = _own(name.rpartition(":")[2], name)
-        elif equals and name not in FEATURES and is_function(model):
-            feature = _own(name, model)
+            feature: Feature = _own(name.rpartition(":")[2], name, free=False)
+        elif equals and is_function(model):
+            feature = _own(name, model, free=True)
         elif name not in FEATURES:
             raise InputError(f"unknown feature {name!r}: {did_you_mean(name, list(FEATURES))}; your own is written MODULE:FUNCTION")
         elif equals and not model:
@@ -122,8 +123,9 @@ def _lacking(described: Described, place: str, labels: Sequence[str], name: str,
     return f"{described.name}: {place} has no label {meant}, only {', '.join(labels)}; use another classifier, or map labels: {mapped}"
 
 
-def _own(name: str, place: str) -> ByFunction:
+def _own(name: str, place: str, *, free: bool) -> ByFunction:
+    """Its name is `free` where it was chosen; else it is the function's, which must not pass for a feature of the catalogue."""
     found = load_function(place)
-    if not name.isidentifier() or name in FEATURES:
+    if not name.isidentifier() or (name in FEATURES and not free):
         raise InputError(f"{place}: the feature cannot be called {name!r}; write NAME={place}, NAME of letters, digits and underscores")
     return ByFunction(name, found, place)
