@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tiltmeter.datasets import Library
 
 __all__ = [
+    "CONTRASTS",
     "DESIGN",
+    "EXAMPLES",
     "FINDINGS",
     "MARKS",
     "NO_TOOLS",
@@ -114,6 +116,29 @@ FINDINGS: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "examples": pl.List(pl.String),  # a few sentences or answers that show it
 }
 """The common currency of all methods: one row per number."""
+
+NAMED = ("metric", "subject", "concept", "context")
+"""Columns that together name a finding within a study and model."""
+
+EXAMPLES: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    **dict.fromkeys(NAMED, pl.String),
+    "prompt_id": pl.String,
+    "repetition": pl.Int16,
+    "influence": pl.Float64,  # estimate with all answers minus estimate without this one (or its item), in the metric's unit
+}
+"""The answers that moved a number most, per finding the most influential first."""
+
+CONTRASTS: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    **dict.fromkeys(NAMED, pl.String),
+    "difference": pl.Float64,  # second minus first
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "p": pl.Float64,
+    "n": pl.Int64,  # pairs, or the smaller of two groups that are not paired
+    "paired": pl.Boolean,
+    "how": pl.String,  # how the interval was made, in words
+}
+"""Differences between two models, or two runs, number by number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +343,21 @@ class Part(ABC):
     @abstractmethod
     def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """Findings (FINDINGS) of one model, from its measures joined with the design's factors."""
+
+    def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
+        """EXAMPLES: of each key finding of one model a few answers that moved it most; None where a part cannot tell.
+
+        `measures` are those `analyse` was given, `findings` what it gave.
+        """
+        return None
+
+    def contrast(self, first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
+        """CONTRASTS of two sets of measures, each of one model: what `analyse` gives of the second minus that of the first.
+
+        Prompts both have are paired, so that what makes them hard or easy cancels. None where a part has no better way than to compare
+        the findings' intervals.
+        """
+        return None
 
     def questions(self, design: pl.DataFrame, settings: Settings) -> int:
         """How many questions a judge is asked about the answers to this design, when all goes well; 0 where none is."""

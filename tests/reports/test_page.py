@@ -6,13 +6,12 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
 from conftest import Tiltmeter
-from tiltmeter.reports import write_page
+from tiltmeter.reports import Shown, write_page
 from tiltmeter.runs import load
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -22,7 +21,7 @@ LONG = "openrouter/" + "An-Extremely-Long-Model-Name_" * 6
 
 
 @pytest.fixture
-def run(tiltmeter: Tiltmeter, tmp_path: Path) -> tuple[pl.DataFrame, dict[str, Any]]:
+def run(tiltmeter: Tiltmeter, tmp_path: Path) -> Shown:
     """Two models with awkward names, several wordings, an ungraded metric without a value, a probe that was not run."""
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct, hiring_an, jobs_lum]\nlimit: 12\nparams: {wording: all}\n")
     done = tiltmeter("run", "study.yaml", "-m", "sim/mild", "-m", "sim/biased", "--out", "run", "--display", "none")
@@ -43,7 +42,7 @@ def run(tiltmeter: Tiltmeter, tmp_path: Path) -> tuple[pl.DataFrame, dict[str, A
     about["parts"]["gest"] = {"title": "Who said it", "status": "not run", "reason": "no data </dd><script>document.title='taken'</script>"}
     about["problems"] = ["gest not run: <script>document.title='taken'</script>"]
     about["command"] = f"tiltmeter run study.yaml --model '{LONG}'"
-    return findings, about
+    return Shown(findings, about)
 
 
 def browse(page: Path, width: int, dark: bool, shot: Path) -> tuple[str, str]:
@@ -65,7 +64,7 @@ def browse(page: Path, width: int, dark: bool, shot: Path) -> tuple[str, str]:
 
 
 @in_browser
-def test_in_a_browser(run: tuple[pl.DataFrame, dict[str, Any]], tmp_path: Path) -> None:
+def test_in_a_browser(run: Shown, tmp_path: Path) -> None:
     page = write_page([run], tmp_path / "page.html")
     probe = (
         "<script>document.title=[document.documentElement.scrollWidth,innerWidth,getComputedStyle(document.body).backgroundColor]</script>"
@@ -88,7 +87,7 @@ def test_in_a_browser(run: tuple[pl.DataFrame, dict[str, Any]], tmp_path: Path) 
     assert len(papers) == 2, "the page follows the reader's choice of light or dark"
 
 
-def test_nothing_from_outside_is_markup(run: tuple[pl.DataFrame, dict[str, Any]], tmp_path: Path) -> None:
+def test_nothing_from_outside_is_markup(run: Shown, tmp_path: Path) -> None:
     text = write_page([run, run], tmp_path / "page.html").read_text()
     assert "<script" not in text
     assert "\x1b" not in text
@@ -99,9 +98,9 @@ def test_nothing_from_outside_is_markup(run: tuple[pl.DataFrame, dict[str, Any]]
     assert text.count("--model &#39;openai/") > 0, "the command that opens a number names the model where there are two"
 
 
-def test_the_level_is_the_runs_own(run: tuple[pl.DataFrame, dict[str, Any]], tmp_path: Path) -> None:
+def test_the_level_is_the_runs_own(run: Shown, tmp_path: Path) -> None:
     findings, about = run
-    text = write_page([(findings.with_columns(level=pl.lit(0.999)), about | {"level": 0.999})], tmp_path / "page.html").read_text()
+    text = write_page([Shown(findings.with_columns(level=pl.lit(0.999)), about | {"level": 0.999})], tmp_path / "page.html").read_text()
     assert "99.9% interval" in text
     assert "95%" not in text.partition("<main>")[2].replace("answered 95%", "").replace("95% of", "")
 
@@ -110,4 +109,4 @@ def test_size_of_twelve_models(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert tiltmeter("run", "genderbench", "-m", "sim/mild", "--limit", "4", "--out", "run", "--display", "none").returncode == 0
     made = load(tmp_path / "run")
     many = pl.concat([made.findings.with_columns(model=pl.lit(f"vendor/model-{i}")) for i in range(12)])
-    assert write_page([(many, made.about)], tmp_path / "page.html").stat().st_size < 3_000_000
+    assert write_page([Shown(many, made.about)], tmp_path / "page.html").stat().st_size < 3_000_000

@@ -56,7 +56,7 @@ def demo(
     )
     print_findings(asked.run.findings)
     results = (probes, told, asked)
-    pages = [(result.run.findings, result.run.about) for result in results]
+    pages = [result.run.shown for result in results]
     page = write_page(pages, (out or probes.run.path) / "report.html")
     _end(results, page)
 

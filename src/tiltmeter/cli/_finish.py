@@ -16,12 +16,11 @@ __all__ = ["finish"]
 
 def finish(result: RunResult) -> None:
     """Print the table, write the page, name what is missing, end with the right status."""
-    from tiltmeter.reports import print_findings, print_problems, write_page
+    from tiltmeter.reports import print_findings, print_problems
 
     run = result.run
-    findings, about = run.findings, run.about
-    print_findings(findings)
-    page = write_page([(findings, about)], run.path / "report.html")
+    print_findings(run.findings)
+    page = run.report()
     print_problems(result.problems)
     typer.echo(f"\nrun     {run.path}\nreport  {page}")
     if result.exit_code != EXIT_OK:

@@ -71,4 +71,4 @@ def report(
     from tiltmeter.reports import write_page
 
     runs = [_load(name) for name in names]
-    typer.echo(write_page([(run.findings, run.about) for run in runs], output or runs[0].path / "report.html"))
+    typer.echo(write_page([run.shown for run in runs], output or runs[0].path / "report.html"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tiltmeter.reports._normalised import normalised_table
     from tiltmeter.reports._page import write_page
+    from tiltmeter.reports._shown import Shown
     from tiltmeter.reports._tables import write_table
     from tiltmeter.reports._terminal import (
         print_evidence,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tiltmeter.reports._words import size
 
 __all__ = [
+    "Shown",
     "normalised_table",
     "print_evidence",
     "print_findings",
@@ -37,6 +39,7 @@ __all__ = [
 _HOMES = {
     "_normalised": ("normalised_table",),
     "_page": ("write_page",),
+    "_shown": ("Shown",),
     "_tables": ("write_table",),
     "_terminal": (
         "print_evidence",

@@ -16,6 +16,7 @@ from tiltmeter.reports._concepts import concept_views, overlaps, split
 from tiltmeter.reports._files import writing
 from tiltmeter.reports._groups import group_views, of_groups
 from tiltmeter.reports._normalised import normalised_table
+from tiltmeter.reports._shown import Shown
 from tiltmeter.reports._strip import Strip, strip
 from tiltmeter.reports._words import MARK_LETTERS, interval, level_words, mark_words, number, percent, shares
 
@@ -32,7 +33,7 @@ NAMED = 6
 """Metrics to look at first, at most."""
 
 
-def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Path) -> Path:
+def write_page(runs: Sequence[Shown], path: Path) -> Path:
     """Write the page about one or more runs.
 
     Parameters
@@ -60,9 +61,9 @@ def write_page(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]], path: Pat
     )
     environment.globals.update(number=number, interval=interval, percent=percent, shares=shares, mark_words=mark_words)
     environment.globals.update(letters=MARK_LETTERS, harms=HARMS, level_words=level_words, quote=shlex.quote)
-    shown = [_run(i, findings, about) for i, (findings, about) in enumerate(runs, 1)]
+    shown = [_run(i, one.findings, one.about) for i, one in enumerate(runs, 1)]
     text = environment.get_template("page.html.j2").render(
-        runs=shown, side_by_side=_side_by_side(runs), overlaps=overlaps(pl.concat([findings for findings, _ in runs]))
+        runs=shown, side_by_side=_side_by_side(runs), overlaps=overlaps(pl.concat([one.findings for one in runs]))
     )
     with writing(path) as aside:
         aside.write_text(text, encoding="utf-8")
@@ -74,9 +75,9 @@ def _run(number_of_run: int, findings: pl.DataFrame, about: Mapping[str, Any]) -
     return {"number": number_of_run, "about": about, "models": models, "sampling": _sampling(about)}
 
 
-def _side_by_side(runs: Sequence[tuple[pl.DataFrame, Mapping[str, Any]]]) -> dict[str, Any] | None:
+def _side_by_side(runs: Sequence[Shown]) -> dict[str, Any] | None:
     """Normalised key metrics of all models of the page; None where there is one model only, or where definitions differ."""
-    findings = pl.concat([findings for findings, _ in runs])
+    findings = pl.concat([one.findings for one in runs])
     findings = split(findings.filter(~of_groups(findings)))[1]
     models = findings["model"].unique(maintain_order=True).to_list()
     if (

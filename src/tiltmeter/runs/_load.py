@@ -10,8 +10,9 @@ import polars as pl
 
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
+from tiltmeter.reports import Shown
 from tiltmeter.runs._folder import RunFolder, reading, runs_root
-from tiltmeter.study import Finding
+from tiltmeter.study import EXAMPLES, Finding
 
 __all__ = ["Run", "known_runs", "load"]
 
@@ -71,6 +72,39 @@ class Run:
             raise InputError(f"{self.path} has no table {table!r}: {did_you_mean(table, list(tables))}")
         with reading(self.path):
             return tables[table].collect()
+
+    @property
+    def examples(self) -> pl.DataFrame:
+        """The answers that moved each key number most: the columns of `tiltmeter.study.EXAMPLES` with `model`, `part`, `prompt`, `answer`,
+        `outcome` and `label`; no rows where the run kept none."""
+        stages = self.folder.stages()
+        known = {"model": pl.String, "part": pl.String, **EXAMPLES}
+        kept = stages["examples"] if "examples" in stages else pl.LazyFrame(schema=known)
+        attempt = ["model", "prompt_id", "repetition"]
+        with reading(self.path):
+            return (
+                kept.join(self.folder.scan("responses").select(*attempt, "answer"), on=attempt, how="left", maintain_order="left")
+                .join(self.folder.scan("measures").select(*attempt, "outcome", "label"), on=attempt, how="left", maintain_order="left")
+                .join(self.folder.scan("design").select("prompt_id", "prompt"), on="prompt_id", how="left", maintain_order="left")
+                .collect()
+            )
+
+    @property
+    def shown(self) -> Shown:
+        """What a report is made of."""
+        return Shown(self.findings, self.about, self.examples)
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the page about this run, by default `report.html` in its folder; returns where it is.
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
+        """
+        from tiltmeter.reports import write_page
+
+        return write_page([self.shown], Path(path) if path is not None else self.path / "report.html")
 
     def finding(self, metric: str, **narrow: str | None) -> Finding:
         """One finding by the name of its metric.

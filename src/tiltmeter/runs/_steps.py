@@ -12,7 +12,7 @@ from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.runs._folder import RunFolder
 from tiltmeter.runs._resolve import Resolved
 from tiltmeter.runs._tools import RunTools
-from tiltmeter.study import DESIGN, FINDINGS, RESPONSES, NotRun, Part
+from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, RESPONSES, NotRun, Part
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
@@ -115,7 +115,7 @@ def between(resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
 
 
 def analyse(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
-    """Write the table `findings`, with q-values over all tested metrics of a model (Benjamini-Hochberg)."""
+    """Write the table `findings` and the stage table `examples`, with q-values over all tested metrics of a model (Benjamini-Hochberg)."""
     measures = folder.scan("measures")
     names = measures.select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
     with folder.table("findings", FINDINGS) as add:
@@ -125,7 +125,11 @@ def analyse(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools:
                 mine = _part_of(measures.filter(pl.col("model") == name), part).collect()
                 if mine.height:
                     with tools.of(name, part.name):
-                        found.append(part.analyse(_without_empty(mine), resolved.settings, tools).with_columns(model=pl.lit(name)))
+                        mine = _without_empty(mine)
+                        findings = part.analyse(mine, resolved.settings, tools)
+                        if (examples := part.examples(mine, findings, resolved.settings)) is not None:
+                            tools.keep("examples", examples.select(pl.col(column).cast(kind) for column, kind in EXAMPLES.items()))
+                        found.append(findings.with_columns(model=pl.lit(name)))
             if found:
                 add(with_q(pl.concat(found)).select(pl.col(column).cast(kind) for column, kind in FINDINGS.items()))
 

@@ -1,0 +1,1 @@
+"""The explorer: runs, findings and responses in a browser."""

@@ -1,0 +1,1 @@
+"""The gate: does a run pass, and why not."""

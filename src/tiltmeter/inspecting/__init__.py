@@ -1,0 +1,1 @@
+"""Probes as tasks of Inspect, and its logs as responses."""

@@ -1,0 +1,28 @@
+"""What a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from tiltmeter.study import EXAMPLES
+
+__all__ = ["Shown"]
+
+NO_EXAMPLES = pl.DataFrame(
+    schema={"model": pl.String, "part": pl.String, **EXAMPLES, **dict.fromkeys(("answer", "outcome", "label", "prompt"), pl.String)}
+)
+
+
+class Shown(NamedTuple):
+    """One run as reports see it; they never look into its folder."""
+
+    findings: pl.DataFrame
+    """The columns of `tiltmeter.study.FINDINGS`."""
+    about: Mapping[str, Any]
+    """The content of run.json."""
+    examples: pl.DataFrame = NO_EXAMPLES
+    """The answers that moved each key number most, most influential first: those of `tiltmeter.study.EXAMPLES` with `model`, `part`,
+    `prompt`, `answer`, `outcome` and `label`."""
