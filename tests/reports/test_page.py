@@ -99,7 +99,7 @@ def test_nothing_from_outside_is_markup(run: Shown, tmp_path: Path) -> None:
 
 
 def test_the_level_is_the_runs_own(run: Shown, tmp_path: Path) -> None:
-    findings, about = run
+    findings, about = run.findings, run.about
     text = write_page([Shown(findings.with_columns(level=pl.lit(0.999)), about | {"level": 0.999})], tmp_path / "page.html").read_text()
     assert "99.9% interval" in text
     assert "95%" not in text.partition("<main>")[2].replace("answered 95%", "").replace("95% of", "")

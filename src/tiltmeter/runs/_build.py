@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
 from tiltmeter.runs._api import Judging, _open
-from tiltmeter.runs._folder import runs_root, writing
-from tiltmeter.runs._lock import only_writer
+from tiltmeter.runs._folder import runs_root
 from tiltmeter.runs._stages import StageTables
 from tiltmeter.runs._tools import RunJudge, RunTools
 
@@ -71,8 +70,6 @@ def build_benchmark(
     with ExitStack() as stack:
         asked = None if judge.model is None else _judge(judge, stack, limits, journal, display)
         tools = RunTools(StageTables(folder), library, asked)
-        with writing(folder):
-            stack.enter_context(only_writer(folder))
         return build(
             read,
             out=folder,

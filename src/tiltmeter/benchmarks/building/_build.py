@@ -84,7 +84,8 @@ def build(
     Raises
     ------
     InputError
-        The spec, a file it names or an edited table cannot be used, or a judge, encoder or the network would be needed.
+        The spec, a file it names or an edited table cannot be used, a judge, encoder or the network would be needed, or another process
+        builds in that folder.
     ProviderError
         A wiki, or the judge, cannot be reached at all.
     Unfinished
@@ -93,12 +94,13 @@ def build(
     store = Store(Path(out))
     _check_folder(store.out, spec)
     needs = Needs(Path(cache), judge, encoder, offline)
-    work = _Work(spec, Path(home), store, needs, progress or (lambda _: None))
-    prompts = work.given() if spec.assemble.kind == "given" else work.found()
-    benchmark = work.finished(prompts if spec.branch is None else work.branched(prompts))
-    problems = tuple(problem for result in store.results for problem in result.problems)
-    _describe(store, spec, judge, problems)
-    return Built(store.out, benchmark, tuple(store.results), problems)
+    with store.only_writer():
+        work = _Work(spec, Path(home), store, needs, progress or (lambda _: None))
+        prompts = work.given() if spec.assemble.kind == "given" else work.found()
+        benchmark = work.finished(prompts if spec.branch is None else work.branched(prompts))
+        problems = tuple(problem for result in store.results for problem in result.problems)
+        _describe(store, spec, judge, problems)
+        return Built(store.out, benchmark, tuple(store.results), problems)
 
 
 class _Table(NamedTuple):

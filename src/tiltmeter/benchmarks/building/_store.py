@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from tiltmeter._lock import only_writer
 from tiltmeter._paths import sha256
 from tiltmeter.benchmarks._tables import Schema
 from tiltmeter.benchmarks.files import writing
@@ -26,6 +28,9 @@ __all__ = ["Made", "Stage", "StageResult", "Store"]
 
 _FORMAT = 1
 """To be raised when stages make other tables of the same inputs: each is then made anew."""
+
+_ASIDE = re.compile(r"\..+\.(parquet|json|yaml)\.\w{8}")
+"""What a file is called while it is written (see `files.writing`)."""
 
 
 class StageResult(NamedTuple):
@@ -84,6 +89,25 @@ class Store:
     def __init__(self, out: Path) -> None:
         self.out = out
         self.results: list[StageResult] = []
+
+    @contextmanager
+    def only_writer(self) -> Iterator[None]:
+        """Be the only one to fill the folder; what a killed build left half-written goes.
+
+        Raises
+        ------
+        InputError
+            Another process fills it, or it cannot be made or written.
+        """
+        try:
+            with only_writer(self.out) as held:
+                if held:
+                    for path in [*self.out.glob(".*"), *(self.out / "stages").glob(".*")]:
+                        if _ASIDE.fullmatch(path.name):
+                            path.unlink(missing_ok=True)
+                yield
+        except OSError as error:
+            raise InputError(f"cannot write {self.out}: {error.strerror or error}; choose another place or make room there") from error
 
     def path(self, table: str, suffix: str = ".parquet") -> Path:
         """Where a table lives: the benchmark itself in the folder, everything else in its `stages`."""

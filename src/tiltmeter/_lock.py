@@ -1,4 +1,4 @@
-"""One writer per run folder, by a lock that the operating system frees when its holder ends, however it ends."""
+"""One writer per folder, by a lock that the operating system frees when its holder ends, however it ends."""
 
 from __future__ import annotations
 
