@@ -45,7 +45,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[benchmarks,local]" --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[app,benchmarks,inspect,local]" --group dev
 	@touch $@
 
 clean:

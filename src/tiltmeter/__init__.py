@@ -11,12 +11,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tiltmeter.comparing import compare
+    from tiltmeter.exports import export
     from tiltmeter.runs import load, run
     from tiltmeter.study import Finding, Study
 
-__all__ = ["Finding", "Study", "load", "run"]
+__all__ = ["Finding", "Study", "compare", "export", "load", "run"]
 
-_HOMES = {"Finding": "tiltmeter.study", "Study": "tiltmeter.study", "load": "tiltmeter.runs", "run": "tiltmeter.runs"}
+_HOMES = {
+    "Finding": "tiltmeter.study",
+    "Study": "tiltmeter.study",
+    "compare": "tiltmeter.comparing",
+    "export": "tiltmeter.exports",
+    "load": "tiltmeter.runs",
+    "run": "tiltmeter.runs",
+}
 
 
 def __getattr__(name: str) -> Any:

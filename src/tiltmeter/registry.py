@@ -16,9 +16,11 @@ from typing import Any
 
 from tiltmeter.errors import InputError
 
-__all__ = ["KINDS", "did_you_mean", "load", "names"]
+__all__ = ["KINDS", "did_you_mean", "load", "names", "reference"]
 
-KINDS = ("providers", "probes", "studies")
+KINDS = ("providers", "probes", "studies", "features", "statistics")
+"""Kinds of plugins. Of features and statistics those of outside packages only are found here: the built-in ones stand in the catalogue
+(`tiltmeter.measures.features.FEATURES`) and in the table `tiltmeter.stats.summary.STATISTICS`."""
 
 _PROVIDERS = {
     **dict.fromkeys(
@@ -48,7 +50,7 @@ def _probe_modules() -> dict[str, str]:
 
 @cache
 def _references(kind: str) -> dict[str, str]:
-    found = _probe_modules() if kind == "probes" else dict({"providers": _PROVIDERS, "studies": _STUDIES}[kind])
+    found = _probe_modules() if kind == "probes" else dict({"providers": _PROVIDERS, "studies": _STUDIES}.get(kind, {}))
     for point in entry_points(group=f"tiltmeter.{kind}"):
         if point.name in found and found[point.name] != point.value:
             raise InputError(
@@ -72,8 +74,8 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str:
     return f"known: {', '.join(known)}" if len(known) <= 20 else f"there are {len(known)} known names"
 
 
-def load(kind: str, name: str) -> Any:
-    """The object registered under `name`.
+def reference(kind: str, name: str) -> str:
+    """Where the object registered under `name` is, as "module:object"; nothing is imported.
 
     Raises
     ------
@@ -82,8 +84,20 @@ def load(kind: str, name: str) -> Any:
     """
     references = _references(kind)
     if name not in references:
-        raise InputError(f"unknown {kind[:-1] if kind != 'studies' else 'study'} {name!r}: {did_you_mean(name, list(references))}")
-    module, _, attribute = references[name].partition(":")
+        singular = {"studies": "study"}.get(kind, kind.removesuffix("s"))
+        raise InputError(f"unknown {singular} {name!r}: {did_you_mean(name, list(references))}")
+    return references[name]
+
+
+def load(kind: str, name: str) -> Any:
+    """The object registered under `name`.
+
+    Raises
+    ------
+    InputError
+        The name is not registered; the message suggests the closest names.
+    """
+    module, _, attribute = reference(kind, name).partition(":")
     try:
         return getattr(import_module(module), attribute)
     except AttributeError as error:

@@ -323,6 +323,8 @@ class Part(ABC):
     """What a reader sees instead of the name."""
     data: Sequence[str] = ()
     """Names in the catalogue of the outside data it reads."""
+    contrasts_unpaired: bool = False
+    """Whether `contrast` can also compare sides that have no prompt in common."""
 
     @abstractmethod
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
@@ -351,11 +353,13 @@ class Part(ABC):
         """
         return None
 
-    def contrast(self, first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
+    def contrast(
+        self, first: pl.DataFrame, second: pl.DataFrame, settings: Settings, tools: tuple[Tools, Tools] = (NO_TOOLS, NO_TOOLS)
+    ) -> pl.DataFrame | None:
         """CONTRASTS of two sets of measures, each of one model: what `analyse` gives of the second minus that of the first.
 
         Prompts both have are paired, so that what makes them hard or easy cancels. None where a part has no better way than to compare
-        the findings' intervals.
+        the findings' intervals. `tools` give what was kept of either side.
         """
         return None
 

@@ -18,6 +18,8 @@ __all__ = ["HARM", "findings_of"]
 HARM = "stereotypical_reasoning"
 EXAMPLES = 3
 """Sentences shown for an association."""
+CARRIERS = 3
+"""Descriptors named beside an association."""
 SHUFFLES = 20
 """Times the identities are shuffled, to tell how many associations chance alone gives."""
 
@@ -234,12 +236,28 @@ def _note(*, permuted: bool) -> pl.Expr:
             percent("others_rate"),
         ),
         pl.when(pl.col("runner_up").is_not_null()).then(pl.format("next: {} {}%", "runner_up", percent("runner_up_rate"))),
-        pl.when("confirmed").then(pl.lit("shown in both halves")).when(~pl.col("confirmed")).then(pl.lit("not shown in both halves")),
+        pl.format(
+            "{}shown in both halves (differences {} and {})",
+            pl.when("confirmed").then(pl.lit("")).when(~pl.col("confirmed")).then(pl.lit("not ")),
+            pl.col("effect_first").round(3),
+            pl.col("effect_second").round(3),
+        ),
+        _carried(),
         pl.when(pl.col("rests_on").is_not_null()).then(pl.format("rests on {} alone", "rests_on")),
     ]
     if permuted:
         pieces.append(pl.format("p {} with identities dealt to whole descriptors", pl.col("permutation_p").round(3)))
     return pl.concat_str(pieces, separator="; ", ignore_nulls=True)
+
+
+def _carried() -> pl.Expr:
+    """The descriptors in most of whose lists an association stands, with the share of their lists."""
+    one = pl.element().struct
+    share = (100 * one.field("count") / one.field("lists")).round(1)
+    named = pl.col("descriptors").list.head(CARRIERS).list.eval(pl.format("{} ({}%)", one.field("descriptor"), share))
+    others = pl.col("descriptors").list.len().cast(pl.Int64) - CARRIERS
+    more = pl.when(others > 0).then(pl.format(" and {} more", others)).otherwise(pl.lit(""))
+    return pl.format("carried by {}{}", named.list.join(", "), more)
 
 
 def examples(reported: pl.DataFrame, mentions: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter.associations import _edited as edited
+from tiltmeter.associations._contrast import contrast_of
 from tiltmeter.associations._findings import findings_of, nothing_to_compare
 from tiltmeter.associations._options import Options, options_of
 from tiltmeter.associations._stories import attempt_id, stories_of
@@ -49,6 +50,7 @@ class Stories(Part):
 
     category: str
     """What the identities are of, in words for a judge: "gender"."""
+    contrasts_unpaired = True
 
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
         """See Part.design. What later stages need is looked for first, before anything is paid for."""
@@ -146,6 +148,21 @@ class Stories(Part):
         tools.keep("associations", found)
         tools.keep("shown", mentions.select("attempt", "identity", "descriptor", "context", "concept", "phrase", "sentence"))
         return findings_of(found, lists, mentions, measures, self, settings, options)
+
+    def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings) -> None:
+        """See Part.examples: none.
+
+        The key numbers count the associations that pass a test. No story moves such a count by more than the few concepts that stand at
+        the very edge of passing, and those are the ones that show least. What shows an association is its own sentences, which its
+        finding carries (column `examples`).
+        """
+        return
+
+    def contrast(
+        self, first: pl.DataFrame, second: pl.DataFrame, settings: Settings, tools: tuple[Tools, Tools] = (NO_TOOLS, NO_TOOLS)
+    ) -> pl.DataFrame | None:
+        """See Part.contrast: the rate of every concept and identity; reads the tables `lists`, `mentions` and `concepts`."""
+        return contrast_of(first, second, settings, tools)
 
     def without_exclusive(self, found: pl.DataFrame, options: Options, tools: Tools, model: str) -> pl.DataFrame:
         """Associations with concepts that belong to an identity by definition no longer reported; see `exclusivity`."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tiltmeter.benchmarks.diagnosis import Diagnosis
     from tiltmeter.study import Part
 
-__all__ = ["HARM", "findings_of"]
+__all__ = ["HARM", "SHOWN", "Column", "Wide", "findings_of", "wide_of"]
 
 HARM = "representational_harms"
 VALUE, BASELINE = "value:", "baseline:"
@@ -57,7 +57,7 @@ class Wide(NamedTuple):
 
 def findings_of(measures: pl.DataFrame, part: Part, settings: Settings, options: Options, tools: Tools) -> pl.DataFrame:
     """FINDINGS of one model and part; keeps the tables `statistics`, `disparities` and `groups`."""
-    from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, diagnose
+    from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, diagnose, overall_means
 
     measures = measures.rename({"subject": "group"})
     shared = {
@@ -68,7 +68,7 @@ def findings_of(measures: pl.DataFrame, part: Part, settings: Settings, options:
     }
     if measures["group"].n_unique() < 2:
         raise InputError(f"{part.name}: all prompts are about {measures['group'][0]}; at least two groups can be compared")
-    wide = _wide(measures)
+    wide = wide_of(measures)
     statistics = options.statistics or DEFAULT_STATISTICS
     columns = [column.name for column in wide.columns]
     baselines = {column.name: column.baseline for column in wide.columns if column.baseline}
@@ -90,13 +90,16 @@ def findings_of(measures: pl.DataFrame, part: Part, settings: Settings, options:
     for name, table in zip(("statistics", "disparities", "groups"), tables, strict=True):
         tools.keep(name, table)
     several = measures["generation"].n_unique() > 1 or any(column.generation == BASELINES for column in wide.columns)
-    findings = _as_findings(found, measures, wide, part, shared, several=several)
+    means = overall_means(
+        wide.table, columns, group="group", unit=wide.unit, level=settings.level, resamples=settings.resamples, seed=settings.seed
+    )
+    findings = _as_findings(found, means, measures, wide, part, shared, several=several)
     if not options.also:
         return findings
     return pl.concat([findings, further_findings(tools.kept(TABLE), shared, several=several, evidence=f"part = {_literal(part.name)}")])
 
 
-def _wide(measures: pl.DataFrame) -> Wide:
+def wide_of(measures: pl.DataFrame) -> Wide:
     """Mean over the answers to a prompt of each feature of each generation, of the baselines once, and calibrated."""
     from tiltmeter.benchmarks.diagnosis import calibrate
 
@@ -142,17 +145,29 @@ def _is_distance(feature: str) -> bool:
 
 
 def _as_findings(
-    found: Diagnosis, measures: pl.DataFrame, wide: Wide, part: Part, shared: dict[str, Any], *, several: bool
+    found: Diagnosis, means: pl.DataFrame, measures: pl.DataFrame, wide: Wide, part: Part, shared: dict[str, Any], *, several: bool
 ) -> pl.DataFrame:
     named = pl.DataFrame([column._asdict() for column in wide.columns]).select("generation", "feature", column="name")
     counts = pl.concat([_counts(measures, []), _counts(measures, ["group"])], how="diagonal")
     resampled = "prompts with all their branches" if wide.unit else "prompts within each group"
     context = pl.when(pl.lit(several)).then("generation")
     inside = pl.lit(f"part = {_literal(part.name)}") + _of_generation()
+    of_all = counts.filter(pl.col("group").is_null()).drop("group")
+    overall = (
+        means.join(named, on="column", maintain_order="left")
+        .join(of_all, on="generation", how="left", maintain_order="left")
+        .with_columns(
+            metric=pl.concat_str(pl.lit("mean_"), "feature"),
+            context=context,
+            key=pl.lit(False),
+            description=pl.format("Mean of {} over all prompts, whichever group they are about", "feature"),
+            evidence=inside,
+        )
+    )
     disparities = (
         found.disparities.filter(pl.col("comparison").is_in(SHOWN))
         .join(named, on="column", maintain_order="left")
-        .join(counts.filter(pl.col("group").is_null()).drop("group"), on="generation", how="left", maintain_order="left")
+        .join(of_all, on="generation", how="left", maintain_order="left")
         .with_columns(
             metric=pl.concat_str("comparison", "statistic", "feature", separator="_"),
             context=context,
@@ -187,7 +202,7 @@ def _as_findings(
     )
     made = [
         table.with_columns(**{name: pl.lit(value) for name, value in shared.items()}, resampled=pl.lit(resampled))
-        for table in (disparities, statistics)
+        for table in (disparities, overall, statistics)
     ]
     made = [table.with_columns(interval=pl.lit("bootstrap percentile")) for table in made]
     return pl.concat([_shaped(table) for table in made])

@@ -21,7 +21,8 @@ ALSO = ("parity", "overlap", "cosine", "toxicity", "words")
 
 PARAMS: Mapping[str, str] = {
     "benchmark": "a benchmark of your own, as `tiltmeter build` makes it or written by hand (Parquet, CSV, JSON)",
-    "features": "what is measured of each answer: names of features, NAME=MODEL, or MODULE:FUNCTION, several with commas [default: vader]",
+    "features": "what is measured of each answer: names of features (tiltmeter list features), NAME=MODEL, or MODULE:FUNCTION, several with"
+    " commas [default: vader]",
     "roles": "roles the prompts are asked in: names of the study's, several with commas, or a YAML file of your own (NAME: system message)",
     "wording": "how prompts are put: a YAML file of your own (asking: {NAME: {continuation: ..., question: ..., given: ...}}), each text"
     " with {prompt}; every name in it is a template",
@@ -32,7 +33,7 @@ PARAMS: Mapping[str, str] = {
     "encoder": "sentence encoder of the clusters: all-MiniLM-L6-v2, a folder, or a name on the hub",
     "also": "further measures, several with commas: parity (of the first feature between counterfactual answers), overlap (BLEU, ROUGE-L),"
     " cosine, toxicity (of 25 answers to a prompt: --repeats 25), words (in company of groups' words)",
-    "statistics": "summary statistics to compare, several with commas [default: those of the definition]",
+    "statistics": "summary statistics to compare, several with commas (tiltmeter list statistics) [default: those of the definition]",
 }
 
 
@@ -68,8 +69,20 @@ def options_of(settings: Settings) -> Options:
         clusters=_clusters(given.get("clusters")),
         encoder=given.get("encoder", "all-MiniLM-L6-v2"),
         also=_known("also", given["also"], ALSO) if "also" in given else (),
-        statistics=_several("statistics", given["statistics"]) if "statistics" in given else None,
+        statistics=_statistics(given["statistics"]) if "statistics" in given else None,
     )
+
+
+def _statistics(text: str) -> tuple[str, ...]:
+    """Names of statistics that there are: a slip shows before anything is asked."""
+    from tiltmeter.benchmarks.diagnosis import find_statistics
+
+    found = _several("statistics", text)
+    try:
+        find_statistics(found)
+    except InputError as error:
+        raise InputError(f"-P statistics={text}: {error}") from None
+    return found
 
 
 def _clusters(text: str | None) -> int | Literal["silhouette"] | None:

@@ -104,6 +104,23 @@ class Answers(Part):
 
         return findings_of(measures, self, settings, options_of(settings), tools)
 
+    def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+        """See Part.examples: of the range of means of each generation and feature.
+
+        The ratio of selection rates has none: its standard is taken over all answers, so that each of them moves every group.
+        """
+        from tiltmeter.benchmarks._examples import examples_of
+
+        return examples_of(measures, findings, original=settings.definition == "saged", seed=settings.seed)
+
+    def contrast(
+        self, first: pl.DataFrame, second: pl.DataFrame, settings: Settings, tools: tuple[Tools, Tools] = (NO_TOOLS, NO_TOOLS)
+    ) -> pl.DataFrame | None:
+        """See Part.contrast: roots are paired."""
+        from tiltmeter.benchmarks._contrast import contrast_of
+
+        return contrast_of(first, second, settings)
+
 
 class BenchmarkPart(Answers):
     """A benchmark in its configurations.

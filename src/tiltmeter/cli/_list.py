@@ -1,4 +1,4 @@
-"""`tiltmeter list [studies|probes|models|datasets|runs]`."""
+"""`tiltmeter list [studies|probes|models|datasets|runs|features|statistics]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["list_things"]
 FIRST = {"probes": ("study", "title", "harm", "asks")}
 """Columns of a table where not all fields fit; JSON has them all."""
 
-KINDS = ("studies", "probes", "models", "datasets", "runs")
+KINDS = ("studies", "probes", "models", "datasets", "runs", "features", "statistics")
 
 
 def _studies() -> list[dict[str, Any]]:
@@ -52,11 +52,46 @@ def _runs() -> list[dict[str, Any]]:
     return known_runs()
 
 
+def _features() -> list[dict[str, Any]]:
+    from tiltmeter import registry
+    from tiltmeter.measures.features import FEATURES
+
+    ours = [{"feature": one.name, "about": one.title, "model": one.model or "", "from": "tiltmeter"} for one in FEATURES.values()]
+    others = [(name, registry.reference("features", name)) for name in registry.names("features")]
+    return ours + [{"feature": name, "about": "", "model": "", "from": place} for name, place in others]
+
+
+def _statistics() -> list[dict[str, Any]]:
+    from tiltmeter import registry
+    from tiltmeter.benchmarks.diagnosis import find_statistics
+    from tiltmeter.stats.summary import STATISTICS
+
+    outside = registry.names("statistics")
+    found = find_statistics([*STATISTICS, *outside])
+    places = {name: registry.reference("statistics", name) for name in outside}
+    return [
+        {"statistic": name, "needs a baseline": "yes" if one.paired else "", "from": places.get(name, "tiltmeter")}
+        for name, one in found.items()
+    ]
+
+
+_ROWS = {
+    "studies": _studies,
+    "probes": _probes,
+    "models": _models,
+    "runs": _runs,
+    "features": _features,
+    "statistics": _statistics,
+}
+
+
 def list_things(
-    kind: Annotated[str, typer.Argument(metavar="[studies|probes|models|datasets|runs]", help="What to list.")] = "studies",
+    kind: Annotated[
+        str, typer.Argument(metavar="[studies|probes|models|datasets|runs|features|statistics]", help="What to list.")
+    ] = "studies",
     output: Format = "table",
 ) -> None:
-    """List studies, probes, model providers, datasets or runs."""
+    """List studies, probes, model providers, datasets, runs, or the features and statistics of benchmarks."""
     from tiltmeter.errors import InputError
     from tiltmeter.registry import did_you_mean
     from tiltmeter.reports import print_rows
@@ -66,7 +101,7 @@ def list_things(
     if kind == "datasets":
         list_data(output)
         return
-    rows = {"studies": _studies, "probes": _probes, "models": _models, "runs": _runs}[kind]()
+    rows = _ROWS[kind]()
     whole = as_json(output)
     if kind in FIRST and not whole:
         rows = [{name: row[name] for name in FIRST[kind]} for row in rows]

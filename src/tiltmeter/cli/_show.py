@@ -66,9 +66,18 @@ def report(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page [default: report.html in the first run].")
     ] = None,
+    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every figure here, as PNG, SVG and PDF.")] = None,
+    published: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Published results of other models (GenderBench's JSON), shown as background.")
+    ] = None,
 ) -> None:
     """Write one self-contained HTML page about one or more runs."""
-    from tiltmeter.reports import write_page
+    from tiltmeter.reports import read_published, report_figures, write_figures, write_page
 
     runs = [_load(name) for name in names]
-    typer.echo(write_page([run.shown for run in runs], output or runs[0].path / "report.html"))
+    behind = None if published is None else read_published(published)
+    shown = [run.shown for run in runs]
+    if figures is not None:
+        for path in write_figures(report_figures(shown, behind), figures):
+            typer.echo(path, err=True)
+    typer.echo(write_page(shown, output or runs[0].path / "report.html", published=behind))

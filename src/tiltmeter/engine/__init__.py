@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tiltmeter.engine._display import Display, open_display
+    from tiltmeter.engine._display import NOTEBOOK, Display, in_notebook, open_display
     from tiltmeter.engine._generate import agenerate, generate
     from tiltmeter.engine._journal import Journal, Row, Taken, open_journal
     from tiltmeter.engine._limits import Limits
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tiltmeter.engine._tally import Snapshot, Tally
 
 __all__ = [
+    "NOTEBOOK",
     "Display",
     "Journal",
     "Keys",
@@ -33,13 +34,14 @@ __all__ = [
     "Tally",
     "agenerate",
     "generate",
+    "in_notebook",
     "open_display",
     "open_journal",
     "request_key",
 ]
 
 _HOMES = {
-    "_display": ("Display", "open_display"),
+    "_display": ("NOTEBOOK", "Display", "open_display", "in_notebook"),
     "_generate": ("agenerate", "generate"),
     "_journal": ("Journal", "Row", "Taken", "open_journal"),
     "_limits": ("Limits",),

@@ -8,6 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import AbstractContextManager
+from importlib import import_module
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
@@ -20,9 +21,12 @@ if TYPE_CHECKING:
 
     from tiltmeter.engine._tally import Snapshot
 
-__all__ = ["KINDS", "Display", "open_display"]
+__all__ = ["KINDS", "NOTEBOOK", "Display", "in_notebook", "open_display"]
 
 KINDS: Final = ("rich", "plain", "json", "none")
+NOTEBOOK: Final = "notebook"
+"""One line that changes in place below a cell; for `tiltmeter.run`, since no command runs there."""
+NOTEBOOK_INTERVAL: Final = 0.5
 PLAIN_INTERVAL: Final = 5.0
 JSON_INTERVAL: Final = 1.0
 
@@ -49,6 +53,12 @@ class Display(AbstractContextManager["Display"], ABC):
         self.close()
 
 
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook (not IPython in a terminal)."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return shell is not None and getattr(shell, "kernel", None) is not None
+
+
 def open_display(kind: str | None, total: int | None, label: str, stream: TextIO | None = None) -> Display:
     """A display of this kind (None: rich on a terminal, plain elsewhere).
 
@@ -69,6 +79,8 @@ def open_display(kind: str | None, total: int | None, label: str, stream: TextIO
     stream = stream or sys.stderr
     if kind is None:
         kind = "rich" if stream.isatty() else "plain"
+    if kind == NOTEBOOK:
+        return _Notebook(total, label)
     if kind not in KINDS:
         raise InputError(f"--display {kind!r} is not known: use one of {', '.join(KINDS)}")
     if kind == "rich" and not stream.isatty():
@@ -117,8 +129,31 @@ class _Plain(_Lines):
     interval = PLAIN_INTERVAL
 
     def _line(self, snapshot: Snapshot) -> str:
-        done = f"{snapshot.tally.done:,}" + (f"/{self._total:,}" if self._total is not None else "")
-        return f"{self._label}: {done} done, {_details(snapshot, self._total)}"
+        return _plain_line(self._label, snapshot, self._total)
+
+
+class _Notebook(Display):
+    """A line of text that is replaced; `update` is called from another thread, where only a known place can be written to."""
+
+    def __init__(self, total: int | None, label: str) -> None:
+        self._total, self._label = total, printable(label, one_line=True)
+        self._next, self._latest = 0.0, ""
+        self._ipython: Any = import_module("IPython.display")
+
+    def __enter__(self) -> Self:
+        self._shown: Any = self._ipython.display(self._ipython.Pretty(f"{self._label}: begins"), display_id=True)
+        return self
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._latest = _plain_line(self._label, snapshot, self._total)
+        if (now := monotonic()) >= self._next:
+            self._next = now + NOTEBOOK_INTERVAL
+            self.close()
+
+    def close(self) -> None:
+        if self._latest and self._shown is not None:
+            self._shown.update(self._ipython.Pretty(self._latest))
+        self._latest = ""
 
 
 class _Json(_Lines):
@@ -173,6 +208,11 @@ class _Rich(Display):
 
     def close(self) -> None:
         self._progress.stop()
+
+
+def _plain_line(label: str, snapshot: Snapshot, total: int | None) -> str:
+    done = f"{snapshot.tally.done:,}" + (f"/{total:,}" if total is not None else "")
+    return f"{label}: {done} done, {_details(snapshot, total)}"
 
 
 def _eta(snapshot: Snapshot, total: int | None) -> float | None:

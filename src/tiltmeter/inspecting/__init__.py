@@ -1,1 +1,30 @@
-"""Probes as tasks of Inspect, and its logs as responses."""
+"""Every probe as a task of Inspect: `inspect eval tiltmeter/gest --model ...` (extra `inspect`).
+
+Inspect finds this module by its entry point; where Inspect is installed, importing it registers one task for each probe.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from tiltmeter.errors import InputError
+
+if TYPE_CHECKING:
+    from tiltmeter.inspecting._tasks import probe_task
+
+__all__ = ["probe_task"]
+
+INSTALLED = find_spec("inspect_ai") is not None
+
+if INSTALLED:
+    import_module("tiltmeter.inspecting._tasks")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if not INSTALLED:
+        raise InputError('tasks of Inspect need a package that is not installed: pip install "tiltmeter[inspect]"')
+    return getattr(import_module("tiltmeter.inspecting._tasks"), name)

@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["COMMON", "Estimate", "Sums", "common_columns", "estimates", "mark_of", "pooled_strata"]
+__all__ = [
+    "COMMON",
+    "Estimate",
+    "Sums",
+    "common_columns",
+    "estimates",
+    "mark_of",
+    "metric_named",
+    "pooled_strata",
+    "relabelled",
+    "with_unread_rates",
+]
 
 MIN_READABLE = 0.5
 """A graded metric is "ungraded" when fewer of the attempts than this share could be read."""
@@ -85,7 +96,9 @@ def pooled_strata(strata: pl.DataFrame) -> pl.DataFrame:
     return strata.join(numbered.select("stratum", "number"), on="stratum", maintain_order="left").select("item", stratum="number")
 
 
-def _with_unread_rates(formulas: Formulas) -> Formulas:
+def with_unread_rates(formulas: Formulas) -> Formulas:
+    """The formulas, and the shares of attempts and items that could not be read."""
+
     def combined(s: Sums) -> Mapping[str, Array]:
         return {
             **formulas(s),
@@ -96,7 +109,8 @@ def _with_unread_rates(formulas: Formulas) -> Formulas:
     return combined
 
 
-def _metric_named(name: str, metrics: Sequence[Metric]) -> Metric:
+def metric_named(name: str, metrics: Sequence[Metric]) -> Metric:
+    """What a probe's metric means; raises InputError where the probe describes none of that name."""
     for metric in (*metrics, *COMMON):
         if metric.match(name) is not None:
             return metric
@@ -133,19 +147,19 @@ def estimates(
     """
     names = [name for name in counts.columns if name not in ("item", "stratum")]
     x = counts.select(pl.col(names).cast(pl.Float64)).to_numpy()
-    formulas = _with_unread_rates(formulas) if unread_rates else formulas
+    formulas = with_unread_rates(formulas) if unread_rates else formulas
     point = {name: float(value[0]) for name, value in formulas(Sums(names, x.sum(axis=0, keepdims=True))).items()}
     if original:
         totals = stats.replayed_totals(x, resamples=settings.resamples, seed=settings.seed)
     else:
         totals = stats.resampled_totals(x, resamples=settings.resamples, seed=settings.seed, strata=counts["stratum"].to_numpy())
     samples = formulas(Sums(names, totals))
-    described = {name: _metric_named(name, metrics) for name in point}
+    described = {name: metric_named(name, metrics) for name in point}
     if original:
         return [_original(described[name], name, point[name], samples[name], settings) for name in sorted(point)]
     null: Mapping[str, Array] = {}
     if any(metric.kind == "maximum" for metric in described.values()):
-        null = formulas(Sums(names, _relabelled(x, names, groups, settings)))
+        null = formulas(Sums(names, relabelled(x, names, groups, settings)))
     made: dict[str, Estimate] = {}
     for name in sorted(point, key=lambda name: described[name].kind == "absolute"):  # those need their signed twin first
         items = cells.of(described[name].match(name) or {}).items
@@ -158,7 +172,7 @@ def _original(metric: Metric, name: str, value: float, samples: Array, settings:
     return Estimate(metric, name, value, low, high, float("nan"), "normal approximation around the mean of the resamples")
 
 
-def _relabelled(x: Array, names: Sequence[str], groups: Sequence[str], settings: Settings) -> Array:
+def relabelled(x: Array, names: Sequence[str], groups: Sequence[str], settings: Settings) -> Array:
     """Totals when the groups' columns of each item are exchanged at random; all other columns keep their total."""
     import numpy as np
 
@@ -235,6 +249,8 @@ def mark_of(
     """
     if estimate.value != estimate.value or (original and estimate.low != estimate.low):
         return "ungraded", None, None, "no readable answers to compute it from"
+    if estimate.low != estimate.low:
+        return "ungraded", None, None, "too few items for an interval"
     reached = [band.mark for band in bands if band.low <= estimate.high and band.high >= estimate.low]
     if not reached:
         raise ValueError(f"{estimate.name}: the interval {estimate.low}..{estimate.high} lies outside every tier")

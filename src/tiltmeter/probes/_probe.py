@@ -18,6 +18,8 @@ from tiltmeter.datasets import DataUnavailable
 from tiltmeter.errors import InputError
 from tiltmeter.probes import _analysis as analysis
 from tiltmeter.probes._cells import Cells
+from tiltmeter.probes._contrast import contrast_of
+from tiltmeter.probes._examples import examples_of
 from tiltmeter.probes._metric import Metric
 from tiltmeter.study import DESIGN, FINDINGS, NO_TOOLS, NotRun, Part, Settings, Tools
 
@@ -159,6 +161,25 @@ class Probe(Part):
                 part = self._findings(measures.filter(pl.col("wording") == name), settings, f"wording: {name}")
                 found.append(part.filter(pl.col("key")))
         return pl.concat(found)
+
+    def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+        """See Part.examples: of the key metrics of all wordings together; `influence` is that of the answer's whole item."""
+        original = is_original(settings)
+        shown = findings.filter(pl.col("key"), pl.col("context").is_null(), pl.col("estimate").is_not_null())
+        return examples_of(
+            measures,
+            dict(shown.select("metric", "null").iter_rows()),
+            self.item_counts(measures, original),
+            lambda attempts: self.counts(attempts, original),
+            lambda s: self.formulas(s, original),
+            settings.seed,
+        )
+
+    def contrast(
+        self, first: pl.DataFrame, second: pl.DataFrame, settings: Settings, tools: tuple[Tools, Tools] = (NO_TOOLS, NO_TOOLS)
+    ) -> pl.DataFrame | None:
+        """See Part.contrast: items are paired, whatever the wordings they were asked in."""
+        return contrast_of(self, first, second, settings, original=is_original(settings))
 
     def _findings(self, measures: pl.DataFrame, settings: Settings, context: str | None) -> pl.DataFrame:
         original = is_original(settings)

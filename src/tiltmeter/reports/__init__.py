@@ -6,8 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tiltmeter.reports._compared import print_compared, print_within
     from tiltmeter.reports._normalised import normalised_table
+    from tiltmeter.reports._notebook import as_html
     from tiltmeter.reports._page import write_page
+    from tiltmeter.reports._published import read_published
     from tiltmeter.reports._shown import Shown
     from tiltmeter.reports._tables import write_table
     from tiltmeter.reports._terminal import (
@@ -19,11 +22,15 @@ if TYPE_CHECKING:
         print_problems,
         print_rows,
     )
+    from tiltmeter.reports._together import report_figures
     from tiltmeter.reports._words import size
+    from tiltmeter.reports.figures import write_figures
 
 __all__ = [
     "Shown",
+    "as_html",
     "normalised_table",
+    "print_compared",
     "print_evidence",
     "print_findings",
     "print_held",
@@ -31,14 +38,21 @@ __all__ = [
     "print_planted",
     "print_problems",
     "print_rows",
+    "print_within",
+    "read_published",
+    "report_figures",
     "size",
+    "write_figures",
     "write_page",
     "write_table",
 ]
 
 _HOMES = {
+    "_compared": ("print_compared", "print_within"),
+    "_notebook": ("as_html",),
     "_normalised": ("normalised_table",),
     "_page": ("write_page",),
+    "_published": ("read_published",),
     "_shown": ("Shown",),
     "_tables": ("write_table",),
     "_terminal": (
@@ -50,7 +64,9 @@ _HOMES = {
         "print_problems",
         "print_rows",
     ),
+    "_together": ("report_figures",),
     "_words": ("size",),
+    "figures": ("write_figures",),
 }
 
 

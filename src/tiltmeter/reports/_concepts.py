@@ -1,19 +1,23 @@
-"""Findings about single concepts: how many there are of whom and where, the strongest, and what two models or settings share."""
+"""Findings about single concepts: how many there are of whom and where, and the strongest."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import polars as pl
+
+from tiltmeter.reports._overlaps import MEANS, by_strength, overlaps
 
 __all__ = ["TOP", "concept_views", "overlaps", "split"]
 
 TOP = 10
 """Concepts shown of each list."""
+FEW = 5
+"""Concepts shown of each identity and context."""
 SHADES = 5
 """Steps of a heat map's colour."""
-_KEY = ("subject", "concept", "context")
+
+Row = dict[str, Any]
 
 
 def split(findings: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -23,7 +27,7 @@ def split(findings: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return findings.filter(about_concepts), findings.filter(~about_concepts)
 
 
-def concept_views(findings: pl.DataFrame) -> list[dict[str, Any]]:
+def concept_views(findings: pl.DataFrame) -> list[Row]:
     """For each study of one model what there is to show.
 
     Parameters
@@ -34,48 +38,54 @@ def concept_views(findings: pl.DataFrame) -> list[dict[str, Any]]:
     Returns
     -------
     list
-        Mappings with `study`, `whole` (the row of all together), `subjects` (rows of each subject), `contexts`, `heat` (subject, and
-        count and shade for each context), `overall` (by subject how many hold over all contexts), `strongest` and `of_subject`
-        (rows of single concepts, at most TOP each), `every` one of them, `total`.
+        Mappings with `study`, `whole` (the row of all together), `subjects` (of each `subject` its `metrics` by name, and `row`, that of
+        its count), `mean` (which of MEANS they hold, None without), `contexts`, `heat` (subject, and count and shade for each context),
+        `overall` (by subject how many hold over all contexts), `strongest` and `of_subject` (rows of single concepts, at most TOP each),
+        `of_context` (for each context and subject the strongest in it, at most FEW each, as pairs of concept and estimate), `single` (all
+        of them, as a table) and `total`.
     """
     return [_view(str(study[0]), mine) for study, mine in findings.group_by("study", maintain_order=True)]
 
 
-def _view(study: str, findings: pl.DataFrame) -> dict[str, Any]:
+def _view(study: str, findings: pl.DataFrame) -> Row:
     single = findings.filter(pl.col("concept").is_not_null())
     counts = findings.filter(pl.col("concept").is_null())
     whole = counts.filter(pl.col("subject").is_null() & pl.col("context").is_null())
     subjects = counts.filter(pl.col("subject").is_not_null() & pl.col("context").is_null())
     names = subjects["subject"].unique(maintain_order=True).to_list()
     # What holds over all contexts says most; where it was not tested, the contexts speak for themselves.
-    first = single.filter(pl.col("context").is_null()) if single["context"].null_count() else single
+    first = by_strength(single.filter(pl.col("context").is_null()) if single["context"].null_count() else single)
+    metrics = subjects["metric"].unique().to_list()
+    cells = counts.filter(pl.col("context").is_not_null())
+    contexts = cells["context"].unique().sort().to_list()
     return {
         "study": study,
         "whole": whole.row(0, named=True) if whole.height else None,
         "subjects": [_of_subject(name, subjects) for name in names],
+        "mean": next((name for name in MEANS if name in metrics), None),
         "overall": dict(single.filter(pl.col("context").is_null()).group_by("subject").len().iter_rows()),
-        **_heat(counts.filter(pl.col("context").is_not_null()), names),
-        "strongest": _strongest(first),
-        "of_subject": [
-            (name, first.filter(pl.col("subject") == name).sort("estimate", descending=True).head(TOP).to_dicts()) for name in names
-        ],
-        "every": single.to_dicts(),
+        "contexts": contexts,
+        "heat": _heat(cells, names, contexts),
+        "strongest": first.head(TOP).to_dicts(),
+        "of_subject": [(name, first.filter(pl.col("subject") == name).head(TOP).to_dicts()) for name in names],
+        "of_context": _of_context(single, names, contexts),
+        "single": single,
         "total": single.height,
     }
 
 
-def _strongest(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    return rows.sort("estimate", descending=True).head(TOP).to_dicts()
-
-
-def _of_subject(name: str, subjects: pl.DataFrame) -> dict[str, Any]:
+def _of_subject(name: str, subjects: pl.DataFrame) -> Row:
     mine = subjects.filter(pl.col("subject") == name)
-    return {"subject": name, "metrics": dict(mine.select("metric", "estimate").iter_rows())}
+    count = mine.filter(pl.col("metric") == "associations")
+    return {
+        "subject": name,
+        "metrics": dict(mine.select("metric", "estimate").iter_rows()),
+        "row": count.row(0, named=True) if count.height else None,
+    }
 
 
-def _heat(cells: pl.DataFrame, names: list[str]) -> dict[str, Any]:
+def _heat(cells: pl.DataFrame, names: list[str], contexts: list[str]) -> list[Row]:
     """Counts by subject and context with a shade from 0 to SHADES."""
-    contexts = cells["context"].unique(maintain_order=True).sort().to_list()
     count = {(subject, context): value for subject, context, value in cells.select("subject", "context", "estimate").iter_rows()}
     most = max((value for value in count.values() if value), default=0)
     rows = []
@@ -83,45 +93,13 @@ def _heat(cells: pl.DataFrame, names: list[str]) -> dict[str, Any]:
         values = [count.get((name, context)) for context in contexts]
         shaded = [{"count": value, "shade": round(SHADES * value / most) if value and most else 0} for value in values]
         rows.append({"subject": name, "cells": shaded})
-    return {"contexts": contexts, "heat": rows}
+    return rows
 
 
-def overlaps(findings: pl.DataFrame) -> list[dict[str, Any]]:
-    """What any two models or settings share of the concepts they attach to the same subjects.
-
-    Returns
-    -------
-    list
-        Mappings with `first`, `second` (labels), `shared`, `only_first`, `only_second` (counts), `jaccard`, `appears` and `vanishes`
-        (the strongest of each, as rows).
-    """
-    single = findings.filter(pl.col("concept").is_not_null())
-    sets = [((str(key[0]), str(key[1])), mine) for key, mine in single.group_by("model", "study", maintain_order=True)]
-    found = []
-    for (one, mine), (other, theirs) in itertools.combinations(sets, 2):
-        if one != other and set(mine["subject"]) & set(theirs["subject"]):
-            found.append(_overlap(one, mine, other, theirs))
-    return found
-
-
-def _overlap(one: tuple[str, str], mine: pl.DataFrame, other: tuple[str, str], theirs: pl.DataFrame) -> dict[str, Any]:
-    shared = mine.join(theirs, on=_KEY, how="semi", nulls_equal=True).height
-    gone = mine.join(theirs, on=_KEY, how="anti", nulls_equal=True)
-    new = theirs.join(mine, on=_KEY, how="anti", nulls_equal=True)
-    union = shared + gone.height + new.height
-    return {
-        "first": _label(one, other),
-        "second": _label(other, one),
-        "shared": shared,
-        "only_first": gone.height,
-        "only_second": new.height,
-        "jaccard": shared / union if union else None,
-        "vanishes": _strongest(gone),
-        "appears": _strongest(new),
-    }
-
-
-def _label(one: tuple[str, str], other: tuple[str, str]) -> str:
-    """Model and study, without what both share."""
-    parts = [mine for mine, theirs in zip(one, other, strict=True) if mine != theirs]
-    return " · ".join(parts or one)
+def _of_context(single: pl.DataFrame, names: list[str], contexts: list[str]) -> list[tuple[str, list[list[tuple[str, float]]]]]:
+    """For each context, in the order of `names`, the strongest of each subject."""
+    first = by_strength(single.filter(pl.col("context").is_not_null())).group_by("context", "subject", maintain_order=True).head(FEW)
+    cells: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for context, subject, concept, estimate in first.select("context", "subject", "concept", "estimate").iter_rows():
+        cells.setdefault((context, subject), []).append((concept, estimate))
+    return [(context, [cells.get((context, name), []) for name in names]) for context in contexts]

@@ -29,9 +29,11 @@ def writing(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield aside
         aside.replace(path)
-    except (OSError, pl.exceptions.ComputeError) as error:
+    except BaseException as error:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
+        if not isinstance(error, (OSError, pl.exceptions.ComputeError)):
+            raise
         if isinstance(error, pl.exceptions.ComputeError) and "os error" not in str(error).lower():
             raise
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]

@@ -179,7 +179,7 @@ def _print_concepts(findings: pl.DataFrame, *, every: bool) -> None:
     from tiltmeter.reports._concepts import concept_views
 
     for view in [view for _, mine in findings.group_by("model", maintain_order=True) for view in concept_views(mine)]:
-        rows = view["every"] if every else view["strongest"]
+        rows = view["single"].to_dicts() if every else view["strongest"]
         shown = "" if len(rows) == view["total"] else f", the strongest {len(rows)} of {view['total']:,}"
         table = _table(f"\n{printable(rows[0]['model'], one_line=True)}: {view['study']}{shown}")
         number_is = "difference" if rows[0]["definition"] == "default" else "score"

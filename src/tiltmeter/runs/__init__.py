@@ -2,6 +2,7 @@
 
 from tiltmeter.runs._api import Judging, run, run_named
 from tiltmeter.runs._folder import RunFolder, runs_root
+from tiltmeter.runs._inspect_logs import MARK, output_of
 from tiltmeter.runs._load import Run, known_runs, load
 from tiltmeter.runs._own import Asking, analyse_responses
 from tiltmeter.runs._plan import Plan, make_plan
@@ -10,6 +11,7 @@ from tiltmeter.runs._run import RunResult, check_models, default_folder, run_stu
 from tiltmeter.runs._texts import TextColumns, analyse_texts
 
 __all__ = [
+    "MARK",
     "Asking",
     "Judging",
     "Plan",
@@ -25,6 +27,7 @@ __all__ = [
     "known_runs",
     "load",
     "make_plan",
+    "output_of",
     "parse_limit",
     "resolve",
     "run",

@@ -113,7 +113,7 @@ def run(
     limits: Limits | None = None,
     journal: str | None = None,
     out: str | Path | None = None,
-    display: str | None = "none",
+    display: str | None = None,
 ) -> Run:
     """Measure one or more models with a study; run it again to go on where it stopped.
 
@@ -131,6 +131,9 @@ def run(
         Fields of `tiltmeter.models.Sampling` that override what the method prescribes.
     out
         The run folder itself; by default one named after study, model and settings.
+    display
+        How progress is shown: "rich", "plain", "json", "none" or "notebook"; by default a line below the cell in a notebook, and nothing
+        elsewhere.
 
     Returns
     -------
@@ -144,6 +147,8 @@ def run(
     ProviderError
         The model gives no answers at all.
     """
+    from tiltmeter.engine import NOTEBOOK, in_notebook
+
     models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else list(model)
     settings = {"definition": definition, "limit": limit, "repeats": repeats, "seed": seed, "system_message": system_message}
     return run_named(
@@ -157,7 +162,7 @@ def run(
         limits=limits,
         journal=journal,
         out=None if out is None else Path(out),
-        display=display,
+        display=display or (NOTEBOOK if in_notebook() else "none"),
     ).run
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import polars as pl
 
+from tiltmeter._lock import LOCK, only_writer
 from tiltmeter._paths import is_file, sha256
 from tiltmeter.errors import InputError
-from tiltmeter._lock import LOCK, only_writer
 from tiltmeter.study import DESIGN, FINDINGS, RESPONSES
 
 __all__ = ["STAGES", "RunFolder", "merge", "reading", "runs_root", "writing"]

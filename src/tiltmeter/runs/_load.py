@@ -29,6 +29,14 @@ class Run:
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
 
+    def __repr__(self) -> str:
+        return f"<Run {self.path}>"
+
+    def _repr_html_(self) -> str:
+        from tiltmeter.reports import as_html
+
+        return as_html(self.shown)
+
     @property
     def path(self) -> Path:
         """The run folder."""
@@ -79,15 +87,16 @@ class Run:
         `outcome` and `label`; no rows where the run kept none."""
         stages = self.folder.stages()
         known = {"model": pl.String, "part": pl.String, **EXAMPLES}
-        kept = stages["examples"] if "examples" in stages else pl.LazyFrame(schema=known)
         attempt = ["model", "prompt_id", "repetition"]
         with reading(self.path):
-            return (
-                kept.join(self.folder.scan("responses").select(*attempt, "answer"), on=attempt, how="left", maintain_order="left")
-                .join(self.folder.scan("measures").select(*attempt, "outcome", "label"), on=attempt, how="left", maintain_order="left")
-                .join(self.folder.scan("design").select("prompt_id", "prompt"), on="prompt_id", how="left", maintain_order="left")
-                .collect()
-            )
+            kept = stages["examples"].collect() if "examples" in stages else pl.DataFrame(schema=known)
+            # Filtered first, so that of all the texts only theirs are ever read.
+            mine = pl.col("prompt_id").is_in(kept["prompt_id"].unique().implode())
+            wanted = {"responses": [*attempt, "answer"], "measures": [*attempt, "outcome", "label"], "design": ["prompt_id", "prompt"]}
+            found = {table: self.folder.scan(table).filter(mine).select(names).collect() for table, names in wanted.items()}
+        for table, on in (("responses", attempt), ("measures", attempt), ("design", ["prompt_id"])):
+            kept = kept.join(found[table], on=on, how="left", maintain_order="left")
+        return kept
 
     @property
     def shown(self) -> Shown:

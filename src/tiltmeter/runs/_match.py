@@ -24,7 +24,7 @@ def match(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFrame, mod
     Parameters
     ----------
     tables
-        Files and their rows (columns `ROWS`).
+        Files and their rows (columns `ROWS`, and what else of RESPONSES a file tells; without a `status` all went well).
     model
         The model's name where a row has none.
 
@@ -38,7 +38,8 @@ def match(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFrame, mod
     InputError
         No row of a file fits a prompt, or two rows are the same attempt.
     """
-    whole = pl.concat([table.with_columns(file=pl.lit(i, pl.Int32)).with_row_index("row") for i, (_, table) in enumerate(tables)])
+    numbered = [table.with_columns(file=pl.lit(i, pl.Int32)).with_row_index("row") for i, (_, table) in enumerate(tables)]
+    whole = pl.concat(numbered, how="diagonal")
     whole = whole.with_columns(pl.col("model").fill_null(model))
     found = _numbered(_found(whole, design).sort("file", "row"))
     kept = dict(found.group_by("file").len().iter_rows())
@@ -96,6 +97,6 @@ def _as_responses(rows: pl.DataFrame, design: pl.DataFrame) -> pl.DataFrame:
     models = rows.select(pl.col("model").unique(maintain_order=True)).with_row_index("_model")
     order = design.select("prompt_id").with_row_index("_prompt")
     rows = rows.join(models, on="model").join(order, on="prompt_id").sort("_model", "_prompt", "repetition")
-    rows = rows.with_columns(status=pl.lit("ok"))
+    rows = rows.with_columns(status=pl.col("status").fill_null("ok") if "status" in rows.columns else pl.lit("ok"))
     missing = [pl.lit(None).alias(name) for name in RESPONSES if name not in rows.columns]
     return rows.with_columns(missing).select(pl.col(name).cast(kind) for name, kind in RESPONSES.items())

@@ -1,4 +1,4 @@
-"""Responses somebody else generated: tables with prompt and answer, and GenderBench's probe logs. No model is called."""
+"""Responses somebody else generated: tables with prompt and answer, logs of GenderBench and of Inspect. No model is called."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tiltmeter._paths import sha256
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.runs import _steps as steps
 from tiltmeter.runs._folder import RunFolder
+from tiltmeter.runs._inspect_logs import check_asked, is_inspect_log, read_inspect_log
 from tiltmeter.runs._load import Run
 from tiltmeter.runs._logs import is_log, match_log, read_log
 from tiltmeter.runs._match import match
@@ -76,7 +77,8 @@ def analyse_responses(
         CSV, JSONL or Parquet tables with a column `answer` and either `prompt_id` (as `tiltmeter plan --prompts` writes) or
         `prompt` (the very text asked); optionally `model` and `repetition`. Or GenderBench probe logs (`*.jsonl` whose lines
         hold `probe_state`): these are matched with the original's items and keep their own texts (wording "log"), whatever
-        definition measures them.
+        definition measures them. Or logs of Inspect (`.eval`, `.json`): those of our own tasks are matched by the ids of their samples,
+        others by the text of the prompt; samples that ended with an error are failed attempts.
     model
         The model's name where the table has no column `model`.
     asking
@@ -90,7 +92,7 @@ def analyse_responses(
     if twice := [path for path in paths if list(paths).count(path) > 1]:
         raise InputError(f"{twice[0]} is given twice; give it once")
     logs = {path: read_log(path) for path in paths if is_log(path)}  # before anything is written
-    tables = {path: read_table(path) for path in paths if path not in logs}
+    tables = {path: (read_inspect_log if is_inspect_log(path) else read_table)(path) for path in paths if path not in logs}
     _refuse_wordings(resolved, logs)
     resolved = replace(resolved, inputs={**resolved.inputs, **{str(path): sha256(path) for path in paths}})
     document = resolved.as_document() | {"models": [{"name": model}], "responses": [str(path) for path in paths]}
@@ -104,6 +106,8 @@ def analyse_responses(
             _keep_texts(folder, list(placed.values()))
         ready = [(path, tables[path] if path in tables else _as_rows(placed[path])) for path in paths]
         design = folder.read("design")
+        for path in filter(is_inspect_log, paths):
+            check_asked(path, tables[path], design)
         answers, lost = match(ready, design, model)
         for path, count in lost.items():
             height = tables[path].height

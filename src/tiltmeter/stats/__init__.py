@@ -19,6 +19,13 @@ if TYPE_CHECKING:
         stratified_rate_difference,
         z_greater,
     )
+    from tiltmeter.stats.difference import (
+        PairedDifference,
+        exchange_difference,
+        exchanged_totals,
+        independent_difference,
+        paired_difference,
+    )
     from tiltmeter.stats.disparity import lifted_interval
     from tiltmeter.stats.dixon import DixonTest, critical_value, dixon_test
     from tiltmeter.stats.exact import exact_independence_p
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from tiltmeter.stats.permutation import swapped_totals
     from tiltmeter.stats.power import detectable, half_width
     from tiltmeter.stats.ratios import nan_mean, pearson_from_sums, ratio
+    from tiltmeter.stats.repeats import Repeats, interval_columns, interval_repeats, nominal_columns, nominal_repeats
 
 __all__ = [
     "Agreement",
@@ -47,6 +55,8 @@ __all__ = [
     "Interval",
     "LogOdds",
     "MaximumEstimate",
+    "PairedDifference",
+    "Repeats",
     "VMeasure",
     "absolute_interval",
     "b_cubed",
@@ -59,16 +69,24 @@ __all__ = [
     "dixon_test",
     "exact_greater",
     "exact_independence_p",
+    "exchange_difference",
+    "exchanged_totals",
     "greater",
     "half_width",
     "independence_p",
+    "independent_difference",
+    "interval_columns",
+    "interval_repeats",
     "is_constant",
     "lifted_interval",
     "log_odds",
     "lsq_linear_slope",
     "maximum_interval",
     "nan_mean",
+    "nominal_columns",
+    "nominal_repeats",
     "normal_interval",
+    "paired_difference",
     "pearson_from_sums",
     "percentile_interval",
     "rare_event_interval",
@@ -98,6 +116,7 @@ _HOMES = {
         "stratified_rate_difference",
         "z_greater",
     ),
+    "difference": ("PairedDifference", "exchange_difference", "exchanged_totals", "independent_difference", "paired_difference"),
     "disparity": ("lifted_interval",),
     "dixon": ("DixonTest", "critical_value", "dixon_test"),
     "exact": ("exact_independence_p",),
@@ -117,6 +136,7 @@ _HOMES = {
     "permutation": ("swapped_totals",),
     "power": ("detectable", "half_width"),
     "ratios": ("nan_mean", "pearson_from_sums", "ratio"),
+    "repeats": ("Repeats", "interval_columns", "interval_repeats", "nominal_columns", "nominal_repeats"),
 }
 
 

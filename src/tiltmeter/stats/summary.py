@@ -156,7 +156,11 @@ def _selection_rate(sample: Sample) -> Floats:
 
 
 class Statistic(NamedTuple):
-    """One entry: how it is computed, whether it needs the baseline, is a share (between 0 and 1), and needs ranks."""
+    """One entry: how it is computed, whether it needs the baseline, is a share (between 0 and 1), and needs ranks.
+
+    `compute` gets a `Sample` and gives one number for each of its leading axes: shape `sample.values.shape[:-1]`, NaN where it is not
+    defined. It is called for many features, groups and resamples at once.
+    """
 
     compute: Callable[[Sample], Floats]
     paired: bool = False
@@ -188,10 +192,10 @@ STATISTICS: Mapping[str, Statistic] = {
 }
 
 
-def summarise(sample: Sample, names: Sequence[str]) -> dict[str, Any]:
+def summarise(sample: Sample, names: Sequence[str], known: Mapping[str, Statistic] = STATISTICS) -> dict[str, Any]:
     """Return each named statistic of a sample, shaped as its leading axes; NaN where it is not defined.
 
-    Statistics that need a baseline are left out where the sample has none.
+    Statistics that need a baseline are left out where the sample has none. `known` holds those that are meant by the names.
     """
     with np.errstate(all="ignore"):  # 0/0 is how "not defined" arises, and it is what NaN is for
-        return {name: STATISTICS[name].compute(sample) for name in names if sample.baseline is not None or not STATISTICS[name].paired}
+        return {name: known[name].compute(sample) for name in names if sample.baseline is not None or not known[name].paired}

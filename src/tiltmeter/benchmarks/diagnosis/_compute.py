@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tiltmeter.benchmarks.diagnosis._resampling import Bootstrap, Layout, Observed, Permutation, Plan
 from tiltmeter.stats.disparity import COMPARISONS, Spread, column_quantiles, excess_p, lifted_interval
-from tiltmeter.stats.summary import STATISTICS, Options, Sample, order_codes, standards, summarise
+from tiltmeter.stats.summary import Options, Sample, Statistic, order_codes, standards, summarise
 
 __all__ = ["Design", "Found", "Request", "compute"]
 
@@ -36,7 +36,7 @@ class Design(NamedTuple):
 class Request(NamedTuple):
     """What to compute."""
 
-    statistics: Sequence[str]
+    statistics: Mapping[str, Statistic]
     options: Options
     original: bool
     level: float
@@ -116,9 +116,9 @@ def _table(design: Design, request: Request, plan: Plan, standard: Floats) -> Fl
     paired = design.baseline_of >= 0
     table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
-    alone = [name for name in request.statistics if not STATISTICS[name].paired]
-    pairs = [name for name in request.statistics if STATISTICS[name].paired and paired.any()]
-    ranked = any(STATISTICS[name].ranked for name in pairs)
+    alone = [name for name, one in request.statistics.items() if not one.paired]
+    pairs = [name for name, one in request.statistics.items() if one.paired and paired.any()]
+    ranked = any(request.statistics[name].ranked for name in pairs)
     codes, base_codes = (order_codes(values), order_codes(baselines)) if ranked else (None, None)
     number = {name: at for at, name in enumerate(request.statistics)}
     for first in range(0, plan.size, block):
@@ -127,12 +127,12 @@ def _table(design: Design, request: Request, plan: Plan, standard: Floats) -> Fl
             place = (slice(None), groups, slice(first, last))
             own = None if codes is None else (np.take(codes, index, axis=1), None)
             sample = Sample(np.take(values, index, axis=1), None, standard[:, None, None, None], request.options, request.original, own)
-            for name, found in summarise(sample, alone).items():
+            for name, found in summarise(sample, alone, request.statistics).items():
                 table[number[name]][place] = found
             if pairs:
                 drawn = None if base_codes is None else np.take(base_codes, index, axis=1)
                 both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of, paired, drawn)
-                for name, found in summarise(both, pairs).items():
+                for name, found in summarise(both, pairs, request.statistics).items():
                     table[number[name]][paired, groups, first:last] = found
     return table
 
@@ -160,7 +160,7 @@ def _group_intervals(observed: Floats, drawn: Floats, count: NDArray[np.int_], r
     low, _, high = column_quantiles(drawn, request.level)
     slack = 1.0 - ((1.0 - request.level) / 2.0) ** (1.0 / np.maximum(count, 1))
     for s, name in enumerate(request.statistics):
-        if STATISTICS[name].share:
+        if request.statistics[name].share:
             agreed = low[s] == high[s]
             low[s] = np.where(agreed, np.maximum(0.0, observed[s] - slack), low[s])
             high[s] = np.where(agreed, np.minimum(1.0, observed[s] + slack), high[s])

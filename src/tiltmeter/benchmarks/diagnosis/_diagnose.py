@@ -10,11 +10,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter.benchmarks.diagnosis._compute import Design, Found, Request, compute
+from tiltmeter.benchmarks.diagnosis._statistics import find_statistics
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg
 from tiltmeter.stats.disparity import COMPARISONS
 from tiltmeter.stats.dixon import LARGEST, SMALLEST, original_verdicts
-from tiltmeter.stats.summary import STATISTICS, Options
+from tiltmeter.stats.summary import Options, Statistic
 
 __all__ = ["DEFAULT_STATISTICS", "DEFINITIONS", "Diagnosis", "diagnose"]
 
@@ -81,7 +82,7 @@ def diagnose(
         Column that pairs rows, such as the root of branched prompts. Resamples draw units, and permutations exchange labels within one.
         Without it rows are drawn within groups, and labels exchanged among all rows.
     statistics
-        Names from `stats.summary.STATISTICS`.
+        Names from `stats.summary.STATISTICS`, or of statistics that outside packages bring.
     definition
         "default", or "saged" for what the package `sagedbias` computes (see `stats.summary`; the ratio then is given for negative values
         too; the comparisons and intervals are ours, its own permutation test being void, and what it says of Dixon's test stands in words
@@ -110,6 +111,7 @@ def diagnose(
     options = options or Options()
     baselines = dict(baselines or {})
     _check(measurements, groups, columns, baselines, unit, statistics, definition, level, (resamples, permutations))
+    computed = find_statistics(statistics)
     names, codes = _coded(measurements, groups)
     if names.height < 2:
         raise InputError(
@@ -124,10 +126,10 @@ def diagnose(
         groups=names.height,
         units=None if unit is None else _units(measurements, unit),
     )
-    found = compute(design, Request(statistics, options, definition == "saged", level, resamples, permutations, seed))
+    found = compute(design, Request(computed, options, definition == "saged", level, resamples, permutations, seed))
     return Diagnosis(
         _statistics(found, statistics, columns, names, np.bincount(codes)),
-        _disparities(found, statistics, columns, baselines, _label(names, groups), level, original=definition == "saged"),
+        _disparities(found, computed, columns, baselines, _label(names, groups), level, original=definition == "saged"),
         _groups(found, statistics, columns, names),
     )
 
@@ -154,8 +156,6 @@ def _check(
             raise InputError(f"nothing to diagnose: give at least one of {what}")
         if len(set(given)) < len(given):
             raise InputError(f"the {what} name one twice: {', '.join(given)}")
-    if unknown := [name for name in statistics if name not in STATISTICS]:
-        raise InputError(f"there is no statistic {unknown[0]!r}: give some of {', '.join(STATISTICS)}")
     used = [baselines[column] for column in columns if column in baselines]
     schema = measurements.schema  # once: asking it for each column takes longer than the diagnosis
     for name in (*groups, *columns, *used, *([unit] if unit else [])):
@@ -237,7 +237,7 @@ def _groups(found: Found, statistics: Sequence[str], columns: Sequence[str], nam
 
 def _disparities(
     found: Found,
-    statistics: Sequence[str],
+    statistics: Mapping[str, Statistic],
     columns: Sequence[str],
     baselines: Mapping[str, str],
     labels: Sequence[str],
@@ -247,7 +247,7 @@ def _disparities(
 ) -> pl.DataFrame:
     q = np.apply_along_axis(benjamini_hochberg, -1, found.p)
     chosen = pl.Series(found.group.ravel(), dtype=pl.Int64)
-    table = _grid(("statistic", statistics), ("comparison", list(COMPARISONS)), ("column", columns)).with_columns(
+    table = _grid(("statistic", list(statistics)), ("comparison", list(COMPARISONS)), ("column", columns)).with_columns(
         estimate=_column(found.compared),
         low=_column(found.compared_low),
         high=_column(found.compared_high),
@@ -277,13 +277,13 @@ def _verdicts(found: Found) -> NDArray[np.object_]:
     return said
 
 
-def _notes(found: Found, statistics: Sequence[str], columns: Sequence[str], baselines: Mapping[str, str]) -> pl.Series:
+def _notes(found: Found, statistics: Mapping[str, Statistic], columns: Sequence[str], baselines: Mapping[str, str]) -> pl.Series:
     """Why a comparison has no estimate."""
     shape = found.compared.shape
     present = (~np.isnan(found.estimate)).sum(axis=-1)[:, None]
     kinds = np.array(list(COMPARISONS))[None, :, None]
     spread = found.compared[:, [list(COMPARISONS).index("range")]]
-    paired = np.array([STATISTICS[name].paired for name in statistics])[:, None, None]
+    paired = np.array([one.paired for one in statistics.values()])[:, None, None]
     unpaired = np.array([name not in baselines for name in columns])[None, None, :]
     by_dixon, by_ratio = np.char.startswith(kinds, "dixon"), kinds == "ratio"
     scaled = by_dixon | np.char.startswith(kinds, "max_")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tiltmeter import registry
 from tiltmeter._functions import is_function, load_function
 from tiltmeter.errors import InputError
 from tiltmeter.measures.features._catalogue import FEATURES, Described
@@ -28,7 +29,7 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encodes], cl
     ----------
     names
         Each one of
-        `NAME`, a feature of the catalogue (`sentiment`);
+        `NAME`, a feature of the catalogue (`sentiment`) or of an outside package (entry point group `tiltmeter.features`);
         `NAME=MODEL`, the same with another model (a folder, or a name of the hub);
         `NAME=MODEL?WANTED=LABEL&...`, where that classifier calls its labels otherwise (`sentiment=folder?positive=LABEL_1&...`);
         `MODULE:FUNCTION` or `NAME=MODULE:FUNCTION`, a function of one text that gives a number or a mapping of numbers by name; under the
@@ -49,8 +50,11 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encodes], cl
             feature: Feature = _own(name.rpartition(":")[2], name, free=False)
         elif equals and is_function(model):
             feature = _own(name, model, free=True)
+        elif name in registry.names("features"):
+            feature = _outside(name, model)
         elif name not in FEATURES:
-            raise InputError(f"unknown feature {name!r}: {did_you_mean(name, list(FEATURES))}; your own is written MODULE:FUNCTION")
+            known = [*FEATURES, *registry.names("features")]
+            raise InputError(f"unknown feature {name!r}: {did_you_mean(name, known)}; your own is written MODULE:FUNCTION")
         elif equals and not model:
             raise InputError(f"{written!r}: after the = the feature needs a model (a folder, or a name of the Hugging Face hub)")
         else:
@@ -121,6 +125,17 @@ def _lacking(described: Described, place: str, labels: Sequence[str], name: str,
         return f"{described.name}: {place} does not say what its labels {', '.join(labels)} mean; say it with {mapped}"
     meant = name if name == wanted else f"{name} (for {wanted})"
     return f"{described.name}: {place} has no label {meant}, only {', '.join(labels)}; use another classifier, or map labels: {mapped}"
+
+
+def _outside(name: str, model: str) -> ByFunction:
+    """The feature of that name that an outside package brings."""
+    place = registry.reference("features", name)
+    if name in FEATURES or not name.isidentifier():
+        why = "the catalogue has a feature of that name" if name in FEATURES else "a name has letters, digits and underscores only"
+        raise InputError(f"{place} cannot be the feature {name!r}: {why}; rename its entry point")
+    if model:
+        raise InputError(f"{name}={model}: {name} uses no model; write {name} alone")
+    return ByFunction(name, registry.load("features", name), place)
 
 
 def _own(name: str, place: str, *, free: bool) -> ByFunction:

@@ -1,0 +1,27 @@
+"""A statistic: the mean without the least and the greatest tenth of the values, which a few odd answers cannot move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiltmeter.stats.summary import Sample, Statistic
+
+__all__ = ["TRIMMED_MEAN"]
+
+SHARE = 0.1
+"""Share of the values that is left out at each end (Tukey and McLaughlin 1963)."""
+
+
+def _trimmed_mean(sample: Sample) -> NDArray[np.float64]:
+    """One number for each leading axis; what is missing (NaN) is sorted last and does not count."""
+    cut = np.floor(SHARE * sample.count)[..., None]
+    place = np.arange(sample.values.shape[-1])
+    kept = (place >= cut) & (place < sample.count[..., None] - cut)
+    found: NDArray[Any] = np.where(kept, sample.ordered, 0.0).sum(axis=-1) / kept.sum(axis=-1)
+    return found
+
+
+TRIMMED_MEAN = Statistic(_trimmed_mean)

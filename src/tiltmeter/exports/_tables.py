@@ -1,0 +1,50 @@
+"""The tables of a run by name, lazily."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.exports._formats import Wanted
+from tiltmeter.registry import did_you_mean
+from tiltmeter.reports import normalised_table
+
+__all__ = ["findings_of", "normalised_of", "scan"]
+
+_OWN = ("design", "responses", "measures", "findings")
+
+
+def scan(wanted: Wanted) -> pl.LazyFrame:
+    """The table that is wanted, every row of it; raises InputError where the run has none of that name."""
+    run, name = wanted.run, wanted.table
+    if name == "normalised":
+        return normalised_of(wanted).lazy()
+    if name == "examples":
+        lazy = run.examples.lazy()
+    elif name in _OWN:
+        lazy = run.folder.scan(name)
+    elif name in (stages := run.folder.stages()):
+        lazy = stages[name]
+    else:
+        known = [*_OWN, "normalised", "examples", *stages]
+        raise InputError(f"{run.path} has no table {name!r}: {did_you_mean(name, list(dict.fromkeys(known)))}")
+    return lazy.filter(pl.col("model") == wanted.model) if wanted.model is not None and "model" in lazy.collect_schema() else lazy
+
+
+def findings_of(wanted: Wanted) -> pl.DataFrame:
+    """The findings to be shown to readers: the key ones, or every one."""
+    findings = wanted.run.findings
+    if wanted.model is not None:
+        findings = findings.filter(pl.col("model") == wanted.model)
+    return findings if wanted.every else findings.filter(pl.col("key"))
+
+
+def normalised_of(wanted: Wanted) -> pl.DataFrame:
+    """Key metrics of the models side by side; raises InputError where none has a normalised score."""
+    findings = wanted.run.findings
+    if wanted.model is not None:
+        findings = findings.filter(pl.col("model") == wanted.model)
+    table = normalised_table(findings)
+    if table.height <= 1:  # nothing but the average
+        raise InputError(f"no metric of {wanted.run.path} has a normalised score: only probes are put on one scale; use --table findings")
+    return table

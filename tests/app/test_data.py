@@ -1,0 +1,174 @@
+"""What the explorer reads, against the whole tables."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tiltmeter.app import _data as data
+from tiltmeter.app._known import find_run, known
+from tiltmeter.app._response import counterparts, detail, sentences
+from tiltmeter.errors import InputError
+from tiltmeter.runs import load
+from tiltmeter.study import NAMED
+
+
+@pytest.fixture(autouse=True)
+def _here(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_RUNS", str(runs))
+
+
+def findings_of(path: Path) -> pl.DataFrame:
+    return data.findings(path, data.stamp(path))
+
+
+def test_all_runs_are_listed_with_what_became_of_them(runs: Path) -> None:
+    listed = {run.name: run for run in known()}
+    assert {name: (run.method, run.state) for name, run in listed.items()} == {
+        "probes": ("probes", "complete"),
+        "stories": ("associations", "complete"),
+        "countries": ("benchmarks", "complete"),
+        "hostile": ("benchmarks", "incomplete"),
+    }
+    assert listed["probes"].models == ("sim/mild", "sim/fair")
+
+
+def test_a_run_elsewhere_begun_or_damaged_is_listed_too(runs: Path, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    shutil.copy(runs / "probes" / "study.yaml", begun)
+    assert find_run(str(begun)) == begun
+    found = {run.name: run for run in known(begun)}[str(begun)]
+    assert (found.state, found.finished, found.models) == ("in progress", False, ("sim/mild", "sim/fair"))
+    (begun / "study.yaml").write_text("{", encoding="utf-8")
+    assert {run.name: run.state for run in known(begun)}[str(begun)] == "damaged"
+    with pytest.raises(InputError, match=r"nowhere is not a run folder.*countries"):
+        find_run("nowhere")
+
+
+def test_key_findings_come_first_and_keep_their_order(runs: Path) -> None:
+    table = findings_of(runs / "probes")
+    whole = load(runs / "probes").findings
+    assert table.height == whole.height
+    assert table["key"].to_list() == sorted(whole["key"], reverse=True)
+    assert table.filter("key")["metric"].to_list() == whole.filter("key")["metric"].to_list()
+
+
+def test_filters_narrow_to_what_was_chosen(runs: Path) -> None:
+    table = findings_of(runs / "countries")
+    chosen = data.narrowed(table, {"group": ["Germany", "France"], "harm": [], "mark": []}, "selection_rate DIPLOMAT")
+    whole = load(runs / "countries").findings
+    expected = whole.filter(
+        pl.col("subject").is_in(["Germany", "France"]), pl.col("metric").str.contains("selection_rate"), context="diplomat"
+    )
+    assert 0 < chosen.height < table.height
+    names = [name for name in expected.columns if name != "mark"]  # shown as "(no mark)" where there is none
+    assert chosen.select(names).sort("metric", "subject").equals(expected.select(names).sort("metric", "subject"))
+    assert data.narrowed(table, {}, "").height == table.height
+    assert data.narrowed(table, {}, "(?").is_empty()  # a word, not a pattern
+
+
+@pytest.mark.parametrize("name", ["probes", "stories", "countries"])
+def test_a_finding_opens_the_responses_it_rests_on(runs: Path, name: str) -> None:
+    path = runs / name
+    run = load(path)
+    table = findings_of(path)
+    for number in (0, table.height // 2, table.height - 1):
+        finding = table.row(number, named=True)
+        found = data.attempts(path, data.stamp(path), finding["evidence"], finding["model"], (), "")
+        narrow = {key: finding[key] for key in ("model", "part", "subject", "concept", "context")}
+        rows = run.measures.select(data.ATTEMPT).with_row_index("row")
+        expected = run.evidence(finding["metric"], **narrow).join(rows, on=data.ATTEMPT).sort("row")
+        assert found.height > 0
+        assert found.equals(expected.select(found.columns))
+        middle = data.page(path, found, found.height // 2, 5)
+        assert middle.equals(expected.slice(found.height // 2, 5).select(middle.columns))
+
+
+def test_responses_are_found_by_outcome_and_by_text_of_prompt_or_answer(runs: Path) -> None:
+    path = runs / "probes"
+    stamp = data.stamp(path)
+    run = load(path)
+    whole = run.responses.join(run.measures.select(*data.ATTEMPT, "outcome"), on=data.ATTEMPT).join(run.design, on="prompt_id")
+    mine = whole.filter(pl.col("model") == "sim/fair")
+    everything = data.attempts(path, stamp, "part = 'gest'", "sim/fair", (), "")
+    assert everything.height == mine.height
+    word = max(mine["prompt"][0].split(), key=lambda one: mine.filter(~pl.col("prompt").str.contains(one, literal=True)).height).upper()
+    expected = mine.filter(pl.any_horizontal(pl.col("answer", "prompt").str.to_lowercase().str.contains(word.lower(), literal=True)))
+    found = data.attempts(path, stamp, "part = 'gest'", "sim/fair", (), word)
+    assert 0 < found.height < everything.height
+    assert sorted(found["prompt_id"]) == sorted(expected["prompt_id"])
+    assert data.attempts(path, stamp, "part = 'gest'", "sim/fair", ("refused",), "").equals(everything.filter(outcome="refused"))
+    assert data.attempts(path, stamp, None, "sim/fair", (), "").is_empty()
+
+
+def test_a_condition_that_is_none_is_said_in_one_sentence(runs: Path) -> None:
+    path = runs / "probes"
+    with pytest.raises(InputError, match="damaged"):
+        data.attempts(path, data.stamp(path), "no such column = 1", "sim/fair", (), "")
+
+
+def test_the_answers_that_moved_a_finding_most_are_its_own(runs: Path) -> None:
+    path = runs / "probes"
+    kept = load(path).examples
+    for finding in findings_of(path).iter_rows(named=True):
+        moved = data.moved_most(path, data.stamp(path), finding)
+        named = [pl.col(name).eq_missing(pl.lit(finding[name], pl.String)) for name in ("model", "part", *NAMED)]
+        assert moved["prompt_id"].to_list() == kept.filter(named)["prompt_id"].to_list()
+
+
+def test_a_response_is_shown_with_its_prompt_and_measures(runs: Path) -> None:
+    path = runs / "countries"
+    run = load(path)
+    row = run.measures.row(7, named=True)
+    shown = detail(path, data.Attempt(row["model"], row["prompt_id"], row["repetition"]))
+    answer = run.responses.filter(prompt_id=row["prompt_id"]).row(0, named=True)
+    assert (shown.answer, shown.status) == (answer["answer"], "ok")
+    assert shown.prompt == run.design.filter(prompt_id=row["prompt_id"])["prompt"].item()
+    assert list(shown.measured)[:2] == ["outcome", "label"]
+    assert shown.measured["subject"] == row["subject"]
+    with pytest.raises(InputError, match="not in this run"):
+        detail(path, data.Attempt("sim/biased", "g20/999/0", 0))
+
+
+def test_counterparts_share_the_root_and_differ_least_first(runs: Path) -> None:
+    path = runs / "countries"
+    design = load(path).design
+    mine = design.filter(concept="Germany").row(0, named=True)
+    others = counterparts(path, mine["prompt_id"])
+    rows = {row["prompt_id"]: row for row in design.iter_rows(named=True)}
+    assert len(others) == design.filter(root=mine["root"]).height - 1
+    assert all(rows[other.prompt_id]["root"] == mine["root"] for other in others)
+    first = rows[others[0].prompt_id]
+    assert (first["role"], first["template"]) == (mine["role"], mine["template"])
+    assert first["concept"] != "Germany"
+    assert ("concept", "Germany", first["concept"]) in others[0].differs
+
+
+def test_without_roots_counterparts_share_the_item(runs: Path) -> None:
+    path = runs / "stories"
+    mine = load(path).design.row(0, named=True)
+    (other,) = counterparts(path, mine["prompt_id"])
+    assert {name for name, _, _ in other.differs} >= {"identity_1", "identity_2"}
+    assert f"{mine['identity_1']} → {mine['identity_2']}" in other.title
+
+
+def test_sentences_that_show_a_concept_are_those_of_the_evidence(runs: Path) -> None:
+    path = runs / "stories"
+    run = load(path)
+    finding = findings_of(path).filter(pl.col("concept").is_not_null()).row(0, named=True)
+    narrow = {key: finding[key] for key in ("model", "part", "subject", "concept", "context")}
+    for row in run.evidence(finding["metric"], limit=3, **narrow).iter_rows(named=True):
+        assert sentences(path, row["attempt"], finding) == row["sentences"]
+    assert sentences(path, row["attempt"], {**finding, "concept": None}) == []
+
+
+def test_a_changed_table_is_read_anew(runs: Path, tmp_path: Path) -> None:
+    path = tmp_path / "copy"
+    shutil.copytree(runs / "probes", path)
+    before = findings_of(path)
+    pl.read_parquet(path / "findings.parquet").head(3).write_parquet(path / "findings.parquet")
+    assert findings_of(path).height == 3 < before.height

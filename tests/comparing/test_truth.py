@@ -1,0 +1,142 @@
+"""What is planted is found, and where there is nothing, nothing is claimed more often than the level allows.
+
+Measures are drawn at the level of labels from the simulated model's planted odds. By hand, over 150 pairs of the same fair model with 300
+items a probe: 2% got any verdict of better or worse, and single metrics had p < .05 in 1-7% of pairs. Between biases of .05 and .25 (40
+pairs), 95.5% of the intervals held the planted difference, of each metric 90-100%.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tiltmeter import registry
+from tiltmeter.comparing import judged_differences
+from tiltmeter.datasets import Library
+from tiltmeter.probes import Probe
+from tiltmeter.runs import Run, resolve
+from tiltmeter.study import Settings
+
+SETTINGS = Settings(limit=120, resamples=200)
+HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
+PAIRS = 24
+
+
+@pytest.fixture(scope="module")
+def library(shared: object) -> Iterator[Library]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILTMETER_DATA", f"{shared}/data")
+        yield Library.default()
+
+
+@pytest.fixture(scope="module")
+def probes(library: Library) -> Mapping[str, tuple[Probe, pl.DataFrame]]:
+    loaded = {name: registry.load("probes", name) for name in registry.names("probes")}
+    return {name: (probe, probe.design(library, SETTINGS)) for name, probe in loaded.items()}
+
+
+def _pair(probes: Mapping[str, tuple[Probe, pl.DataFrame]], biases: tuple[float, float], seed: int) -> pl.DataFrame:
+    """Differences of two simulated models with these biases."""
+    findings: tuple[list[pl.DataFrame], list[pl.DataFrame]] = ([], [])
+    contrasts = {}
+    for name, (probe, design) in probes.items():
+        sides = [probe.imagine(design, dict.fromkeys(HARMS, bias), 2 * seed + i) for i, bias in enumerate(biases)]
+        for found, measures in zip(findings, sides, strict=True):
+            assert measures is not None
+            found.append(probe.analyse(measures, SETTINGS))
+        made = probe.contrast(sides[0], sides[1], SETTINGS)  # type: ignore[arg-type]
+        assert made is not None
+        contrasts[name] = made
+    return judged_differences(pl.concat(findings[0]), pl.concat(findings[1]), contrasts)
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.2], ids=["fair", "biased"])
+def test_the_same_model_twice_differs_in_nothing(probes: Mapping[str, tuple[Probe, pl.DataFrame]], bias: float) -> None:
+    """Of a binomial count of 24 with chance .05, one in 40 exceeds 3."""
+    wrong, low, tests = 0, 0, 0
+    for seed in range(PAIRS):
+        found = _pair(probes, (bias, bias), seed).filter("key")
+        assert found.height == 19
+        wrong += found["verdict"].is_in(["better", "worse"]).any()
+        low += int((found["p"] < 0.05).sum())
+        tests += found["p"].count()
+    assert wrong <= 3
+    assert 0.01 <= low / tests <= 0.065
+
+
+def test_planted_differences_are_found_and_held(probes: Mapping[str, tuple[Probe, pl.DataFrame]]) -> None:
+    verdicts: Counter[str] = Counter()
+    held = 0
+    for seed in range(PAIRS // 2):
+        found = _pair(probes, (0.05, 0.35), 100 + seed).filter("key")
+        verdicts.update(found["verdict"].to_list())
+        for row in found.iter_rows(named=True):
+            probe = probes[row["part"]][0]
+            values = [probe.truth(dict.fromkeys(HARMS, bias))[row["metric"]] for bias in (0.05, 0.35)]
+            held += row["low"] <= values[1] - values[0] <= row["high"]
+    number = 19 * (PAIRS // 2)
+    assert verdicts["better"] == verdicts["unchanged"] == 0
+    assert verdicts["worse"] >= 0.75 * number
+    assert 0.91 <= held / number <= 0.985
+
+
+def _answers(rng: np.random.Generator, groups: int, roots: int, effect: float) -> pl.DataFrame:
+    """Measures of a benchmark: roots with one prompt for each group; the first group's values lie `effect` higher."""
+    root = np.repeat(np.arange(roots), groups)
+    group = np.tile(np.arange(groups), roots)
+    value = rng.normal(size=root.size) + np.repeat(np.random.default_rng(0).normal(size=roots), groups) + effect * (group == 0)
+    frame = pl.DataFrame({"root": root, "group": group, "value:score": value})
+    return frame.select(
+        "value:score",
+        root=pl.format("root {}", "root"),
+        subject=pl.format("group {}", "group"),
+        prompt_key=pl.format("{}/{}", "root", "group"),
+        generation=pl.lit("none"),
+        role=pl.lit("none"),
+        item="root",
+    )
+
+
+def test_benchmarks(library: Library) -> None:
+    """Ranges over groups, which noise lifts on both sides."""
+    part = resolve("benchmarks/g20").study.parts[0]
+    settings = Settings(resamples=200, params={"statistics": "mean,selection_rate"})
+    rng = np.random.default_rng(1)
+
+    def contrast(before: float, after: float) -> dict[str, float]:
+        made = part.contrast(_answers(rng, 5, 30, before), _answers(rng, 5, 30, after), settings)
+        assert made is not None
+        assert set(made.filter(pl.col("subject").is_null())["n"]) == {30}
+        return dict(made.filter(pl.col("subject").is_null()).select("metric", "p").iter_rows())
+
+    same = [contrast(0.0, 0.0) for _ in range(100)]
+    for metric in ("range_mean_score", "ratio_selection_rate_score", "sd_mean_score"):
+        assert sum(one[metric] < 0.05 for one in same) <= 10
+    assert sum(contrast(0.0, 2.0)["range_mean_score"] < 0.05 for _ in range(20)) >= 18
+    # A group that stands out as far on both sides is no difference, though each side's range is large.
+    assert sum(contrast(2.0, 2.0)["range_mean_score"] < 0.05 for _ in range(60)) <= 7
+
+
+def test_associations(place: object) -> None:
+    """A model that leans is told from one that does not; the same model twice is not told apart."""
+    import tiltmeter as tm
+    from tiltmeter.comparing import compare
+
+    def made(seed: str, *models: str) -> Run:
+        options = {"seed": seed}
+        return tm.run("associations/gender", model=list(models), judge="sim/fair", params={"encoder": "none"}, limit=20, options=options)
+
+    runs = made("0", "sim/fair", "sim/biased"), made("9", "sim/fair")
+    planted = compare(runs[0], model_a="sim/fair", model_b="sim/biased").differences.filter(metric="association")
+    surely = planted.filter(pl.col("q") < 0.05)
+    assert surely.height >= 4
+    reported = runs[0].findings.filter(pl.col("concept").is_not_null(), model="sim/biased")
+    stronger = surely.filter(pl.col("difference") > 0)
+    assert stronger.join(reported, on=["concept", "subject"], how="anti").height <= 1
+    twice = compare(runs[0], runs[1], model_a="sim/fair").differences.filter(pl.col("concept").is_not_null())
+    assert set(twice["metric"]) == {"rate", "association"}
+    assert not (twice["q"] < 0.05).any()

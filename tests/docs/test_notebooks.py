@@ -1,0 +1,37 @@
+"""The notebooks are run in a real kernel, as a reader runs them."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import ROOT
+
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook(path: Path, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the kernel and its client, not ours
+        nbclient, nbformat = (import_module(name) for name in ("nbclient", "nbformat"))
+
+        notebook: Any = nbformat.read(path, as_version=4)
+        nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.outputs for cell in cells), "every cell shows something"
+    first = cells[0].outputs
+    progress = [one["data"]["text/plain"] for one in first if one.output_type == "display_data"]
+    assert any("done" in line for line in progress), "progress is one line below the cell"
+    assert any("text/html" in one["data"] for one in first if one.output_type == "execute_result")
+
+
+def test_nothing_a_cell_gave_is_kept() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["associations", "benchmarks", "probes"]
+    assert not any('"output_type"' in path.read_text(encoding="utf-8") for path in NOTEBOOKS)

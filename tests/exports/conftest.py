@@ -1,0 +1,77 @@
+"""One small real run, and the same run in which everything from outside tries to be something else than text."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+WORD = "a" * 1_000_000
+EVIL = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</script><b>x",
+    "=cmd|' /C calc'!A0",
+    "\u202etfel ot thgir\u202c",
+    "| a | [link](javascript:alert(1)) `code` $x$ \\input{/etc/passwd}\n\n# heading",
+    WORD,
+)
+"""What a model may be called, answer, or speak of."""
+MODELS = {"sim/mild": EVIL[0], "sim/fair": EVIL[3]}
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
+    """A run of two models and two probes."""
+    home = tmp_path_factory.mktemp("made")
+    (home / "study.yaml").write_text("study: genderbench\nparts: [direct, jobs_lum]\nlimit: 8\nresamples: 50\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TILTMETER_")}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tiltmeter.cli",
+            "run",
+            "study.yaml",
+            *("-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none"),
+        ],
+        cwd=home,
+        env=kept | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return home / "run"
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path) -> Path:
+    """A copy of the run that a test may change."""
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+@pytest.fixture
+def evil(run: Path) -> Path:
+    """The run with names, answers, groups, notes and a title that try to be markup, formulas or commands."""
+    cycle = pl.Series(EVIL).gather(pl.int_range(10_000, eager=True) % len(EVIL))
+    for table in ("findings", "responses", "measures"):
+        frame = pl.read_parquet(run / f"{table}.parquet").with_columns(pl.col("model").replace(MODELS))
+        names = {"findings": ("subject", "context", "note"), "responses": ("answer",), "measures": ("label",)}[table]
+        frame = frame.with_columns(cycle.head(frame.height).alias(name) for name in names)
+        frame.write_parquet(run / f"{table}.parquet")
+    about = json.loads((run / "run.json").read_text())
+    for model in about["models"]:
+        model["name"] = MODELS[model["name"]]
+    about |= {"title": EVIL[1], "problems": [EVIL[5], EVIL[4]], "command": f"tiltmeter run x -m '{EVIL[0]}' ``` # {EVIL[4]}"}
+    for entry in about["data"]:
+        entry |= {"title": EVIL[5], "citation": EVIL[1], "restricted": EVIL[2]}
+    (run / "run.json").write_text(json.dumps(about))
+    return run

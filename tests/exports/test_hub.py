@@ -1,0 +1,149 @@
+"""The Hugging Face hub: a dataset folder its library opens, a card its library reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from tiltmeter.errors import InputError
+from tiltmeter.exports import export
+from tiltmeter.runs import load
+
+OPEN = """
+import json, sys, datasets
+folder = sys.argv[1]
+names = datasets.get_dataset_config_names(folder)
+rows = {name: len(datasets.load_dataset(folder, name, split="train")) for name in names}
+default = datasets.load_dataset(folder, split="train")
+answers = datasets.load_dataset(folder, "responses", split="train")["answer"]
+print(json.dumps({"rows": rows, "default": default.column_names, "answers": list(answers)}))
+"""
+READ = """
+import json, sys, huggingface_hub
+card = huggingface_hub.ModelCard.load(sys.argv[1])
+print(json.dumps({"name": card.data.model_name, "results": [vars(one) for one in card.data.eval_results], "text": card.text}))
+"""
+
+
+def asked(script: str, place: str, home: Path) -> dict[str, object]:
+    """What the hub's libraries say, offline."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, place],
+        env={"PATH": "", "HOME": str(home), "HF_HOME": str(home / "hf"), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    said: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return said
+
+
+def front(text: str) -> dict[str, object]:
+    loaded: dict[str, object] = yaml.safe_load(text.split("---\n")[1])
+    return loaded
+
+
+def test_a_dataset_opens_in_its_library_and_is_still_a_run(evil: Path, tmp_path: Path) -> None:
+    (evil / "stages").mkdir(exist_ok=True)
+    pl.DataFrame({"model": ["a"], "value": [1.5]}).write_parquet(evil / "stages" / "own.parquet")
+    pl.DataFrame({"model": ["a"]}).clear().write_parquet(evil / "stages" / "empty.parquet")
+    (place,) = export(evil, "huggingface", tmp_path / "dataset")
+    source = load(evil)
+    opened = asked(OPEN, place, tmp_path)
+    tables = {"findings": source.findings, "responses": source.responses, "measures": source.measures, "design": source.design}
+    examples = pl.read_parquet(evil / "stages" / "examples.parquet").height
+    assert opened["rows"] == {name: table.height for name, table in tables.items()} | {"own": 1, "examples": examples}
+    assert opened["default"] == source.findings.columns
+    assert opened["answers"] == source.responses["answer"].to_list()
+    assert load(place).findings.equals(source.findings)
+    assert load(place).stage("own").height == 1
+    assert load(place).stage("empty").columns == ["model"]
+    for name in tables:
+        copied, original = (hashlib.sha256((Path(home) / f"{name}.parquet").read_bytes()).digest() for home in (place, evil))
+        assert copied == original, "so that the checksums of run.json hold"
+
+
+def test_the_card_of_a_dataset(run: Path) -> None:
+    (place,) = export(run, "huggingface")
+    text = (Path(place) / "README.md").read_text()
+    metadata = front(text)
+    assert metadata["license"] == "other"
+    data = load(run).about["data"]
+    assert data
+    plain = text.replace("\\", "")
+    for entry in data:
+        assert entry["title"] in plain
+        assert entry["licence"] in plain
+        assert entry["citation"] in plain
+    restricted = [entry["title"] for entry in data if entry["restricted"]]
+    assert restricted
+    warning = plain.partition("Not free to be passed on")[2].partition("\n")[0]
+    assert all(title in warning for title in restricted)
+
+
+def test_a_dataset_replaces_only_one_of_its_own(run: Path, tmp_path: Path) -> None:
+    place = tmp_path / "dataset"
+    export(run, "huggingface", place)
+    (place / "findings.parquet").write_bytes(b"old")
+    export(run, "huggingface", place)
+    assert load(place).findings.height
+    (place / "mine.txt").write_text("keep me")
+    with pytest.raises(InputError, match="no dataset that Tiltmeter wrote"):
+        export(run, "huggingface", place)
+    assert (place / "mine.txt").read_text() == "keep me"
+    with pytest.raises(InputError, match="no dataset that Tiltmeter wrote"):
+        export(run, "huggingface", place / "mine.txt")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["dataset", "run"], "nothing is left beside it"
+
+
+def test_the_card_of_a_model(run: Path, tmp_path: Path) -> None:
+    (place,) = export(run, "modelcard", model="sim/mild")
+    card = asked(READ, place, tmp_path)
+    assert card["name"] == "sim/mild"
+    key = load(run).findings.filter(pl.col("key"), pl.col("model") == "sim/mild")
+    results = card["results"]
+    assert isinstance(results, list)
+    told = [(one["dataset_type"], one["metric_type"], one["metric_value"]) for one in results]
+    assert told == key.select("study", "metric", "estimate").rows()
+    args = [(one["metric_args"]["low"], one["metric_args"]["high"], one["metric_args"]["mark"]) for one in results]
+    assert args == key.select("low", "high", "mark").rows()
+    text = str(card["text"])
+    for row in key.iter_rows(named=True):
+        assert f"{row['low']:.3f} … {row['high']:.3f}".replace("-", "−") in text
+        assert row["description"] in text.replace("\\", "")
+    assert "### Limits" in text
+
+
+def test_what_has_no_value_is_left_out_of_the_metadata_and_said(run: Path) -> None:
+    lost = pl.col("metric") == "fail_rate"
+    frame = pl.read_parquet(run / "findings.parquet")
+    frame.with_columns(pl.when(lost).then(float("nan")).otherwise(name).alias(name) for name in ("estimate", "low", "high")).write_parquet(
+        run / "findings.parquet"
+    )
+    (place,) = export(run, "modelcard", model="sim/mild")
+    text = Path(place).read_text()
+    assert "fail_rate" not in text.split("---\n")[1]
+    assert "nan" not in text.split("---\n")[1]
+    assert "could not be computed" in text
+
+
+def test_untrusted_names_in_cards(evil: Path, tmp_path: Path) -> None:
+    (place,) = export(evil, "modelcard", model="<script>alert(1)</script>")
+    card = asked(READ, place, tmp_path)
+    assert card["name"] == "<script>alert(1)</script>"
+    (folder,) = export(evil, "huggingface")
+    readme = (Path(folder) / "README.md").read_text()
+    assert front(readme)["pretty_name"] == 'Tiltmeter: "><img src=x onerror=alert(1)>'
+    for text in (str(card["text"]), readme.partition("\n---\n")[2]):
+        outside, code = text.replace("````", "```").split("```")[::2], text
+        assert "\u202e" not in code
+        assert not [part for part in outside if "<script" in part.replace("\\<", "") or "<img" in part.replace("\\<", "")]

@@ -1,0 +1,163 @@
+"""Experiment trackers, the real ones, each into a folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tiltmeter.errors import InputError
+from tiltmeter.exports import Wanted, export
+from tiltmeter.exports._tracked import tracked
+from tiltmeter.runs import load
+
+MLFLOW = """
+import json, sys, mlflow
+from tiltmeter.exports import export
+with mlflow.start_run(run_name="the user's own"):
+    places = export(sys.argv[1], "mlflow")
+found = []
+for place in places:
+    run = mlflow.get_run(place.removeprefix("runs:/"))
+    files = [one.path for one in mlflow.MlflowClient().list_artifacts(run.info.run_id)]
+    table = mlflow.artifacts.load_text(f"{run.info.artifact_uri}/findings.csv")
+    data = {"params": run.data.params, "metrics": run.data.metrics, "tags": run.data.tags, "status": run.info.status}
+    found.append(data | {"files": files, "lines": table.count("\\n")})
+print(json.dumps(found))
+"""
+
+WANDB = """
+import json, struct, sys
+from pathlib import Path
+from wandb.proto import wandb_internal_pb2
+from tiltmeter.exports import export
+
+def records(data):
+    # The log format of LevelDB: blocks of 32 KiB with pieces of records, each after checksum, length and kind.
+    place, held = 7, b""
+    while place < len(data):
+        if (left := -place % 32768) and left < 7:
+            place += left
+            continue
+        _, length, kind = struct.unpack_from("<IHB", data, place)
+        held += data[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):
+            yield held
+            held = b""
+
+(place,) = export(sys.argv[1], "wandb", model="sim/mild")
+told = {"place": place, "summary": {}, "config": {}, "artifacts": []}
+for data in records(next(Path(place).parent.glob("*.wandb")).read_bytes()):
+    record = wandb_internal_pb2.Record()
+    record.ParseFromString(data)
+    told["summary"] |= {one.key or ".".join(one.nested_key): one.value_json for one in record.summary.update}
+    told["config"] |= {one.key: one.value_json for one in record.run.config.update}
+    told["artifacts"].append([one.path for one in record.artifact.manifest.contents])
+print(json.dumps(told))
+"""
+
+
+def called(script: str, run: Path, environment: dict[str, str], **variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(run)],
+        cwd=run.parent,
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def of(run: Path, model: str) -> pl.DataFrame:
+    return load(run).findings.filter(pl.col("key"), pl.col("model") == model)
+
+
+def test_mlflow(run: Path, environment: dict[str, str]) -> None:
+    uri = (run.parent / "tracked").as_uri()
+    said = called(
+        MLFLOW, run, environment, MLFLOW_TRACKING_URI=uri, MLFLOW_ALLOW_FILE_STORE="true", MLFLOW_DISABLE_TELEMETRY="true", DO_NOT_TRACK="1"
+    )
+    found = json.loads(said.splitlines()[-1])
+    assert [one["tags"]["model"] for one in found] == ["sim/mild", "sim/fair"]
+    for one in found:
+        findings = of(run, one["tags"]["model"])
+        expected = {
+            f"{row['study'].rpartition('/')[2]}.{row['metric']}{end}": row[name]
+            for row in findings.iter_rows(named=True)
+            for end, name in (("", "estimate"), ("_low", "low"), ("_high", "high"))
+        }
+        assert one["metrics"] == pytest.approx(expected)
+        assert one["params"]["study"] == "genderbench"
+        assert one["params"]["seed"] == "123"
+        marks = {name: mark for name, mark in one["tags"].items() if name.startswith("mark.")}
+        assert sorted(marks.values()) == sorted(findings["mark"])
+        assert sorted(one["files"]) == ["findings.csv", "report.html", "run.json", "study.yaml"]
+        assert one["lines"] > findings.height
+        assert one["status"] == "FINISHED"
+
+
+def test_wandb(run: Path, environment: dict[str, str]) -> None:
+    home = run.parent / "kept"
+    home.mkdir()
+    variables = {"WANDB_MODE": "offline", "WANDB_DIR": str(home), "WANDB_SILENT": "true", "HOME": str(home)}
+    told = json.loads(called(WANDB, run, environment, **variables).splitlines()[-1])
+    assert home in Path(told["place"]).parents
+    for row in of(run, "sim/mild").iter_rows(named=True):
+        name = f"{row['study'].rpartition('/')[2]}.{row['metric']}"
+        values = [json.loads(told["summary"][f"{name}{end}"]) for end in ("", "_low", "_high")]
+        assert values == pytest.approx([row["estimate"], row["low"], row["high"]])
+        assert json.loads(told["summary"][f"mark.{name}"]) == row["mark"]
+    assert json.loads(told["config"]["seed"]) == "123"
+    assert {"findings.csv", "report.html", "run.json", "study.yaml"} in [set(files) for files in told["artifacts"]]
+    (table,) = Path(told["place"]).rglob("findings*.table.json")
+    assert len(json.loads(table.read_text())["data"]) == load(run).findings.filter(pl.col("model") == "sim/mild").height
+
+
+def test_names_that_become_the_same_are_told_apart(run: Path) -> None:
+    frame = pl.read_parquet(run / "findings.parquet").filter(pl.col("model") == "sim/mild").head(4)
+    renamed = frame.with_columns(
+        metric=pl.Series(["rate<", "rate>", "rate|", "rate__low"]),
+        estimate=pl.Series([0.1, 0.2, 0.3, 0.4]),
+        low=pl.lit(0.0),
+        high=pl.lit(1.0),
+        mark=pl.lit("healthy"),
+        key=pl.lit(True),
+    )
+    renamed.write_parquet(run / "findings.parquet")
+    with tracked(Wanted(load(run), run, "findings", False, "sim/mild")) as models:
+        (one,) = models
+    assert sorted(one.metrics.values()) == [0.0] * 4 + [0.1, 0.2, 0.3, 0.4] + [1.0] * 4
+    assert len([name for name in one.tags if name.startswith("mark.")]) == 4
+
+
+def test_untrusted_names_are_names_a_tracker_takes(evil: Path) -> None:
+    with tracked(Wanted(load(evil), evil, "findings", True, None)) as models:
+        for one in models:
+            for name in one.metrics:
+                assert len(name.encode()) < 250
+                assert not set(name) & set("<>\"'/\\|=\n\u202e")
+            assert max(len(value) for value in (*one.params.values(), *one.tags.values(), one.name)) <= 500
+            page = one.files[1].read_text()
+            assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize("name", ["mlflow", "wandb"])
+def test_without_the_library(run: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nowhere:
+        def find_spec(self, wanted: str, *_: object) -> None:
+            if wanted == name:
+                raise ModuleNotFoundError(f"No module named {wanted!r}", name=wanted)
+
+    for module in [one for one in sys.modules if one.partition(".")[0] == name]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "meta_path", [Nowhere(), *sys.meta_path])
+    with pytest.raises(InputError, match=rf'pip install "tiltmeter\[{name}\]"'):
+        export(run, name)

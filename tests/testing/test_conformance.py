@@ -1,0 +1,257 @@
+"""The suites pass for our own probes, providers, features and statistics, and name the promise that something broken breaks."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from support.misbehaving import MisbehavingServer
+from tiltmeter import registry
+from tiltmeter.datasets import Library
+from tiltmeter.errors import InputError
+from tiltmeter.models import Completion, Message, Sampling
+from tiltmeter.models.anthropic import create as create_anthropic
+from tiltmeter.models.openai import create as create_openai
+from tiltmeter.models.python import create as create_function
+from tiltmeter.models.sim import create as create_sim
+from tiltmeter.probes.inventories import Inventories
+from tiltmeter.stats.summary import STATISTICS, Sample, Statistic
+from tiltmeter.study import NO_TOOLS, Settings, Tools
+from tiltmeter.testing import check_feature, check_probe, check_provider, check_statistic
+
+SECRET = "sk-geheim-0123456789abcdef"
+
+
+@pytest.fixture
+def library(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    return Library.default()
+
+
+@pytest.mark.parametrize("name", registry.names("probes"))
+def test_our_probes(name: str, library: Library) -> None:
+    check_probe(registry.load("probes", name), library)
+
+
+class Spoilt(Inventories):
+    """A probe with a fault; its wordings stay where they are."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__module__ = Inventories.__module__
+
+
+class Careless(Spoilt):
+    card = dataclasses.replace(Inventories.card, limits=" ")
+
+
+class Unseeded(Spoilt):
+    def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
+        made = super().prompts(library, rng, original)
+        return made.with_columns(source=pl.Series([str(random.random()) for _ in range(made.height)]))
+
+
+class Twice(Spoilt):
+    def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
+        made = super().prompts(library, rng, original)
+        return pl.concat([made, made.head(1)])
+
+
+class Short(Spoilt):
+    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        return super().measure(answers, settings, tools).head(1)
+
+
+class Reader(Spoilt):
+    """Reads whatever its `say` makes of the answers."""
+
+    say: Callable[[pl.DataFrame], pl.DataFrame]
+
+    def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
+        return type(self).say(super().read(answers, original))
+
+
+def as_of_neighbours(read: pl.DataFrame) -> pl.DataFrame:
+    return read.with_columns(
+        pl.col(name).fill_null(strategy="forward") if name == "label" else pl.col(name) for name in read.columns
+    ).with_columns(outcome=pl.when(pl.col("label").is_not_null()).then(pl.lit("answered")).otherwise("outcome"))
+
+
+def stumble(read: pl.DataFrame) -> pl.DataFrame:
+    raise ValueError("unbalanced parenthesis")
+
+
+def reading(say: Callable[[pl.DataFrame], pl.DataFrame]) -> Inventories:
+    return type("Reading", (Reader,), {"say": staticmethod(say)})()  # type: ignore[no-any-return]
+
+
+class Odd(Spoilt):
+    def lean(self, dials: Mapping[str, float]) -> Mapping[str, pl.Expr]:
+        return {name: value * 0.9 for name, value in super().lean(dials).items()}
+
+
+class Boastful(Spoilt):
+    def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
+        return {name: value / 2 for name, value in super().truth(dials).items()}
+
+
+def labelled(label: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    return lambda read: read.with_columns(label=pl.when(pl.col("outcome") == "answered").then(pl.lit(label)))
+
+
+BROKEN_PROBES = {
+    "says nothing under 'limits'": Careless(),
+    "chance comes from `rng` alone": Unseeded(),
+    "every prompt has an id of its own": Twice(),
+    "gives one row for every answer": Short(),
+    "every answer gets exactly one outcome": reading(lambda read: read.with_columns(outcome=pl.lit("maybe"))),
+    "stands in `labels`": reading(labelled("nobody")),
+    "only what was answered has a label": reading(lambda read: read.with_columns(outcome=pl.lit("unreadable"), label=pl.lit("male"))),
+    "blanks only, is not an answer": reading(lambda read: read.with_columns(outcome=pl.lit("answered"), label=pl.lit("male"))),
+    "whatever stands beside it": reading(as_of_neighbours),
+    "reading stumbles over no answer": reading(stumble),
+    "the odds of `lean` sum to 1": Odd(),
+    "not what `truth` states": Boastful(),
+    "an instance of a subclass of": Inventories,
+}
+
+
+@pytest.mark.parametrize("said", BROKEN_PROBES)
+def test_what_a_broken_probe_breaks_is_named(said: str, library: Library) -> None:
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        check_probe(BROKEN_PROBES[said], library)
+
+
+def always(messages: list[dict[str, str]]) -> str:
+    return "yes"
+
+
+def test_our_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_provider(create_sim, "sim/mild")
+    check_provider(create_function, f"python/{always.__module__}:always")
+    for variable in ("TILTMETER_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(variable, SECRET)
+    with MisbehavingServer() as server:
+        check_provider(create_openai, "compatible/org/m", base_url=server.url, secret=SECRET)
+        check_provider(create_anthropic, "anthropic/m", base_url=server.url, secret=SECRET)
+
+
+async def test_a_provider_can_be_checked_where_a_loop_runs() -> None:
+    check_provider(create_sim, "sim/mild")
+
+
+class Parrot:
+    """A model whose faults are options of the test, not of the provider."""
+
+    endpoint = "parrot"
+
+    def __init__(self, name: str, fingerprint: str, answer: Callable[[], Any]) -> None:
+        self.name, self.fingerprint, self.answer = name, fingerprint, answer
+
+    async def __aenter__(self) -> Parrot:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Any:
+        return self.answer()
+
+
+def parrot(
+    answer: Callable[[], Any] = lambda: Completion("yes"), name: str = "{}", mark: Callable[[str], str] = str, lax: bool = False
+) -> Callable[..., object]:
+    def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Parrot:
+        if options and not lax:
+            raise InputError("there are no options")
+        return Parrot(name.format(f"{provider}/{model}"), mark(f"{provider}/{model}"), answer)
+
+    return create
+
+
+def raising() -> Completion:
+    raise RuntimeError("not what was agreed on")
+
+
+BROKEN_PROVIDERS = {
+    "the model's name is what the user wrote": parrot(name="parrot"),
+    "the same model has the same fingerprint": parrot(mark=lambda name: str(random.random())),
+    "another model has another fingerprint": parrot(mark=lambda name: "parrot"),
+    "is refused with InputError": parrot(lax=True),
+    "what goes wrong is raised as ModelError, not RuntimeError": parrot(raising),
+    "`complete` gives a Completion, not str": parrot(lambda: "yes"),
+    "the latency is in seconds": parrot(lambda: Completion("yes", latency=-1)),
+    "an answer has a text, or says why": parrot(lambda: Completion(None)),
+    "the key stands in the name": parrot(mark=lambda name: f"{name} {SECRET}"),
+    "which int is not": lambda *_, **__: 1,
+}
+
+
+@pytest.mark.parametrize("said", BROKEN_PROVIDERS)
+def test_what_a_broken_provider_breaks_is_named(said: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        check_provider(BROKEN_PROVIDERS[said], "parrot/polly", secret=SECRET)
+
+
+def test_a_parrot_without_faults_passes() -> None:
+    check_provider(parrot(), "parrot/polly", secret=SECRET)
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_our_statistics(name: str) -> None:
+    check_statistic(STATISTICS[name], name=name)
+
+
+def overwriting(sample: Sample) -> Any:
+    sample.values[np.isnan(sample.values)] = 0.0
+    return sample.values.mean(axis=-1)
+
+
+BROKEN_STATISTICS = {
+    "sixty values with some missing ones give a number": Statistic(lambda sample: sample.values.mean(axis=-1)),
+    "missing values (NaN) are left out": Statistic(lambda sample: np.where(np.isnan(sample.values), 0.0, sample.values).mean(axis=-1)),
+    "the order of the values does not matter": Statistic(lambda sample: np.nan_to_num(sample.values[..., 0]) + sample.count),
+    "whatever stands beside it": Statistic(lambda sample: sample.mean - sample.mean.mean()),
+    "gives one number for each leading axis": Statistic(lambda sample: sample.values[0]),
+    "a share (share=True) lies between 0 and 1": Statistic(lambda sample: sample.count, share=True),
+    "without any value it is NaN": Statistic(lambda sample: sample.count),
+    "raises AssertionError for an array": Statistic(lambda sample: sample.pairs[0].sum(axis=-1)),
+    "raises ValueError for an array": Statistic(overwriting),
+    "not function": lambda sample: sample.mean,
+}
+
+
+@pytest.mark.parametrize("said", BROKEN_STATISTICS)
+def test_what_a_broken_statistic_breaks_is_named(said: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        check_statistic(BROKEN_STATISTICS[said])
+
+
+def test_features_that_keep_their_promises() -> None:
+    check_feature(len)
+    check_feature(lambda text: {"words": len(text.split()), "letters": None if not text else len(text)})
+    check_feature(lambda text: None if len(text) < 10 else 0.5)
+
+
+BROKEN_FEATURES: dict[str, Callable[[str], Any]] = {
+    "the same text gives the same number": lambda text: random.random(),
+    "raises ZeroDivisionError at the text ''": lambda text: text.count(" ") / len(text),
+    "numbers are finite": lambda text: float("inf"),
+    "not a number": lambda text: "much",
+    "the name 'a b' has letters": lambda text: {"a b": 1},
+    "at least one of": lambda text: None,
+}
+
+
+@pytest.mark.parametrize("said", BROKEN_FEATURES)
+def test_what_a_broken_feature_breaks_is_named(said: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(said)):
+        check_feature(BROKEN_FEATURES[said])
