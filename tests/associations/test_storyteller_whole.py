@@ -26,7 +26,7 @@ def planted_in(category: str) -> set[tuple[str, str]]:
 
 
 def test_planted_associations_are_discovered(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    command = ("run", "associations/gender", *RUN, "--limit", "24", "--judge", "sim/fair")
+    command = ("run", "associations/gender", *RUN, "--limit", "16", "--judge", "sim/fair")
     done = tiltmeter(*command)
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
@@ -38,7 +38,7 @@ def test_planted_associations_are_discovered(tiltmeter: Tiltmeter, tmp_path: Pat
     assert repeated.about["tables"] == run.about["tables"]
     # The same stories, read by their words alone.
     replayed = ("-m", "replay/run", "-P", "encoder=none", "-P", "extraction=lexical", "--display", "none", "--out", "lexical")
-    read = tiltmeter("run", "associations/gender", *replayed, "--limit", "24")
+    read = tiltmeter("run", "associations/gender", *replayed, "--limit", "16")
     assert read.returncode == 0, read.stderr
     expect_discovery(load(tmp_path / "lexical"))
 
@@ -51,7 +51,7 @@ def expect_discovery(run: Run) -> None:
 
 
 def test_the_open_box_as_a_setting(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter("run", "associations/gender", *RUN, "--limit", "18", "-P", "setting=open_box", "--judge", "sim/fair")
+    done = tiltmeter("run", "associations/gender", *RUN, "--limit", "12", "-P", "setting=open_box", "--judge", "sim/fair")
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
     assert not run.design["prompt"].str.contains("Emily|John|Grace|Henry").any()

