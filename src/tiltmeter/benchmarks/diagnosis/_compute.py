@@ -14,7 +14,7 @@ from tiltmeter.benchmarks.diagnosis._resampling import Bootstrap, Layout, Observ
 from tiltmeter.stats.disparity import COMPARISONS, Spread, column_quantiles, excess_p, lifted_interval
 from tiltmeter.stats.summary import Options, Sample, Statistic, order_codes, standards, summarise
 
-__all__ = ["Design", "Found", "Request", "compute"]
+__all__ = ["TABLE_CELLS", "Design", "Found", "Request", "compute", "summaries"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -88,10 +88,10 @@ def _chunk(design: Design, request: Request, columns: Index) -> Found:
     chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
     with np.errstate(all="ignore"):
         standard = standards(chosen.values, request.options, request.original)
-        observed = _table(chosen, request, Observed(chosen.codes, groups), standard)[..., 0]
+        observed = summaries(chosen, request, Observed(chosen.codes, groups), standard)[..., 0]
         count = np.stack([(~np.isnan(chosen.values[:, chosen.codes == group])).sum(axis=1) for group in range(groups)], axis=-1)
         drawn, null = (
-            _table(chosen, request, plan(chosen.codes, groups, units, size, request.seed), standard)
+            summaries(chosen, request, plan(chosen.codes, groups, units, size, request.seed), standard)
             if size
             else np.empty((*observed.shape, 0))
             for plan, size in ((Bootstrap, request.resamples), (Permutation, request.permutations))
@@ -107,7 +107,7 @@ def _chunk(design: Design, request: Request, columns: Index) -> Found:
     )  # fmt: skip
 
 
-def _table(design: Design, request: Request, plan: Plan, standard: Floats) -> Floats:
+def summaries(design: Design, request: Request, plan: Plan, standard: Floats) -> Floats:
     """Every statistic (S, C, G, R) under a plan of R layouts; NaN where it is not defined."""
     columns, rows = design.values.shape
     # One place more, for "no row".
