@@ -178,7 +178,7 @@ def filled(words: list[str]) -> list[str]:
         words = [*words, "--limit", "2", "--cells", "4", "--questions", "2"]
     done = [values.get(word, word) for word in words]
     done = ["2" if before == "--limit" else word for before, word in zip(["", *done], done, strict=False)]  # a limit costs time only
-    done = [re.sub(r"/NAME\b", "/any", word) for word in done]
+    done = [re.sub(r"/NAME\b", "/any", word).replace("/shared/", "./") for word in done]
     return [name for word in done for name in (sorted(str(one) for one in Path().glob(word)) if "*" in word else [word])]
 
 
