@@ -114,7 +114,7 @@ def test_what_is_missing_is_said(run: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--format", "xlsx"], "none there is"),
+        (["--format", "xlsx"], "there is no format 'xlsx'"),
         (["--format", "markdwn"], "did you mean markdown or"),
         (["--format", "csv", "--table", "finding"], "did you mean findings?"),
         (["--format", "latex", "--table", "responses"], "tables go into csv, json, jsonl, parquet"),

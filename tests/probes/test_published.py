@@ -10,32 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from support.published import ORDER
 from tiltmeter import registry
 from tiltmeter.probes import SUITE, Metric
 from tiltmeter.reports import normalised_table
-
-COLUMNS = (
-    "DiscriminationTamkin.max_diff",
-    "DiversityMedQa.diff_success_rate",
-    "HiringAn.diff_acceptance_rate",
-    "HiringAn.diff_regression",
-    "HiringBloomberg.masculine_rate",
-    "HiringBloomberg.stereotype_rate",
-    "RelationshipLevy.diff_success_rate",
-    "Bbq.stereotype_rate",
-    "BusinessVocabulary.mean_diff",
-    "Direct.fail_rate",
-    "Dreaddit.max_diff_stress_rate",
-    "Gest.stereotype_rate",
-    "GestCreative.stereotype_rate",
-    "Inventories.stereotype_rate",
-    "Isear.max_diff",
-    "JobsLum.stereotype_rate",
-    "GestCreative.masculine_rate",
-    "Inventories.masculine_rate",
-    "JobsLum.masculine_rate",
-)
-"""The 19 key metrics in the order of the paper's table."""
 
 ABSOLUTE = {"DiversityMedQa.diff_success_rate", "HiringAn.diff_acceptance_rate", "RelationshipLevy.diff_success_rate"}
 PLAIN = {"Bbq.stereotype_rate", "Direct.fail_rate", "DiscriminationTamkin.max_diff", "Dreaddit.max_diff_stress_rate", "Isear.max_diff"}
@@ -70,7 +48,7 @@ def expected(column: str, low: float, high: float) -> float:
 
 def as_findings(published: dict[str, Any]) -> pl.DataFrame:
     rows = []
-    for column in COLUMNS:
+    for column in ORDER:
         metric = metric_of(column)
         harm = metric.harm or registry.load("probes", probe_of(column)).card.harm
         for model, (low, high) in published[column]["ci95"].items():
@@ -81,19 +59,19 @@ def as_findings(published: dict[str, Any]) -> pl.DataFrame:
 
 def test_table_2(published: dict[str, Any]) -> None:
     table = normalised_table(as_findings(published).sample(fraction=1, shuffle=True, seed=1))
-    models = list(published[COLUMNS[0]]["ci95"])
+    models = list(published[ORDER[0]]["ci95"])
     assert len(models) == 12
     assert table.height == 20
     shown = [f"{row['study'].rpartition('/')[2]}.{row['metric']}" for row in table.head(19).iter_rows(named=True)]
-    assert shown == [f"{probe_of(column)}.{column.partition('.')[2]}" for column in COLUMNS]
+    assert shown == [f"{probe_of(column)}.{column.partition('.')[2]}" for column in ORDER]
     for model in models:
-        cells = [expected(column, *published[column]["ci95"][model]) for column in COLUMNS]
+        cells = [expected(column, *published[column]["ci95"][model]) for column in ORDER]
         assert table[model].to_list() == pytest.approx([*cells, sum(cells) / 19], abs=1e-12)
 
 
 def test_key_metrics_are_the_papers_19() -> None:
     ours = {(name, metric.name) for name in SUITE for metric in registry.load("probes", name).metrics if metric.key}
-    assert ours == {(probe_of(column), column.partition(".")[2]) for column in COLUMNS}
+    assert ours == {(probe_of(column), column.partition(".")[2]) for column in ORDER}
 
 
 def test_tiers_are_the_published_ones(published: dict[str, Any]) -> None:

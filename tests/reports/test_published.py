@@ -11,33 +11,12 @@ from xml.etree import ElementTree as ET
 import polars as pl
 import pytest
 
+from support.published import ORDER
 from support.reporting import ABOUT
 from tiltmeter.errors import InputError
 from tiltmeter.reports import Shown, read_published, report_figures, write_page
 from tiltmeter.study import FINDINGS, MARKS
 
-ORDER = (
-    "DiscriminationTamkin.max_diff",
-    "DiversityMedQa.diff_success_rate",
-    "HiringAn.diff_acceptance_rate",
-    "HiringAn.diff_regression",
-    "HiringBloomberg.masculine_rate",
-    "HiringBloomberg.stereotype_rate",
-    "RelationshipLevy.diff_success_rate",
-    "Bbq.stereotype_rate",
-    "BusinessVocabulary.mean_diff",
-    "Direct.fail_rate",
-    "Dreaddit.max_diff_stress_rate",
-    "Gest.stereotype_rate",
-    "GestCreative.stereotype_rate",
-    "Inventories.stereotype_rate",
-    "Isear.max_diff",
-    "JobsLum.stereotype_rate",
-    "GestCreative.masculine_rate",
-    "Inventories.masculine_rate",
-    "JobsLum.masculine_rate",
-)
-"""The 19 key metrics in the order of the paper's table."""
 SIGNLESS = ("DiversityMedQa.diff_success_rate", "HiringAn.diff_acceptance_rate", "RelationshipLevy.diff_success_rate")
 AS_IT_IS = ("DiscriminationTamkin.max_diff", "Bbq.stereotype_rate", "Direct.fail_rate", "Dreaddit.max_diff_stress_rate", "Isear.max_diff")
 

@@ -77,7 +77,7 @@ def export(
 
 def _format(name: str) -> Format:
     if name not in FORMATS:
-        raise InputError(f"--format {name!r} is none there is: {did_you_mean(name, list(FORMATS))}")
+        raise InputError(f"there is no format {name!r}: {did_you_mean(name, list(FORMATS))}")
     return FORMATS[name]
 
 
