@@ -1,4 +1,4 @@
-"""A journal for each test."""
+"""A journal for each test, of each kind."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from support.postgres import database, postgres, postgres_server  # noqa: F401 - fixtures
 from tiltmeter.engine import Journal, open_journal
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def journal_at(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where an empty journal can be opened, more than once and by other processes: once a file, once a database."""
+    return str(tmp_path / "journal.db") if request.param == "sqlite" else str(request.getfixturevalue("database"))
+
+
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with open_journal(tmp_path / "journal.db") as opened:
+def journal(journal_at: str) -> Iterator[Journal]:
+    """An open journal: once SQLite, once PostgreSQL."""
+    with open_journal(journal_at) as opened:
         yield opened

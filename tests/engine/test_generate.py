@@ -199,7 +199,7 @@ def test_tokens_per_minute(journal: Journal) -> None:
     assert 0.5 < time.monotonic() - begun < 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_drains_and_commits(journal: Journal, number: signal.Signals) -> None:
     model = Adder(delay=0.2)
     before = signal.getsignal(number)

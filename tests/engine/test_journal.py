@@ -52,8 +52,8 @@ def test_an_answer_is_never_replaced_and_a_failure_is(journal: Journal) -> None:
     assert table["error"].to_list() == [None, None]
 
 
-def test_claims_keep_others_away_until_recorded_or_released(journal: Journal, tmp_path: Path) -> None:
-    with open_journal(tmp_path / "journal.db") as second:
+def test_claims_keep_others_away_until_recorded_or_released(journal: Journal, journal_at: str) -> None:
+    with open_journal(journal_at) as second:
         one, two = new_owner(), new_owner()
         keys = [key(number) for number in range(1500)]
         journal.record([row(0)])

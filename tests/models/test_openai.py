@@ -275,3 +275,10 @@ async def test_a_proxy_from_the_environment_is_used(monkeypatch: pytest.MonkeyPa
             completion = await model.complete([Message("user", "Who?")], Sampling(), 0)
     assert completion.text == "ok"
     assert proxy.headers[0]["host"] == "model.example"
+
+
+async def test_an_answer_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiltmeter.models._http.LARGEST_BODY", 1 << 20)
+    failure = await failure_of(mis.huge_body(4.0))
+    assert (failure.kind, failure.scope) == ("bad_response", "transient")
+    assert "sent an answer of more than 1 MiB" in failure.detail

@@ -7,7 +7,8 @@
         create_model("compatible/m", base_url=server.url)   # http://127.0.0.1:PORT/v1
     assert server.paid == {"the prompt": 1}
 
-It runs in its own thread with its own event loop, so tests may ask it from any loop, thread or process.
+It runs in its own thread with its own event loop, so tests may ask it from any loop, thread or process. `delivered` is called there
+with the body and the prompt of each usable answer that was completely handed to the socket, for a ledger elsewhere.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ __all__ = [
     "filtered_request",
     "hang",
     "html_error_page",
+    "huge_body",
     "insufficient_quota",
     "invalid_json",
     "length",
@@ -52,6 +54,7 @@ __all__ = [
     "unknown_model",
     "unsupported",
     "wrong_charset",
+    "wrong_content_type",
     "wrong_key",
 ]
 
@@ -173,6 +176,16 @@ def html_error_page(code: int = 502) -> Behaviour:
     return Behaviour(status=code, body=page.encode(), content_type="text/html; charset=utf-8")
 
 
+def huge_body(megabytes: float = 4.0) -> Behaviour:
+    """200 with very much that is no answer."""
+    return Behaviour(body=b"<p>lorem ipsum</p>\n" * int(megabytes * 2**20 / 19), content_type="text/html")
+
+
+def wrong_content_type(text: str = "ok") -> Behaviour:
+    """A proper answer that is declared as plain text."""
+    return Behaviour(text=text, content_type="text/plain")
+
+
 def wrong_charset(text: str = "Zoë drank a café crème", declared: str = "ascii", *, undecodable: bool = False) -> Behaviour:
     """Proper JSON in UTF-8 that is declared as something else; or, undecodable, with bytes that are not UTF-8 at all."""
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
@@ -231,9 +244,12 @@ def prompt_of(request: Mapping[str, Any]) -> str:
 class MisbehavingServer:
     """Context manager; see the module's docstring. Everything in the ledger may be read at any time, also after the server stopped."""
 
-    def __init__(self, script: Script | None = None, *, port: int = 0) -> None:
+    def __init__(
+        self, script: Script | None = None, *, port: int = 0, delivered: Callable[[Mapping[str, Any], str], None] | None = None
+    ) -> None:
         self._script: Script = script or (lambda request, nth: "ok")
         self._port = port
+        self._delivered = delivered or (lambda body, prompt: None)
         self._lock = threading.Lock()
         self._asked: Counter[str] = Counter()
         self._paid: Counter[str] = Counter()
@@ -264,6 +280,11 @@ class MisbehavingServer:
     def url(self) -> str:
         """`http://127.0.0.1:PORT/v1`, the base URL for OpenAI-compatible clients."""
         return f"{self.root}/v1"
+
+    @property
+    def concurrent(self) -> int:
+        """How many requests are being answered now."""
+        return self._now
 
     @property
     def asked(self) -> Counter[str]:
@@ -363,6 +384,7 @@ class MisbehavingServer:
             with self._lock:
                 self._paid[prompt] += 1
                 self._paid_samples[prompt, body.get("seed")] += 1
+            self._delivered(body, prompt)
         return response
 
     async def _sleep(self, seconds: float) -> None:

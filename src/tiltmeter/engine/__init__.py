@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiltmeter.engine._display import NOTEBOOK, Display, in_notebook, open_display
+    from tiltmeter.engine._engines import Engine, LocalEngine, open_engine
     from tiltmeter.engine._generate import agenerate, generate
     from tiltmeter.engine._journal import Journal, Row, Taken, open_journal
     from tiltmeter.engine._limits import Limits
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 __all__ = [
     "NOTEBOOK",
     "Display",
+    "Engine",
     "Journal",
     "Keys",
     "Limits",
+    "LocalEngine",
     "Price",
     "Prices",
     "Request",
@@ -36,12 +39,14 @@ __all__ = [
     "generate",
     "in_notebook",
     "open_display",
+    "open_engine",
     "open_journal",
     "request_key",
 ]
 
 _HOMES = {
     "_display": ("NOTEBOOK", "Display", "open_display", "in_notebook"),
+    "_engines": ("Engine", "LocalEngine", "open_engine"),
     "_generate": ("agenerate", "generate"),
     "_journal": ("Journal", "Row", "Taken", "open_journal"),
     "_limits": ("Limits",),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import polars as pl
-from sqlalchemy import Connection, select
 
 from tiltmeter.engine._schema import completions
 
-__all__ = ["fetch_rows"]
+__all__ = ["FETCHED", "fetched"]
 
-_STORED = {
+_STORED: Final = {
     "stored_key": pl.Binary,
     "status": pl.String,
     "text": pl.String,
@@ -24,16 +24,15 @@ _STORED = {
     "error_detail": pl.String,
     "latency": pl.Float64,
 }
+FETCHED: Final = tuple(completions.c["key" if name == "stored_key" else name] for name in _STORED)
+"""The columns that a query for `fetched` selects."""
 
 
-def fetch_rows(connection: Connection, keys: Sequence[bytes], chunk: int) -> pl.DataFrame:
-    """The table `Journal.fetch` promises; reads `chunk` keys a statement."""
-    columns = [completions.c["key" if name == "stored_key" else name] for name in _STORED]
-    asked = sorted(set(keys))
+def fetched(keys: Sequence[bytes], results: Iterable[Any]) -> pl.DataFrame:
+    """The table `Journal.fetch` promises, of the rows of one or more query results."""
     parts = [pl.DataFrame(schema=_STORED)]
-    for start in range(0, len(asked), chunk):
-        rows = connection.execute(select(*columns).where(completions.c.key.in_(asked[start : start + chunk]))).all()
-        if rows:
+    for result in results:
+        if rows := result.all():
             series = zip(_STORED.items(), zip(*rows, strict=True), strict=True)
             parts.append(pl.DataFrame([pl.Series(name, values, dtype=dtype) for (name, dtype), values in series]))
     wanted = pl.DataFrame({"stored_key": pl.Series(keys, dtype=pl.Binary)})

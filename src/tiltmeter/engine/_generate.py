@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from tiltmeter.models import Model, Sampling
 if TYPE_CHECKING:
     from tiltmeter.engine._display import Display
 
-__all__ = ["agenerate", "generate"]
+__all__ = ["agenerate", "drive", "generate"]
 
 
 async def agenerate(
@@ -34,9 +34,8 @@ async def agenerate(
     prices: Prices | None = None,
 ) -> Tally:
     """Ask `model` every request that `journal` does not yet hold an answer to; see `generate`."""
-    run = Run(model, requests, sampling, journal, limits or Limits(), progress, prices or Prices.load())
-    with _stop_on_signal(run, asyncio.get_running_loop()):
-        return await run.go()
+    chosen = limits or Limits(), progress, prices or Prices.load()
+    return await _go(lambda: Run(model, requests, sampling, journal, *chosen))
 
 
 def generate(
@@ -55,7 +54,7 @@ def generate(
     second. Requests another process is asking through the same journal are awaited, not asked again. Failures that pass are
     retried, with the whole endpoint slowed down when it says so; a request given up becomes a row with status "failed".
 
-    SIGINT and SIGTERM (in the main thread) end the run in order: requests in flight finish, for ten seconds at most, and are
+    SIGINT, SIGTERM and SIGHUP (in the main thread) end the run in order: requests in flight finish, for ten seconds at most, and are
     committed; a second signal does not wait for them. May be called inside a running event loop (a notebook), where it
     runs in a thread of its own and Ctrl-C acts like SIGINT.
 
@@ -67,28 +66,31 @@ def generate(
         The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
     """
     chosen = limits or Limits(), progress, prices or Prices.load()
+    return drive(lambda: Run(model, requests, sampling, journal, *chosen))
+
+
+def drive(make: Callable[[], Run]) -> Tally:
+    """Carry out the run that `make` gives (called inside the event loop it will live in), ended in order by signals; see `generate`."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         with asyncio.Runner() as runner:
-            return runner.run(agenerate(model, requests, sampling, journal=journal, limits=chosen[0], progress=progress, prices=chosen[2]))
-    return _in_thread(model, requests, sampling, journal, *chosen)
+            return runner.run(_go(make))
+    return _in_thread(make)
 
 
-def _in_thread(
-    model: Model,
-    requests: Iterable[Request],
-    sampling: Sampling,
-    journal: Journal,
-    limits: Limits,
-    progress: Display | None,
-    prices: Prices,
-) -> Tally:
+async def _go(make: Callable[[], Run]) -> Tally:
+    run = make()
+    with _stop_on_signal(run, asyncio.get_running_loop()):
+        return await run.go()
+
+
+def _in_thread(make: Callable[[], Run]) -> Tally:
     outcome: list[Tally | BaseException] = []
     running: list[tuple[Run, asyncio.AbstractEventLoop]] = []
 
     async def main() -> Tally:
-        run = Run(model, requests, sampling, journal, limits, progress, prices)
+        run = make()
         running.append((run, asyncio.get_running_loop()))
         return await run.go()
 
@@ -118,7 +120,10 @@ def _interrupt(run: Run) -> None:
 
 @contextmanager
 def _stop_on_signal(run: Run, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into an orderly end of `run`; handlers can be set in the main thread only, elsewhere this does nothing."""
+    """Turn SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) into an orderly end of `run`.
+
+    Handlers can be set in the main thread only; elsewhere this does nothing.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -126,7 +131,10 @@ def _stop_on_signal(run: Run, loop: asyncio.AbstractEventLoop) -> Iterator[None]
     def handle(_number: int, _frame: Any) -> None:
         loop.call_soon_threadsafe(_interrupt, run)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

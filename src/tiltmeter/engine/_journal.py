@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
 from pathlib import Path
+from time import monotonic, time
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from sqlalchemy import Connection, Dialect, Engine, LargeBinary, bindparam, delete, func, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from tiltmeter.engine._bulk import ForKeys, ManyRows
+from tiltmeter.engine._bulk import ForKeys, by_keys, many_rows
+from tiltmeter.engine._database import connect, passes, sentence_of, shown
 from tiltmeter.engine._owner import Liveness, Owner
-from tiltmeter.engine._schema import SCHEMA, claims, completions, connect, owners, prepare, sentence_of
+from tiltmeter.engine._row import Row, Taken, one_each, storable
+from tiltmeter.engine._schema import SCHEMA, claims, completions, models, owners, prepare
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,56 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Journal", "Row", "Taken", "open_journal"]
 
-_CHUNK: Final = 900  # keys in one statement
+PATIENCE: Final = 60.0
+"""Seconds a journal waits for a server that has gone away."""
+_SHORT: Final = 1.0
+"""Seconds of trouble that are not worth a word."""
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 5.0
 
-
-class Row(NamedTuple):
-    """One finished request as the journal keeps it; the fields are the columns of the table `completions`."""
-
-    key: bytes
-    model: str
-    sample: int
-    status: str
-    """"ok" or "failed"."""
-    attempts: int
-    created_at: float
-    """Seconds since 1970, UTC."""
-    text: str | None = None
-    thinking: str | None = None
-    finish_reason: str | None = None
-    refusal: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    latency: float | None = None
-    error_kind: str | None = None
-    error_detail: str | None = None
-
-
-class Taken(NamedTuple):
-    """What came of asking for keys: every key is in exactly one of the three."""
-
-    held: set[bytes]
-    """Already answered."""
-    mine: set[bytes]
-    """Now claimed by the asker, who has to record or release them."""
-    others: set[bytes]
-    """Claimed by somebody else who lives: ask again later."""
-
-
-def _storable(text: str | None) -> str | None:
-    """`text` as any database can keep it: lone surrogates and NUL, which UTF-8 or SQL cannot carry, become U+FFFD."""
-    if text is None:
-        return None
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
-
-
-def _storable_row(row: Row) -> Row:
-    probe = f"{row.text}{row.thinking}{row.finish_reason}{row.refusal}{row.error_detail}"
-    if probe.isascii() and "\0" not in probe:
-        return row
-    text, thinking, finish_reason = _storable(row.text), _storable(row.thinking), _storable(row.finish_reason)
-    refusal, error_detail = _storable(row.refusal), _storable(row.error_detail)
-    return row._replace(text=text, thinking=thinking, finish_reason=finish_reason, refusal=refusal, error_detail=error_detail)
+_Result = TypeVar("_Result")
+_log = logging.getLogger("tiltmeter.engine")
 
 
 class _Statements:
@@ -83,51 +47,90 @@ class _Statements:
         record = insert(completions)
         replaced = {name: record.excluded[name] for name in Row._fields if name != "key"}
         record = record.on_conflict_do_update(index_elements=["key"], set_=replaced, where=completions.c.status != literal_column("'ok'"))
-        self.record = ManyRows(record, Row._fields, dialect)
-        self.claim = ManyRows(insert(claims).on_conflict_do_nothing(index_elements=["key"]), claims.c.keys(), dialect)
-        self.enrol = ManyRows(insert(owners).on_conflict_do_nothing(index_elements=["owner"]), owners.c.keys(), dialect)
+        self.record = many_rows(record, completions, dialect)
+        self.claim = many_rows(insert(claims).on_conflict_do_nothing(index_elements=["key"]), claims, dialect)
+        # Whoever claims lives. The row stays locked for as long, so that nobody buries an owner while it claims.
+        lives = {"beat": owners.c.beat + literal_column("1")}
+        self.enrol = many_rows(insert(owners).on_conflict_do_update(index_elements=["owner"], set_=lives), owners, dialect)
+        self.name = many_rows(insert(models).on_conflict_do_nothing(index_elements=["fingerprint"]), models, dialect)
+        self._dialect = dialect
         keys = bindparam("keys", type_=LargeBinary)
         answered = completions.c.status == literal_column("'ok'")
         self.held = ForKeys(select(completions.c.key).where(completions.c.key.in_([keys]), answered), dialect)
         self.claimed = ForKeys(select(claims.c.key, claims.c.owner).where(claims.c.key.in_([keys])), dialect)
         self.unclaim = ForKeys(delete(claims).where(claims.c.key.in_([keys])), dialect)
 
+    @cached_property
+    def fetch(self) -> ForKeys:
+        from tiltmeter.engine._fetch import FETCHED
+
+        return ForKeys(select(*FETCHED).where(completions.c.key.in_([bindparam("keys", type_=LargeBinary)])), self._dialect)
+
 
 class Journal:
-    """An open journal. Safe to share between threads; each call is one transaction, committed when it returns.
+    """An open journal. Safe to share between threads; each call is done as a whole and committed when it returns, or not at all.
 
-    Every method raises InputError, in one sentence, when the database refuses (disk full, read-only, locked, damaged);
-    the transaction is then undone as a whole.
+    Every method raises InputError, in one sentence, when the database refuses (disk full, read-only, locked, damaged). A
+    PostgreSQL server that goes away is waited for, for `PATIENCE` seconds, and asked again: what was done just before its
+    answer was lost does no harm when it is done twice.
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._where = engine.url.database if engine.url.get_backend_name() == "sqlite" else engine.url.render_as_string()
+        self._engine, self._where = engine, shown(engine)
+        # An SQLite journal has one connection; those to a server come from a pool.
         self._lock = threading.RLock()
+        self._alone = self._lock if engine.dialect.name == "sqlite" else nullcontext()
+        self._closed = threading.Event()
+        self._open = False
         self._liveness = Liveness()
-        if engine.dialect.name not in ("sqlite", "postgresql"):
-            raise InputError(f"journal {self._where}: only sqlite and postgresql databases can be a journal, not {engine.dialect.name}")
+        self._tokens: set[str] = set()
+        """Of those who claim through this object."""
+        self._left: set[str] = set()
+        """Of those who have left, though the database may not know it."""
         self._statements = _Statements(engine.dialect)
-        with self._transaction() as connection:
-            found = prepare(connection)
-        if found > SCHEMA:
-            self.close()
-            raise InputError(
-                f"journal {self._where} was written by a newer Tiltmeter (schema {found}, this one knows {SCHEMA}): upgrade tiltmeter"
-            )
-
-    @contextmanager
-    def _transaction(self, *, reads: bool = False) -> Iterator[Connection]:
+        by_keys(engine)
         try:
-            with self._lock, self._engine.connect().execution_options(reads=reads) as connection, connection.begin():
-                yield connection
-        except DBAPIError as error:
-            raise InputError(sentence_of(error, str(self._where))) from None
+            found = self._do(prepare)
+            if found > SCHEMA:
+                raise InputError(
+                    f"journal {self._where} was written by a newer Tiltmeter (schema {found}, this one knows {SCHEMA}): upgrade tiltmeter"
+                )
+        except InputError:
+            self.close()
+            raise
+        self._open = True
+
+    def _do(self, work: Callable[..., _Result], *given: object, reads: bool = False) -> _Result:
+        """`work(connection, *given)` in a transaction, again and again while the server is away; it has to bear being done twice."""
+        began, pause, told = 0.0, _FIRST_PAUSE, False
+        while True:
+            try:
+                with self._alone, self._engine.connect().execution_options(reads=reads) as connection, connection.begin():
+                    done = work(connection, *given)
+            except DBAPIError as error:
+                sentence = sentence_of(error, self._where)
+                # When a journal is opened a wrong address has to be said at once; a server that is starting says so itself.
+                if not passes(error) or not (self._open or "database system is" in str(error.orig)):
+                    raise InputError(sentence) from None
+                began = began or monotonic()
+                if not told and monotonic() - began > _SHORT:
+                    told = True
+                    _log.warning("journal %s: the database does not answer as it should; trying again for %g s", self._where, PATIENCE)
+                if monotonic() - began + pause > PATIENCE or self._closed.is_set():
+                    tried = f"tried for {monotonic() - began:.0f} s; what was committed before is kept, run again to go on"
+                    raise InputError(f"{sentence} ({tried})") from None
+                self._closed.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                with self._lock:
+                    self._liveness.forget()
+            else:
+                if told:
+                    _log.warning("journal %s: the database is back", self._where)
+                return done
 
     def held(self, keys: Sequence[bytes]) -> set[bytes]:
         """Those of `keys` that have an answer."""
-        with self._transaction(reads=True) as connection:
-            return self._held(connection, keys)
+        return self._do(self._held, keys, reads=True)
 
     def fetch(self, keys: Sequence[bytes]) -> pl.DataFrame:
         """The rows of `keys`, one each and in this order.
@@ -137,17 +140,25 @@ class Journal:
         Columns key (hex), status ("ok", "failed" or "missing"), text, thinking, finish_reason, refusal, input_tokens,
         output_tokens, error ("kind: detail", null unless failed), latency (seconds).
         """
-        from tiltmeter.engine._fetch import fetch_rows
+        from tiltmeter.engine._fetch import fetched
 
-        with self._transaction(reads=True) as connection:
-            return fetch_rows(connection, keys, _CHUNK)
+        def look_up(connection: Connection, asked: list[bytes]) -> pl.DataFrame:
+            return fetched(keys, self._statements.fetch.run(connection, asked))
+
+        return self._do(look_up, sorted(set(keys)), reads=True)
 
     def record(self, rows: Sequence[Row]) -> None:
         """Keep finished requests and give up the claims on them. An answer already kept is never replaced; a failure is."""
-        rows = [_storable_row(row) for row in rows]
-        with self._transaction() as connection:
-            self._statements.record.run(connection, rows)
-            self._unclaim(connection, [row.key for row in rows])
+        if rows:
+            self._do(self._record, one_each(rows))
+
+    def _record(self, connection: Connection, rows: list[Row]) -> None:
+        self._statements.record.run(connection, rows)
+        done = [row.key for row in rows if row.status == "ok"]
+        if failed := [row.key for row in rows if row.status != "ok"]:
+            # Somebody else may have claimed them, if this is done a second time.
+            done += [key for key, token in self._claimed(connection, failed).items() if token in self._tokens]
+        self._unclaim(connection, done)
 
     def claim(self, keys: Sequence[bytes], owner: Owner) -> Taken:
         """Reserve for `owner` those of `keys` that are neither answered nor claimed by a living other owner.
@@ -156,42 +167,68 @@ class Journal:
         """
         if not keys:
             return Taken(set(), set(), set())
-        wanted = [(key, owner.token) for key in keys]
-        with self._transaction() as connection:
-            self._statements.enrol.run(connection, [(*owner, 0)])
-            self._statements.claim.run(connection, wanted)
-            # Others are looked for only now: whoever claimed one of our keys before us has enrolled before us, too.
-            others = [(Owner(*row[:2]), row[2]) for row in connection.execute(select(owners)) if row[0] != owner.token]
-            dead = [other for other, beat in others if self._liveness.is_dead(other, beat)]
-            for other in dead:
-                self._dismiss(connection, other)
-            if dead:
-                self._statements.claim.run(connection, wanted)
-            mine = self._owned(connection, keys, owner) if others else set(keys)
-            # What another process recorded before it gave up its claim is visible from here on.
-            held = self._held(connection, keys)
-            self._unclaim(connection, list(held & mine))
+        self._tokens.add(owner.token)
+        while True:
+            taken, dead = self._do(self._claim, keys, owner)
+            if not dead:
+                return taken
+            self._do(self._bury, dead)
+
+    def _claim(self, connection: Connection, keys: Sequence[bytes], owner: Owner) -> tuple[Taken, dict[str, int]]:
+        """What was taken, and the beats of the dead who held any of `keys`, or anything."""
+        self._statements.enrol.run(connection, [(*owner, 0)])
+        self._statements.claim.run(connection, [(key, owner.token) for key in keys])
+        # Others are looked for only now: whoever claimed one of our keys before us has enrolled before us, too.
+        others = [(Owner(*row[:2]), row[2]) for row in connection.execute(select(owners)) if row[0] != owner.token]
+        with self._lock:
+            dead = {other.token: beat for other, beat in others if other.token in self._left or self._liveness.is_dead(other, beat)}
+        claimed = self._claimed(connection, keys)
+        unknown = set(claimed.values()) - {owner.token} - {other.token for other, _ in others}
+        mine = {key for key, token in claimed.items() if token == owner.token}
+        # What another process recorded before it gave up its claim is visible from here on.
+        held = self._held(connection, keys)
+        self._unclaim(connection, list(held & mine))
         mine -= held
-        return Taken(held, mine, set(keys) - held - mine)
+        return Taken(held, mine, set(keys) - held - mine), dict.fromkeys(unknown, 0) | dead
+
+    def _bury(self, connection: Connection, dead: dict[str, int]) -> None:
+        """Take their claims from the dead, save from those who have given a sign of life since."""
+        for token, beat in sorted(dead.items()):
+            connection.execute(delete(owners).where(owners.c.owner == token, owners.c.beat == beat))
+            lives = select(owners.c.owner).where(owners.c.owner == token).exists()
+            connection.execute(delete(claims).where(claims.c.owner == token, ~lives))
+
+    def name_model(self, fingerprint: str, name: str) -> None:
+        """Note what users call the model of this fingerprint; the first name stays."""
+        self._do(self._statements.name.run, [(storable(fingerprint), storable(name), time())])
 
     def beat(self, owner: Owner) -> None:
         """Show that `owner` lives; due well within `EXPIRY` seconds."""
-        with self._transaction() as connection:
-            connection.execute(update(owners).where(owners.c.owner == owner.token).values(beat=owners.c.beat + 1))
+        self._do(Connection.execute, update(owners).where(owners.c.owner == owner.token).values(beat=owners.c.beat + 1))
 
     def release(self, owner: Owner) -> None:
         """Give up every claim of `owner`."""
-        with self._transaction() as connection:
-            self._dismiss(connection, owner)
+        self._tokens.discard(owner.token)
+        self._left.add(owner.token)
+        self._do(self._release, owner.token)
+        self._left.discard(owner.token)
+
+    def _release(self, connection: Connection, token: str) -> None:
+        connection.execute(delete(claims).where(claims.c.owner == token))
+        connection.execute(delete(owners).where(owners.c.owner == token))
 
     def counts(self) -> dict[str, int]:
         """Rows by status ("ok", "failed"), for the whole journal."""
-        with self._transaction(reads=True) as connection:
+
+        def count(connection: Connection) -> dict[str, int]:
             query = select(completions.c.status, func.count().label("rows")).group_by(completions.c.status)
             return {"ok": 0, "failed": 0, **{row.status: row.rows for row in connection.execute(query)}}
 
+        return self._do(count, reads=True)
+
     def close(self) -> None:
         """Let go of the database; everything recorded is already committed."""
+        self._closed.set()
         with self._lock:
             self._engine.dispose()
 
@@ -204,16 +241,13 @@ class Journal:
     def _held(self, connection: Connection, keys: Sequence[bytes]) -> set[bytes]:
         return {row[0] for found in self._statements.held.run(connection, keys) for row in found}
 
-    def _owned(self, connection: Connection, keys: Sequence[bytes], owner: Owner) -> set[bytes]:
-        return {row[0] for found in self._statements.claimed.run(connection, keys) for row in found if row[1] == owner.token}
+    def _claimed(self, connection: Connection, keys: Sequence[bytes]) -> dict[bytes, str]:
+        """Who has claimed those of `keys` that are claimed."""
+        return {row[0]: row[1] for found in self._statements.claimed.run(connection, keys) for row in found}
 
     def _unclaim(self, connection: Connection, keys: Sequence[bytes]) -> None:
         for _ in self._statements.unclaim.run(connection, keys):
             pass
-
-    def _dismiss(self, connection: Connection, owner: Owner) -> None:
-        connection.execute(delete(claims).where(claims.c.owner == owner.token))
-        connection.execute(delete(owners).where(owners.c.owner == owner.token))
 
 
 def open_journal(where: str | Path) -> Journal:

@@ -22,7 +22,7 @@ def _machine() -> str:
         boot, space = Path("/proc/sys/kernel/random/boot_id").read_text().strip(), str(Path("/proc/self/ns/pid").readlink())
     except OSError:
         boot = space = ""
-    return f"{platform.node()}/{boot}/{space}".replace("|", "_")
+    return f"{platform.node()[:100]}/{boot}/{space}".replace("|", "_")
 
 
 def _started(pid: int) -> str | None:
@@ -66,6 +66,10 @@ class Liveness:
     def __init__(self) -> None:
         self._machine = _machine()
         self._seen: dict[str, tuple[int, float]] = {}
+
+    def forget(self) -> None:
+        """Begin watching anew: nobody's heart could be heard for a while."""
+        self._seen.clear()
 
     def is_dead(self, owner: Owner, beat: int) -> bool:
         """Whether `owner`, whose counter stands at `beat`, will never finish what it claimed."""

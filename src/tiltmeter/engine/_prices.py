@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from tiltmeter._yaml import yaml_of
 from tiltmeter.errors import InputError
 
 __all__ = ["Price", "Prices"]
@@ -72,7 +73,7 @@ def _read(path: Path) -> dict[str, Price]:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml_of(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"price file {path} cannot be read: {error.strerror}; check TILTMETER_PRICES") from None
     except UnicodeDecodeError:

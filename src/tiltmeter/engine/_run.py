@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from tiltmeter.engine._collector import calm_collector
+from tiltmeter.engine._descriptors import within_open_files
 from tiltmeter.engine._feed import Feed, Job
 from tiltmeter.engine._journal import Journal, Row
 from tiltmeter.engine._limits import Limits
@@ -52,10 +53,11 @@ class Run:
         display: Display | None,
         prices: Prices,
     ) -> None:
+        self._local = bool(getattr(model, "local", False))
+        limits = limits if self._local else within_open_files(limits)
         self._model, self._sampling, self._journal, self._limits, self._display, self._prices = (
             model, sampling, journal, limits, display, prices,
         )  # fmt: skip
-        self._local = bool(getattr(model, "local", False))
         self.tally = Tally(model.name)
         self._owner = new_owner()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
@@ -116,6 +118,8 @@ class Run:
         asyncio.get_running_loop().call_later(grace, self._cancel_crew)
 
     async def _ask_all(self) -> None:
+        model = self._model
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._journal.name_model, model.fingerprint, model.name)
         workers = [self._guarded(self._work, number) for number in range(self._limits.max_connections)]
         self._crew = [asyncio.create_task(part) for part in (*workers, self._guarded(self._deal))]
         background = [asyncio.create_task(self._guarded(part)) for part in (self._writer.run, self._watch, self._time_out)]
@@ -132,8 +136,11 @@ class Run:
         """Commit the rest and give up what is claimed but was not asked."""
         loop = asyncio.get_running_loop()
         try:
-            await self._writer.flush()
-            await loop.run_in_executor(self._executor, self._journal.release, self._owner)
+            try:
+                await self._writer.flush()
+            finally:
+                # Also when nothing more could be written: otherwise the next run here would wait for these claims to expire.
+                await loop.run_in_executor(self._executor, self._journal.release, self._owner)
         except InputError as error:
             lost = f"; {self._writer.backlog} answers could not be kept" if self._writer.backlog else ""
             self._error = InputError(f"{error}{lost}")

@@ -34,6 +34,8 @@ _KEEPALIVE_SECONDS = 30.0
 _DNS_SECONDS = 300
 _MOST_ADAPTATIONS = 5
 _LARGEST_COUNT = 2**31 - 1
+LARGEST_BODY = 64 << 20
+"""Bytes of an answer that are read; the longest answers a model gives take some hundred kB."""
 _REJECTED = re.compile(r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|deprecated|cannot both", re.I)
 _NEUTRAL = {"temperature": 1, "top_p": 1}
 
@@ -162,9 +164,21 @@ class HttpModel(ABC):
             raise RuntimeError(f"{self!r} must be entered first: async with model")
         try:
             async with self._session.post(self._url, data=body, allow_redirects=False) as response:
-                return response.status, response.headers, await response.read()
+                return response.status, response.headers, await self._whole(response.content)
         except (aiohttp.ClientError, OSError) as error:
             raise _connection_error(error, self._url) from None
+
+    async def _whole(self, content: aiohttp.StreamReader) -> bytes:
+        """An answer's body, unpacked. An endpoint that never ends one, or packs a huge one small, must not fill the memory."""
+        blocks: list[bytes] = []
+        size = 0
+        while block := await content.readany():
+            blocks.append(block)
+            size += len(block)
+            if size > LARGEST_BODY:
+                said = f"{self._url.host} sent an answer of more than {LARGEST_BODY >> 20} MiB"
+                raise ModelError("bad_response", said)
+        return b"".join(blocks)
 
     def _object(self, raw: bytes) -> dict[str, Any]:
         """The JSON object in `raw`, read as UTF-8 whatever the headers say, for JSON is nothing else."""

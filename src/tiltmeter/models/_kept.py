@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Kept"]
+__all__ = ["Elsewhere", "Kept", "in_turn"]
 
 _AT_ONCE: Final = 4096
 """Texts computed between two writes to the store: what an interruption costs at most."""
 
 Compute = Callable[[Sequence[str], int], "NDArray[np.float32]"]
+Elsewhere = Callable[[str, Sequence[Sequence[str]]], "list[NDArray[np.float32]]"]
+"""Computes batches of texts on other machines, each as `compute` of the same encoder or classifier there does with this `what`.
+
+Raises MemoryError where a batch does not fit.
+"""
 
 
 class Kept:
@@ -43,6 +48,7 @@ class Kept:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         self._fingerprint, self._compute, self._width, self._batch_size = fingerprint, compute, width, batch_size
+        self._place = store
         self._store = None if store is None else TextStore(store)
 
     def rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -87,8 +93,9 @@ class Kept:
         for key, value in self._store.read(keys):
             if table is None:
                 table = np.empty((len(keys), len(value) // 4), dtype=np.float32)
-            if len(value) != 4 * table.shape[1]:
-                raise InputError("a store of vectors holds rows of different length for one model: remove the file")
+            if key not in place or len(value) != 4 * table.shape[1]:
+                said = "rows nobody asked for" if key not in place else "rows of different length for one model"
+                raise InputError(f"the store of vectors {self._place} is damaged (it holds {said}): remove the file")
             table[place[key]] = np.frombuffer(value, dtype="<f4")
             found[place[key]] = True
         return table, found
@@ -101,3 +108,12 @@ class Kept:
                 if not is_out_of_memory(error) or self._batch_size == 1:
                     raise
             self._batch_size //= 2
+
+
+def in_turn(
+    elsewhere: Elsewhere | None, here: Callable[[str, Sequence[str]], NDArray[np.float32]], what: str, batches: Sequence[Sequence[str]]
+) -> NDArray[np.float32]:
+    """The rows of all batches, one below the other, computed elsewhere or else here."""
+    import numpy as np
+
+    return np.concatenate([here(what, batch) for batch in batches] if elsewhere is None else elsewhere(what, batches))

@@ -111,7 +111,7 @@ def _config(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise InputError(f"the folder {path.parent} holds no config.json: name the folder a model was saved to") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read as JSON ({error}): save the model again") from None
     if not isinstance(found, dict):
         raise InputError(f"{path} is not a model's configuration: save the model again")

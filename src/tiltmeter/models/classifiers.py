@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models._kept import Kept
+from tiltmeter.models._kept import Elsewhere, Kept, in_turn
 from tiltmeter.models._local import Weights, check_device, find_weights, is_out_of_memory, need_local, pick_device, too_long
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ _SPARE: Final = 2
 """Positions some models (RoBERTa) reserve, left free where a tokenizer does not say how long a text may be."""
 
 
-def open_classifier(name_or_path: str | Path, *, store: Path | None, device: str = "auto", batch_size: int = 64) -> TextClassifier:
+def open_classifier(
+    name_or_path: str | Path, *, store: Path | None, device: str = "auto", batch_size: int = 64, elsewhere: Elsewhere | None = None
+) -> TextClassifier:
     """The text classifier in a folder, or of that name on the Hugging Face hub; its weights are read when they are first needed.
 
     Parameters
@@ -32,6 +34,8 @@ def open_classifier(name_or_path: str | Path, *, store: Path | None, device: str
         "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
     batch_size
         Texts scored together at most.
+    elsewhere
+        What scores the texts that the store lacks, where that is not this process; `device` is then that of the other machines.
 
     Raises
     ------
@@ -42,7 +46,7 @@ def open_classifier(name_or_path: str | Path, *, store: Path | None, device: str
     """
     check_device(device)
     need_local(f"the classifier {name_or_path}", "torch", "transformers")
-    return TextClassifier(find_weights(str(name_or_path)), store=store, device=device, batch_size=batch_size)
+    return TextClassifier(find_weights(str(name_or_path)), store=store, device=device, batch_size=batch_size, elsewhere=elsewhere)
 
 
 class _Loaded(NamedTuple):
@@ -55,8 +59,8 @@ class _Loaded(NamedTuple):
 class TextClassifier:
     """Gives each text a score per label; may be used from several threads."""
 
-    def __init__(self, weights: Weights, *, store: Path | None, device: str, batch_size: int) -> None:
-        self._weights, self._device = weights, device
+    def __init__(self, weights: Weights, *, store: Path | None, device: str, batch_size: int, elsewhere: Elsewhere | None = None) -> None:
+        self._weights, self._device, self._elsewhere = weights, device, elsewhere
         architectures = weights.config.get("architectures") or ["nothing"]
         if not any("ForSequenceClassification" in str(name) for name in architectures):
             raise InputError(f"{weights.name} is no text classifier: its config.json names {', '.join(map(str, architectures))}")
@@ -66,6 +70,11 @@ class TextClassifier:
         self._ends = Kept(f"cut/1 {weights.identity}", self._too_long, lambda: 1, store, batch_size)
         self._lock = threading.RLock()
         self._model: _Loaded | None = None
+
+    @property
+    def identity(self) -> str:
+        """What identifies its weights. Raises InputError where they cannot be read."""
+        return self._weights.identity
 
     @property
     def name(self) -> str:
@@ -127,24 +136,33 @@ class TextClassifier:
             self._model = _Loaded(model, tokenizer, _length(tokenizer, model.config))
         return self._model
 
-    def _compute(self, texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
+    def compute(self, what: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Computes one batch, neither read from the store nor kept.
+
+        Parameters
+        ----------
+        what
+            "rows": their scores, shape (texts, labels); "cut": 1 where a text is longer than the window, shape (texts, 1).
+        """
         import torch
 
-        parts = []
         with self._lock, torch.inference_mode():
             model, tokenizer, length = self._loaded()
-            for start in range(0, len(texts), batch_size):
-                some = list(texts[start : start + batch_size])
-                given = tokenizer(some, truncation=True, max_length=length, padding=True, return_tensors="pt")
-                logits = model(**given.to(model.device)).logits.float()
-                parts.append(self._activation(logits).cpu())
-        made: NDArray[np.float32] = torch.cat(parts).numpy()
+            if what == "cut":
+                return too_long(tokenizer, texts, length)
+            given = tokenizer(list(texts), truncation=True, max_length=length, padding=True, return_tensors="pt")
+            logits = model(**given.to(model.device)).logits.float()
+            made: NDArray[np.float32] = self._activation(logits).cpu().numpy()
         return made
 
+    def _compute(self, texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
+        return self._in_batches("rows", texts, batch_size)
+
     def _too_long(self, texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
-        with self._lock:
-            model = self._loaded()
-            return too_long(model.tokenizer, texts, model.length)
+        return self._in_batches("cut", texts, 1024)
+
+    def _in_batches(self, what: str, texts: Sequence[str], size: int) -> NDArray[np.float32]:
+        return in_turn(self._elsewhere, self.compute, what, [texts[start : start + size] for start in range(0, len(texts), size)])
 
     def _activation(self, logits: Any) -> Any:
         if self._problem == "regression":

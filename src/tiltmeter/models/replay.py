@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import polars as pl
 
+from tiltmeter._damage import UNREADABLE, why
 from tiltmeter._paths import is_file, sha256
 from tiltmeter.errors import InputError
 from tiltmeter.models._base import Completion, Message, ModelError, Sampling
@@ -156,6 +157,8 @@ def _table(path: Path, raw: pl.DataFrame) -> pl.DataFrame:
     if "sample" in found:
         raw = raw.unique(maintain_order=True)
     if "status" in raw.columns:
+        if raw.schema["status"] != pl.String:
+            raise InputError(f"{path}: column 'status' holds {raw.schema['status']}, but should hold text such as ok")
         raw = raw.filter(pl.col("status") == "ok")
     columns = []
     for column, name in found.items():
@@ -189,8 +192,8 @@ def _read(path: Path) -> pl.DataFrame:
                 return pl.read_ndjson(path, infer_schema_length=None)
             case ".parquet":
                 return pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as {path.suffix}: {_first_line(error)}") from None
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read as {path.suffix}: {why(error)}") from None
     raise InputError(f"{path} should end in {', '.join(_FORMATS)}")
 
 

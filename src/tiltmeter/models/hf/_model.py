@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from tiltmeter.models._base import Completion, Message, ModelError, Sampling
 from tiltmeter.models._local import Weights, is_out_of_memory, pick_device
@@ -76,6 +76,14 @@ class LocalModel:
 
     def __repr__(self) -> str:
         return f"<LocalModel {self._name}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: no weights, and what they are is looked at again there (files and device may differ)."""
+        weights = self._weights
+        if weights.folder is not None:
+            weights = weights._replace(folder=weights.folder.absolute())
+        fresh = {"_fingerprint": None, "_loaded": None, "_executor": None, "_batches": None, "_size": self._options.batch_size}
+        return self.__dict__ | fresh | {"_weights": weights}
 
     async def __aenter__(self) -> Self:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-hf")

@@ -28,7 +28,7 @@ _QUOTED = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _KEYS, _NOBODY = ("identity", "reason"), "none"
-_LISTED = re.compile(r":[ \t]+([^:.;\n\"]{1,80}(?:,[^:.;\n\"]{1,80})+)[.;\n]")
+_LISTED = re.compile(r":[ \t]+([^:.;,\n\"]{1,80}(?:,[^:.;,\n\"]{1,80})+)[.;\n]")
 _DECODER = json.JSONDecoder()
 _SENTENCE = re.compile(r"[^.!?\n]+")
 _ASIDE = re.compile(r"^(?:(?:is|was|are|were|often|always|usually|also)\s+)+")

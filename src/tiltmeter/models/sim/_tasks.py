@@ -31,7 +31,7 @@ class Task(NamedTuple):
 
 _OPTION_LINE = re.compile(r"^[ \t>*-]*[(\[]?([a-eA-E])[)\].:][ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
 _OPTION_INLINE = re.compile(
-    r"[(\[]([a-e])[)\]]\s+(?!(?:or|and)\b)([^()\[\]\n]{1,200}?)(?=,?\s*(?:\bor\b|\band\b)?\s*[(\[][a-e][)\]]|[?.;\n]|$)"
+    r"[(\[]([a-e])[)\]]\s++(?!(?:or|and)\b)([^()\[\]\n]{1,200}?)(?=,?\s*+(?:\bor\b|\band\b)?\s*+[(\[][a-e][)\]]|[?.;\n]|$)"
 )
 _YES_NO = re.compile(r"\byes\b\W{0,4}(?:or|/)\W{0,4}(?:with\W{1,4})?no\b|\bno\b\W{0,4}(?:or|/)\W{0,4}(?:with\W{1,4})?yes\b")
 _QUOTED = re.compile(r"\"[^\"\n]{7,}\"|“[^”\n]{7,}”|«[^»\n]{7,}»")

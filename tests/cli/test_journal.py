@@ -1,0 +1,171 @@
+"""`tiltmeter journal` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Tiltmeter
+from support.journals import NANO, dead_owner, failure, fill, key, row, rows_of
+from support.postgres import PASSWORD, database, postgres, postgres_server
+from tiltmeter.cli import main
+from tiltmeter.engine import open_journal
+from tiltmeter.engine._owner import new_owner
+from tiltmeter.engine.upkeep import export_rows, import_rows
+
+__all__ = ["database", "postgres", "postgres_server"]
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """The journal of all runs, with seven answers and two failures."""
+    path = tmp_path / "runs" / "journal.sqlite"
+    fill(path, [*(row(number) for number in range(6)), row(6, model="sim/\x1b[31mred"), failure(7), failure(8, "timeout")])
+    return path
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    """The command in this process: exit status, what it printed, what it said beside."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TILTMETER_RUNS", raising=False)
+    monkeypatch.delenv("TILTMETER_JOURNAL", raising=False)
+
+    def obey(*words: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["tiltmeter", "journal", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capfd.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return obey
+
+
+def test_stats(journal: Path, call: Call) -> None:
+    with open_journal(journal) as opened:
+        opened.claim([key(90)], dead_owner())
+        opened.name_model(NANO, "openai/gpt-nano")
+    status, said, _ = call("stats")
+    assert status == 0
+    assert "7 answers, 2 failed" in said
+    assert "server 1, timeout 1" in said or "timeout 1, server 1" in said
+    assert "1970-01-01 00:16" in said
+    assert "dead" in said
+    assert "\x1b" not in said
+    status, said, _ = call("stats", "-f", "json", "--journal", journal)
+    found = json.loads(said)
+    assert found["models"][0]["model"] == NANO
+    assert (found["models"][0]["name"], found["models"][0]["failed"]) == ("openai/gpt-nano", {"server": 1, "timeout": 1})
+    assert found["claimants"][0]["claims"] == 1
+    assert found["journal"] == str(journal)
+
+
+def test_prune_asks_first(journal: Path, call: Call) -> None:
+    status, said, _ = call("prune", "--model", "openai/gpt-nano", "--before", "1970-01-01T00:16:43Z")
+    assert status == 0
+    assert "would remove 3 answers (9 input and 12 output tokens were paid for them), 0 failures, 0 claims of dead runs" in said
+    assert "add --yes" in said
+    assert len(rows_of(journal)) == 9
+    status, said, _ = call("prune", "--failed", "--yes")
+    assert status == 0
+    assert said.startswith("removed 0 answers, 2 failures")
+    assert len(rows_of(journal)) == 7
+    with open_journal(journal) as opened:
+        opened.claim([key(90)], new_owner())
+        status, _, said = call("prune", "--model", NANO, "--yes")
+    assert (status, len(rows_of(journal))) == (2, 7)
+    assert "a run is at work on it" in said
+
+
+def test_out_and_in(journal: Path, tmp_path: Path, call: Call, database: str) -> None:
+    assert call("export", "rows.parquet") == (0, "", "9 rows written to rows.parquet\n")
+    status, lines, said = call("export", "-", "--model", "openai/gpt-nano")
+    assert (status, said) == (0, "8 rows written\n")
+    assert len([json.loads(line) for line in lines.splitlines()]) == 8
+    for _ in range(2):
+        status, said, _ = call("import", "rows.parquet", "--journal", database)
+        assert status == 0
+    assert said == "9 rows read: +0 answers in the journal\n"
+    status, said, _ = call("import", database, "--journal", "again.sqlite")
+    assert said == "9 rows read: +7 answers, +2 failures in the journal\n"
+    assert rows_of(tmp_path / "again.sqlite") == rows_of(journal)
+    status, said, more = call("stats", "--journal", database)
+    assert status == 0
+    assert PASSWORD not in said + more
+
+
+def test_check_and_repair(journal: Path, tmp_path: Path, call: Call) -> None:
+    status, said, _ = call("check")
+    assert status == 0
+    assert said == f"{Path('runs') / 'journal.sqlite'}: sound, 9 rows\n"
+    with journal.open("r+b") as file:
+        file.write(b"\0" * 100)
+    status, said, _ = call("check")
+    assert status == 3
+    assert "damaged, 9 whole rows can be read of 9" in said
+    assert "tiltmeter journal check --repair mends it" in said
+    status, said, _ = call("check", "-f", "json")
+    assert (status, json.loads(said)["state"], json.loads(said)["readable"]) == (3, "damaged", 9)
+    status, said, _ = call("check", "--repair")
+    assert status == 0
+    assert "9 rows were saved of the 9" in said
+    assert call("check")[0] == 0
+    aside = [path for path in journal.parent.iterdir() if ".damaged-" in path.name]
+    assert len(aside) == 1
+    assert f"kept as {Path('runs') / aside[0].name}" in said
+
+
+def test_rows_known_to_be_lost_are_status_3(journal: Path, call: Call) -> None:
+    fill(journal, [row(number, "x" * 500) for number in range(100, 300)])
+    with journal.open("r+b") as file:
+        file.truncate(journal.stat().st_size // 2)
+    status, said, _ = call("check", "--repair", "-f", "json")
+    found = json.loads(said)
+    assert status == 3
+    assert found["lost"] == found["claimed"] - found["rows"] > 10
+    assert call("check")[0] == 0
+
+
+def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
+    journal.write_bytes(b"\0" * 5000)
+    status, said, _ = call("check")
+    assert status == 2
+    assert "restore a copy" in said
+    status, _, said = call("check", "--repair")
+    assert status == 2
+    assert "it was left as it is" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("stats", "--journal", "none.sqlite"), "there is no journal none.sqlite; name another with --journal"),
+        (("stats", "-f", "xml"), "is not one of table, json"),
+        (("prune", "--before", "yesterday"), "--before 'yesterday' is no date; write it as 2026-01-31"),
+        (("prune", "--model", "openai/gpt-nono"), "did you mean"),
+        (("export", "rows.csv"), "give a name that ends in .parquet or .jsonl"),
+        (("import", "none.parquet"), "there is no such file"),
+        (("check", "--journal", "none.sqlite"), "there is no journal none.sqlite"),
+    ],
+)
+def test_mistakes(journal: Path, call: Call, words: tuple[str, ...], said: str) -> None:
+    status, _, sentence = call(*words)
+    assert status == 2
+    assert said in sentence
+    assert sentence.count("\n") == 1
+
+
+def test_what_a_run_paid_for_is_found_in_another_journal(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    study = ("run", "genderbench/direct", "--model", "sim/mild", "--limit", "5", "--display", "none")
+    assert tiltmeter(*study, "--out", "one").returncode == 0
+    export_rows(tmp_path / "runs" / "journal.sqlite", tmp_path / "rows.jsonl")
+    import_rows(tmp_path / "rows.jsonl", tmp_path / "other.sqlite")
+    before = rows_of(tmp_path / "other.sqlite")
+    assert before
+    assert tiltmeter(*study, "--journal", "other.sqlite", "--out", "two").returncode == 0
+    assert rows_of(tmp_path / "other.sqlite") == before  # nothing was asked again

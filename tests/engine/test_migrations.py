@@ -1,0 +1,213 @@
+"""Journals of an older version: brought up to date as a whole, by one process while others wait, or left exactly as they were."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, MetaData, Table, inspect, text
+
+from support.postgres import PostgresServer
+from tiltmeter.engine import migrations, open_journal
+from tiltmeter.engine._schema import SCHEMA, connect, tables
+from tiltmeter.errors import InputError
+
+# The tables as Tiltmeter made them before there were migrations. Never to be changed.
+SCHEMA_1 = """
+    CREATE TABLE completions (
+        "key" {blob} NOT NULL, model TEXT NOT NULL, sample INTEGER NOT NULL, status VARCHAR(8) NOT NULL, attempts INTEGER NOT NULL,
+        created_at FLOAT NOT NULL, text TEXT, thinking TEXT, finish_reason TEXT, refusal TEXT, input_tokens INTEGER,
+        output_tokens INTEGER, latency FLOAT, error_kind TEXT, error_detail TEXT, PRIMARY KEY ("key")
+    );
+    CREATE TABLE claims ("key" {blob} NOT NULL, owner VARCHAR(32) NOT NULL, PRIMARY KEY ("key")){claims};
+    CREATE TABLE meta (name VARCHAR(64) NOT NULL, value VARCHAR(255) NOT NULL, PRIMARY KEY (name));
+    CREATE TABLE owners (owner VARCHAR(32) NOT NULL, process VARCHAR(255) NOT NULL, beat INTEGER NOT NULL, PRIMARY KEY (owner));
+    INSERT INTO meta VALUES ('schema', '1');
+    INSERT INTO owners VALUES ('far', 'another-host/boot/ns|17|42', 3);
+    INSERT INTO claims VALUES ({key3}, 'far');
+    INSERT INTO completions VALUES
+        ({key1}, 'sim/m', 0, 'ok', 1, 1.5, 'an answer', NULL, 'stop', NULL, 3, 4, 0.5, NULL, NULL),
+        ({key2}, 'sim/m', 1, 'failed', 6, 2.5, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'server', 'broke');
+"""
+KEYS = [bytes([number]) * 32 for number in (1, 2, 3)]
+
+OPEN = """
+    import sys
+    from tiltmeter.engine import open_journal
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with open_journal(sys.argv[1]) as journal:
+        print(journal.counts())
+"""
+OPEN_AND_STOP_WITHIN = """
+    import sys, time
+    import alembic.op
+    make = alembic.op.create_table
+    def make_and_stop(*given, **more):
+        make(*given, **more)
+        print("within", flush=True)
+        time.sleep(60)
+    alembic.op.create_table = make_and_stop
+    from tiltmeter.engine import open_journal
+    open_journal(sys.argv[1])
+"""
+
+
+def write_schema_1(where: str) -> Engine:
+    engine = connect(where)
+    local = engine.dialect.name == "sqlite"
+    form = "x'{}'" if local else r"'\x{}'"
+    keys = {f"key{number}": form.format(key.hex()) for number, key in enumerate(KEYS, 1)}
+    script = SCHEMA_1.format(blob="BLOB" if local else "BYTEA", claims=" WITHOUT ROWID" if local else "", **keys)
+    with engine.begin() as connection:
+        for statement in script.split(";\n"):
+            if statement.strip():
+                connection.exec_driver_sql(statement)
+    return engine
+
+
+def content(engine: Engine) -> dict[str, Any]:
+    """Every table of the database with its columns and rows."""
+    with engine.connect().execution_options(reads=True) as connection:
+        found = {}
+        for name in sorted(inspect(connection).get_table_names()):
+            table = Table(name, MetaData(), autoload_with=connection)
+            found[name] = (table.columns.keys(), sorted(map(repr, connection.execute(table.select()))))
+        return found
+
+
+def start(code: str, where: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), where],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_an_old_journal_is_brought_up_to_date_and_keeps_everything(journal_at: str) -> None:
+    old = write_schema_1(journal_at)
+    before = content(old)
+    with open_journal(journal_at) as journal:
+        table = journal.fetch(KEYS)
+        assert table["text"].to_list() == ["an answer", None, None]
+        assert table["error"].to_list() == [None, "server: broke", None]
+        assert journal.counts() == {"ok": 1, "failed": 1}
+        journal.name_model("sim/m", "sim/mild")
+    after = content(old)
+    assert after["meta"][1] == [f"('schema', '{SCHEMA}')"]
+    assert {name: after[name] for name in ("completions", "claims", "owners")} == {
+        name: before[name] for name in ("completions", "claims", "owners")
+    }
+    assert "'sim/mild'" in after["models"][1][0]
+    old.dispose()
+
+
+def test_migrated_tables_are_those_of_a_new_journal(journal_at: str) -> None:
+    old = write_schema_1(journal_at)
+    open_journal(journal_at).close()
+    with old.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), tables) == []
+    old.dispose()
+
+
+def test_new_tables_are_those_the_program_counts_on(journal_at: str) -> None:
+    open_journal(journal_at).close()
+    engine = connect(journal_at)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), tables) == []
+    engine.dispose()
+
+
+def test_of_two_processes_one_migrates_and_the_other_waits(journal_at: str) -> None:
+    write_schema_1(journal_at).dispose()
+    both = [start(OPEN, journal_at) for _ in range(2)]
+    for process in both:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in both:
+        assert process.communicate(timeout=60) == ("{'ok': 1, 'failed': 1}\n", "")
+
+
+def test_killed_while_migrating_leaves_the_journal_as_it_was(journal_at: str) -> None:
+    engine = write_schema_1(journal_at)
+    before = content(engine)
+    with start(OPEN_AND_STOP_WITHIN, journal_at) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "within\n"
+        process.send_signal(signal.SIGKILL)
+    assert content(engine) == before
+    engine.dispose()
+    with open_journal(journal_at) as journal:
+        assert journal.counts() == {"ok": 1, "failed": 1}
+
+
+def test_a_migration_that_fails_leaves_the_journal_as_it_was(journal_at: str) -> None:
+    engine = write_schema_1(journal_at)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE models (of_another_program INTEGER)")
+    before = content(engine)
+    with pytest.raises(InputError, match="from schema 1 to 2") as caught:
+        open_journal(journal_at)
+    assert "\n" not in str(caught.value)
+    assert content(engine) == before
+    engine.dispose()
+
+
+def test_a_newer_journal_is_refused_and_not_touched(journal_at: str) -> None:
+    open_journal(journal_at).close()
+    engine = connect(journal_at)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE meta SET value = '99'"))
+        connection.execute(text("DROP TABLE models"))
+    before = content(engine)
+    with pytest.raises(InputError, match=r"newer Tiltmeter \(schema 99"):
+        open_journal(journal_at)
+    assert content(engine) == before
+    engine.dispose()
+
+
+def test_a_version_that_is_no_number(journal_at: str) -> None:
+    open_journal(journal_at).close()
+    engine = connect(journal_at)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE meta SET value = 'two'"))
+    with pytest.raises(InputError, match="not a number"):
+        open_journal(journal_at)
+    engine.dispose()
+
+
+def test_every_version_has_its_step() -> None:
+    scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
+    assert [step.revision for step in scripts.walk_revisions()] == [str(version) for version in range(SCHEMA, 0, -1)]
+
+
+def test_alembic_is_left_alone_where_there_is_nothing_to_migrate(tmp_path: Path) -> None:
+    code = """
+        import sys
+        from tiltmeter.engine import open_journal
+        open_journal(sys.argv[1]).close()
+        open_journal(sys.argv[1]).close()
+        print("alembic" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "j.db")], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_database_of_another_program_is_not_taken_for_a_journal(postgres: PostgresServer, database: str) -> None:
+    postgres.execute("CREATE TABLE meta (id integer, body text)", database.rpartition("/")[2])
+    with pytest.raises(InputError, match="tables of another program"):
+        open_journal(database)

@@ -1,0 +1,228 @@
+"""A journal on a server: bulk, many threads and processes, and what is said when the server cannot be used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.postgres import PASSWORD, PostgresServer
+from tiltmeter.engine import Journal, Row, open_journal
+from tiltmeter.engine._owner import new_owner
+from tiltmeter.errors import InputError
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def row(number: int, answer: str | None = "yes") -> Row:
+    return Row(key(number), "sim/m", 0, "ok" if answer is not None else "failed", 1, 1.0, answer)
+
+
+def name_of(url: str) -> str:
+    return url.rpartition("/")[2]
+
+
+ODD = [
+    "tab\there",
+    "line\nbreak\r\n",
+    "\\N",
+    "\\.",
+    "back\\slash",
+    "",
+    "{NULL}",
+    "quo\"te's",
+    "ümläut 漢字 🙂",
+    "%s %(key)s",
+    "nul\0",
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("count", [3, 2500])
+def test_every_text_and_null_comes_back(database: str, count: int) -> None:
+    rows = [row(n, ODD[n % len(ODD)])._replace(thinking=ODD[-1 - n % len(ODD)], latency=n / 3) for n in range(count)]
+    bare = [row(n + count, None)._replace(error_kind="server", error_detail=ODD[n % len(ODD)]) for n in range(count)]
+    with open_journal(database) as journal:
+        for batch in (rows, bare, rows[::-1]):
+            journal.record(batch)
+        table = journal.fetch([key(n) for n in range(2 * count)])
+        shown = [text.replace("\0", "�").replace("\ud800", "�") for text in ODD]
+        assert table["text"].to_list() == [shown[n % len(ODD)] for n in range(count)] + [None] * count
+        assert table["thinking"].to_list() == [shown[-1 - n % len(ODD)] for n in range(count)] + [None] * count
+        assert table["latency"].to_list() == [n / 3 for n in range(count)] + [None] * count
+        assert table["input_tokens"].null_count() == 2 * count
+        assert table["error"].to_list()[count:] == [f"server: {shown[n % len(ODD)]}" for n in range(count)]
+
+
+TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.tuples(st.integers(0, 5), TEXTS), max_size=12), copied=st.booleans())
+def test_a_batch_is_kept_as_if_row_by_row(journal: Journal, rows: list[tuple[int, str | None]], copied: bool) -> None:
+    """Both databases, whether the rows travel one way or the other."""
+    kept: dict[int, str | None] = {}
+    for number, answer in rows:
+        if kept.get(number) is None:
+            kept[number] = answer
+    base = int.from_bytes(os.urandom(8), "big") << 32
+    filler = [row(base + number, "filler") for number in range(1000, 2100)] if copied else []
+    journal.record([*filler, *(row(base + number, answer) for number, answer in rows)])
+    table = journal.fetch([key(base + number) for number in kept])
+    assert table["text"].to_list() == list(kept.values())
+    assert table["status"].to_list() == ["failed" if answer is None else "ok" for answer in kept.values()]
+
+
+def test_without_the_right_to_temporary_tables_bulk_works_all_the_same(postgres: PostgresServer, database: str) -> None:
+    postgres.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'")
+    postgres.execute(f"REVOKE TEMPORARY ON DATABASE {name_of(database)} FROM PUBLIC")
+    postgres.execute("GRANT CREATE ON SCHEMA public TO plain", name_of(database))
+    with open_journal(postgres.url_of(name_of(database), user="plain", password="plain")) as journal:
+        journal.record([row(number) for number in range(2500)])
+        assert journal.counts()["ok"] == 2500
+    postgres.execute("REASSIGN OWNED BY plain TO tiltmeter; ", name_of(database))
+    postgres.execute("DROP OWNED BY plain", name_of(database))
+    postgres.execute("DROP ROLE plain")
+
+
+def test_lookups_never_read_the_whole_journal(postgres: PostgresServer, database: str) -> None:
+    def whole_reads() -> object:
+        query = "SELECT pg_stat_clear_snapshot(), seq_scan FROM pg_stat_user_tables WHERE relname = 'completions'"
+        return postgres.execute(query, name_of(database))[0][1]
+
+    open_journal(database).close()
+    before = whole_reads()
+    with open_journal(database) as journal:
+        owner = new_owner()
+        for _ in range(10):  # the server settles on a plan while the journal is empty
+            journal.claim([key(number) for number in range(100)], owner)
+            journal.held([key(number) for number in range(100)])
+            journal.fetch([key(number) for number in range(100)])
+            journal.record([row(number) for number in range(10)])
+    assert whole_reads() == before
+
+
+def test_threads_share_a_journal(journal: Journal) -> None:
+    keys = [key(number) for number in range(600)]
+
+    def work(number: int) -> int:
+        owner, mine = new_owner(), 0
+        for start in range(0, 600, 50):
+            begin = (start + 75 * number) % 600
+            taken = journal.claim(keys[begin : begin + 50], owner)
+            journal.record([Row(key, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for key in taken.mine])
+            mine += len(taken.mine)
+        journal.release(owner)
+        return mine
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(work, range(8))) == 600
+    assert journal.counts() == {"ok": 600, "failed": 0}
+
+
+def test_a_failure_recorded_by_another_leaves_a_claim_alone(journal: Journal, journal_at: str) -> None:
+    with open_journal(journal_at) as second:
+        one, two = new_owner(), new_owner()
+        assert journal.claim([key(1)], one).mine == {key(1)}
+        second.record([row(1, None)])
+        assert second.claim([key(1)], two).others == {key(1)}
+        second.record([row(1)])
+        assert second.claim([key(1)], two).held == {key(1)}
+
+
+WRITERS = """
+    import os, sys, time
+    from tiltmeter.engine import Limits, Request, generate, open_journal
+    from tiltmeter.models import Message, Sampling, create_model
+    import support.asked, sqlalchemy, psycopg, aiohttp
+    import tiltmeter.engine._generate
+    where, folder = sys.argv[1:]
+    children = []
+    for number in range(16):
+        if child := os.fork():
+            children.append(child)
+            continue
+        try:
+            os.environ["ASKED"] = f"{folder}/{number}"
+            first = 0 if number < 8 else 25 * number
+            requests = [Request((Message("user", f"prompt {n}"),)) for n in range(first, first + 300)]
+            with open_journal(where) as journal:
+                model = create_model("python/support.asked:answer")
+                tally = generate(model, requests, Sampling(temperature=0.0), journal=journal, limits=Limits(max_connections=8))
+            os._exit(0 if tally.complete and not tally.errors else 3)
+        finally:
+            os._exit(4)
+    print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+"""
+
+
+def test_sixteen_processes_ask_every_prompt_once(database: str, tmp_path: Path) -> None:
+    folder = tmp_path / "asked"
+    folder.mkdir()
+    command = [sys.executable, "-c", textwrap.dedent(WRITERS), database, str(folder)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == f"{[0] * 16}\n", done.stderr
+    asked = Counter(line for path in folder.iterdir() for line in path.read_text().splitlines())
+    assert asked == Counter({f"prompt {number}": 1 for number in range(25 * 15 + 300)})
+    with open_journal(database) as journal:
+        assert journal.counts() == {"ok": 25 * 15 + 300, "failed": 0}
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_every_way_to_write_the_address(database: str, scheme: str) -> None:
+    with open_journal(database.replace("postgresql+psycopg", scheme)) as journal:
+        journal.record([row(1)])
+        assert journal.held([key(1)]) == {key(1)}
+
+
+def refusal(url: str) -> str:
+    with pytest.raises(InputError) as caught:
+        open_journal(url)
+    said = str(caught.value)
+    assert said.startswith("journal postgres")
+    assert "\n" not in said
+    assert PASSWORD not in said
+    return said
+
+
+def test_what_is_said_when_the_server_cannot_be_used(postgres: PostgresServer, database: str) -> None:
+    name = name_of(database)
+    assert "the user or the password" in refusal(postgres.url_of(name, password="hunter2-no"))
+    assert "the user or the password" in refusal(postgres.url_of(name, user="nobody"))
+    assert "wants a password" in refusal(postgres.url_of(name).replace(f":{PASSWORD}", ""))
+    assert "no such database" in refusal(postgres.url_of("nosuch"))
+    assert "no server answers" in refusal(f"postgresql://u:{PASSWORD}@127.0.0.1:1/x")
+    assert "no such host" in refusal(f"postgresql://u:{PASSWORD}@nosuch.invalid/x")
+    assert "does not know" in refusal(f"{database}?colour={PASSWORD}")
+    assert "not postgresql+psycopg2" in refusal(database.replace("+psycopg", "+psycopg2"))
+    assert "no writes" in refusal(f"{database}?options=-c%20default_transaction_read_only=on&sslpassword={PASSWORD}")
+    postgres.execute("CREATE ROLE guest LOGIN PASSWORD 'hunter2'")
+    assert "may not make or write" in refusal(postgres.url_of(name, user="guest"))
+    postgres.execute("DROP ROLE guest")
+
+
+def test_without_the_driver_the_extra_is_named() -> None:
+    code = f"""
+        import sys
+        sys.modules["psycopg"] = None
+        from tiltmeter.engine import open_journal
+        from tiltmeter.errors import InputError
+        try:
+            open_journal("postgresql://me:{PASSWORD}@host/db")
+        except InputError as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert "pip install 'tiltmeter[postgres]'" in done.stdout
+    assert PASSWORD not in done.stdout

@@ -1,0 +1,203 @@
+"""A server that goes away and comes back: nothing lost, nothing doubled, and one sentence when it stays away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from support.postgres import PASSWORD, PostgresServer
+from tiltmeter.engine import Journal, Limits, Request, Row, generate, open_journal, request_key
+from tiltmeter.engine._owner import Owner, new_owner
+from tiltmeter.errors import InputError
+from tiltmeter.models import Completion, Message, Sampling
+from tiltmeter.models.python import FunctionModel
+
+GREEDY = Sampling(temperature=0.0)
+COUNT = 400
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def row(number: int, answer: str | None = "yes") -> Row:
+    return Row(key(number), "sim/m", 0, "ok" if answer is not None else "failed", 1, 1.0, answer)
+
+
+def slow_model(asked: Counter[str], then: Callable[[], None]) -> FunctionModel:
+    """Asked 400 prompts over 8 connections it takes two and a half seconds; after a quarter of them `then` happens."""
+
+    async def answer(messages: list[dict[str, str]]) -> Completion:
+        prompt = messages[-1]["content"]
+        asked[prompt] += 1
+        if asked.total() == COUNT // 4:
+            then()
+        await asyncio.sleep(0.05)
+        return Completion(text=f"answer to {prompt}")
+
+    return FunctionModel("python/here:answer", answer, frozenset(), {})
+
+
+def ask(journal: Journal, model: FunctionModel) -> Any:
+    requests = [Request((Message("user", f"prompt {number}"),)) for number in range(COUNT)]
+    tally = generate(model, requests, GREEDY, journal=journal, limits=Limits(max_connections=8))
+    return tally, journal.fetch([request_key(model.fingerprint, GREEDY, *request) for request in requests])
+
+
+def test_a_server_killed_and_started_again_within_a_run(postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture) -> None:
+    def fall_and_rise() -> None:
+        postgres.kill()
+        time.sleep(2.5)
+        postgres.start()
+
+    asked: Counter[str] = Counter()
+    away = threading.Thread(target=fall_and_rise)
+    with open_journal(database) as journal:
+        tally, table = ask(journal, slow_model(asked, away.start))
+        away.join()
+        assert (tally.answered, tally.failures, tally.complete) == (COUNT, 0, True)
+        assert set(asked.values()) == {1}
+        assert table["text"].to_list() == [f"answer to prompt {number}" for number in range(COUNT)]
+        assert journal.counts() == {"ok": COUNT, "failed": 0}
+    assert postgres.execute("SELECT count(*) FROM claims", database.rpartition("/")[2]) == [(0,)]
+    said = [record.getMessage() for record in caplog.records if record.name == "tiltmeter.engine"]
+    assert "trying again for 60 s" in said[0]
+    assert "is back" in said[-1]
+    assert PASSWORD not in caplog.text
+    assert {record.name for record in caplog.records} <= {"tiltmeter.engine", "asyncio"}  # no complaints of a connection pool
+
+
+def test_a_server_that_stays_away_is_one_sentence_and_what_was_kept_stays(
+    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiltmeter.engine._journal.PATIENCE", 1.0)
+    asked: Counter[str] = Counter()
+    with open_journal(database) as journal:
+        with pytest.raises(InputError, match="what was committed before is kept, run again to go on") as caught:
+            ask(journal, slow_model(asked, postgres.kill))
+        assert "\n" not in str(caught.value)
+        assert PASSWORD not in str(caught.value)
+        assert 0 < asked.total() < COUNT
+        postgres.start()
+        kept = journal.counts()["ok"]
+        assert 0 < kept <= asked.total()
+        monkeypatch.setattr("tiltmeter.engine._owner.EXPIRY", 0.5)  # the run could not give up its claims
+        again: Counter[str] = Counter()
+        tally, _ = ask(journal, slow_model(again, lambda: None))
+        assert (tally.held, tally.answered, again.total()) == (kept, COUNT - kept, COUNT - kept)
+
+
+def test_claims_outlive_the_server_and_their_owner_counts_as_living(
+    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere, here = Owner("far", "another-host/boot/ns|17|42"), new_owner()
+    with open_journal(database) as journal, open_journal(database) as other:
+        journal.claim([key(1), key(2)], elsewhere)
+        assert other.claim([key(1)], here).others == {key(1)}
+        monkeypatch.setattr("tiltmeter.engine._owner.EXPIRY", 0.0)
+        postgres.kill()
+        postgres.start()
+        # Nobody could hear a heart beat while the server was away: watching begins anew.
+        assert other.claim([key(1)], here).others == {key(1)}
+        assert journal.claim([key(1), key(2)], elsewhere).mine == {key(1), key(2)}
+        journal.record([row(1)])
+        assert other.held([key(1), key(2)]) == {key(1)}
+
+
+@contextmanager
+def last_commit_unheard(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """The next commit is done, but the connection breaks before the server's answer arrives."""
+    dialect, done = journal._engine.dialect, list[bool]()
+    commit = dialect.do_commit
+
+    def commit_and_break(connection: Any) -> None:
+        commit(connection)
+        if not done:
+            done.append(True)
+            connection.driver_connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dialect, "do_commit", commit_and_break)
+        yield done
+    assert done == [True]
+
+
+def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = new_owner(), new_owner()
+    with open_journal(database) as journal, open_journal(database) as other:
+        with last_commit_unheard(journal, monkeypatch):
+            assert journal.claim([key(number) for number in range(5)], one).mine == {key(number) for number in range(5)}
+        with last_commit_unheard(journal, monkeypatch):
+            journal.record([row(0), row(1, None)])
+        with last_commit_unheard(journal, monkeypatch):
+            journal.record([row(number) for number in range(2000, 4000)])
+        with last_commit_unheard(journal, monkeypatch):
+            journal.beat(one)
+        with last_commit_unheard(journal, monkeypatch):
+            journal.name_model("sim/m", "a name")
+        with last_commit_unheard(journal, monkeypatch):
+            assert journal.counts() == {"ok": 2001, "failed": 1}
+        taken = other.claim([key(number) for number in range(5)], two)
+        assert taken == ({key(0)}, {key(1)}, {key(2), key(3), key(4)})
+        with last_commit_unheard(journal, monkeypatch):
+            journal.release(one)
+        assert other.claim([key(2)], two).mine == {key(2)}
+
+
+def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, three = new_owner(), new_owner(), new_owner()
+    with open_journal(database) as journal, open_journal(database) as other:
+        journal.claim([key(1)], one)
+
+        def others_turn(seconds: float) -> bool:
+            assert other.claim([key(1)], two).mine == {key(1)}
+            return True
+
+        monkeypatch.setattr(journal._closed, "wait", others_turn)
+        with last_commit_unheard(journal, monkeypatch):
+            journal.record([row(1, None)])
+        assert journal.claim([key(1)], three).others == {key(1)}
+
+
+def test_connections_the_server_has_ended_are_replaced(postgres: PostgresServer, database: str) -> None:
+    end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database.rpartition('/')[2]}'"
+    with open_journal(database) as journal:
+        for number in range(3):
+            postgres.execute(end)
+            journal.record([row(number)])
+        assert journal.counts()["ok"] == 3
+
+
+def test_claims_that_could_not_be_given_up_pass_on_all_the_same(
+    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = new_owner(), new_owner()
+    with open_journal(database) as journal:
+        journal.claim([key(1)], one)
+        with monkeypatch.context() as patched:
+            patched.setattr("tiltmeter.engine._journal.PATIENCE", 0.0)
+            name = database.rpartition("/")[2]
+            postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+            with pytest.raises(InputError, match="run again"):
+                journal.release(one)
+        assert journal.claim([key(1)], two).mine == {key(1)}
+
+
+def test_what_does_not_pass_is_said_at_once(postgres: PostgresServer, database: str) -> None:
+    name = database.rpartition("/")[2]
+    with open_journal(database) as journal:
+        postgres.execute("DROP TABLE claims", name)
+        begun = time.monotonic()
+        with pytest.raises(InputError, match="the database refused"):
+            journal.record([row(1)])
+        assert time.monotonic() - begun < 5
+        assert journal.counts() == {"ok": 0, "failed": 0}  # the answer is not there without the rest of its transaction

@@ -1,0 +1,22 @@
+"""The soak of `perf/soak.py`, for a minute: every kind of fault, a killed client, a killed server, three processes on one journal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SOAK = Path(__file__).parent.parent.parent / "perf" / "soak.py"
+
+
+def test_a_minute_of_bad_weather() -> None:
+    command = [sys.executable, str(SOAK), "--seconds", "60", "--connections", "8", "--latency", "0.25"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert found["kills"] == {"client": 1, "server": 1}
+    assert found["answers"] > 1000
+    assert found["samples_while_well"] > 20
+    assert all(found["holds"].values()), done.stdout
+    assert done.returncode == 0

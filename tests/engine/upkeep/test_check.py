@@ -1,0 +1,397 @@
+"""Damage of every kind: found, mended, and nothing invented while mending."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from support.journals import dead_owner, execute, failure, fill, key, row, rows_of
+from tiltmeter.engine import Row, open_journal
+from tiltmeter.engine._database import connect
+from tiltmeter.engine._owner import new_owner
+from tiltmeter.engine.upkeep import Problem, check, repair, stats
+from tiltmeter.engine.upkeep._wal import read_wal
+from tiltmeter.errors import InputError
+
+PAGE = 4096
+HOLD = (
+    "import sys; from tiltmeter.engine import open_journal; j = open_journal(sys.argv[1]); j.counts(); print('open', flush=True); input()"
+)
+
+
+def long_row(number: int) -> Row:
+    """Rows of very different lengths, those of every seventh in several pages of their own."""
+    length = 9_000 + number if number % 7 == 0 else 40 * (number % 30)
+    return row(number, f"{number}:" + "".join(chr(97 + (number * 31 + i) % 26) for i in range(length)), input_tokens=number % 400)
+
+
+ROWS = [long_row(number) if number % 11 else failure(number) for number in range(600)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "j.sqlite"
+    with open_journal(path) as journal:
+        journal.record(ROWS)
+        journal.name_model(ROWS[0].model, "nano")
+    return path
+
+
+@pytest.fixture
+def copy(whole: Path, tmp_path: Path) -> Path:
+    shutil.copy(whole, tmp_path / "j.sqlite")
+    return tmp_path / "j.sqlite"
+
+
+@contextmanager
+def with_log(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that leaves everything it writes in the log."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA wal_autocheckpoint=0")
+    yield connection
+    connection.close()
+
+
+def insert(connection: sqlite3.Connection, rows: list[Row]) -> None:
+    """One transaction."""
+    connection.execute("BEGIN")
+    connection.executemany(f"INSERT INTO completions ({', '.join(Row._fields)}) VALUES ({', '.join('?' * 15)})", [one[:15] for one in rows])
+    connection.execute("COMMIT")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and not path.name.endswith("-shm")}
+
+
+def test_sound_ones_are_left_as_they_are(where: str, tmp_path: Path) -> None:
+    fill(where, ROWS[:50])
+    before = files(tmp_path)
+    found = check(where)
+    assert (found.state, found.rows, found.problems, found.sound) == ("sound", 50, [], True)
+    assert ("server's business" in " ".join(found.notes)) == where.startswith("postgresql")
+    done = repair(where)
+    assert (done.was, done.rows, done.removed, done.aside, done.lost) == ("sound", 50, 0, None, 0)
+    assert files(tmp_path) == before
+
+
+def test_what_cannot_be_checked(tmp_path: Path, database: str) -> None:
+    for act in (check, repair):
+        with pytest.raises(InputError, match="there is no journal"):
+            act(tmp_path / "none.sqlite")
+        with pytest.raises(InputError, match="there is no journal"):
+            act(database)
+        with sqlite3.connect(tmp_path / "other.sqlite") as other:
+            other.execute("CREATE TABLE IF NOT EXISTS t (a)")
+        with pytest.raises(InputError, match="no journal"):
+            check(tmp_path / "other.sqlite")
+    assert [path.name for path in tmp_path.iterdir()] == ["other.sqlite"]
+
+
+BAD = {
+    "rows without a model": "model = ''",
+    "rows whose status is neither ok nor failed": "status = 'maybe'",
+    "answers that hold nothing": "text = NULL, finish_reason = NULL",
+    "rows without a time": "created_at = -1",
+    "rows with a number out of bounds": "output_tokens = -4",
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_rows_that_no_run_can_use(where: str, what: str) -> None:
+    fill(where, [row(number) for number in range(10)])
+    execute(where, f"UPDATE completions SET {BAD[what]} WHERE created_at IN (1003, 1007)")
+    found = check(where)
+    assert (found.state, found.rows, found.sound) == ("bad rows", 10, False)
+    assert [(one.what, one.number) for one in found.problems] == [(what, 2)]
+    assert found.problems[0].example in (key(3).hex(), key(7).hex())
+    done = repair(where)
+    assert (done.was, done.rows, done.removed, done.lost) == ("bad rows", 8, 2, 0)
+    assert set(rows_of(where)) == {key(number) for number in range(10)} - {key(3), key(7)}
+    assert check(where).sound
+
+
+def test_values_that_only_sqlite_takes(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    fill(path, [row(number) for number in range(5)])
+    execute(path, "UPDATE completions SET key = x'00ff' WHERE created_at = 1001")
+    execute(path, "UPDATE completions SET text = x'00ff' WHERE created_at = 1002")
+    assert [(one.what, one.number) for one in check(path).problems] == [
+        ("rows whose key is not 32 bytes", 1),
+        ("rows with a value of the wrong kind", 1),
+    ]
+    assert repair(path).removed == 2
+    assert set(rows_of(path)) == {key(0), key(3), key(4)}
+
+
+def test_claims_of_nobody(where: str) -> None:
+    with open_journal(where) as journal:
+        journal.claim([key(1)], dead_owner())
+    assert check(where).sound
+    execute(where, "DELETE FROM owners")
+    assert check(where).problems == [Problem("claims that belong to no run", 1)]
+    repair(where)
+    assert check(where).sound
+
+
+def test_bad_rows_are_not_removed_under_a_run(where: str) -> None:
+    fill(where, [row(1)])
+    execute(where, "UPDATE completions SET model = ''")
+    with open_journal(where) as journal:
+        journal.claim([key(1)], new_owner())
+        with pytest.raises(InputError, match="a run is at work on it"):
+            repair(where)
+    assert len(rows_of(where)) == 1
+
+
+def test_every_cut_of_the_log_keeps_what_was_committed_before_it(tmp_path: Path) -> None:
+    source = tmp_path / "source.sqlite"
+    fill(source, ROWS[:40])
+    commits = [(0, 40)]
+    with with_log(source) as connection:
+        log = source.with_name("source.sqlite-wal")
+        for number in range(4):
+            insert(connection, ROWS[40 + 5 * number : 45 + 5 * number])
+            commits.append((log.stat().st_size, 45 + 5 * number))
+        main, logged = source.read_bytes(), log.read_bytes()
+    assert logged
+    place = tmp_path / "cut"
+    edges = {min(max(0, size + near), len(logged)) for size, _ in commits for near in (-1, 0, 1)}
+    for cut in sorted({*range(0, len(logged), 2711), *edges, len(logged)}):
+        place.mkdir()
+        (place / "j.sqlite").write_bytes(main)
+        (place / "j.sqlite-wal").write_bytes(logged[:cut])
+        kept = max(rows for size, rows in commits if size <= cut)
+        found = check(place / "j.sqlite")
+        assert (found.state, found.rows) == ("sound", kept), cut
+        assert bool(found.notes) == (cut > 32 and cut not in [size for size, _ in commits]), cut
+        assert (place / "j.sqlite-wal").read_bytes() == logged[:cut]
+        assert list(rows_of(place / "j.sqlite").values()) == ROWS[:kept]
+        shutil.rmtree(place)
+
+
+def test_a_log_with_a_flipped_bit_ends_there(tmp_path: Path) -> None:
+    source = tmp_path / "source.sqlite"
+    fill(source, ROWS[:40])
+    with with_log(source) as connection:
+        insert(connection, ROWS[40:45])
+        log = source.with_name("source.sqlite-wal")
+        whole = log.stat().st_size
+        insert(connection, ROWS[45:50])
+        main, logged = source.read_bytes(), bytearray(log.read_bytes())
+    logged[whole + 500] ^= 1
+    (tmp_path / "j.sqlite").write_bytes(main)
+    (tmp_path / "j.sqlite-wal").write_bytes(logged)
+    read = read_wal(tmp_path / "j.sqlite-wal")
+    assert read is not None
+    assert max(read.pages.values()) + PAGE == whole
+    assert check(tmp_path / "j.sqlite").rows == 45
+    assert list(rows_of(tmp_path / "j.sqlite").values()) == ROWS[:45]
+
+
+@pytest.mark.parametrize("small", [True, False], ids=["hides-rows", "breaks-pages"])
+def test_a_log_of_another_file(tmp_path: Path, copy: Path, small: bool) -> None:
+    other = tmp_path / "other" / "o.sqlite"
+    other.parent.mkdir()
+    fill(other, [] if small else [row(number) for number in range(900, 1500)])
+    with with_log(other) as connection:
+        insert(connection, [row(number) for number in range(2000, 2300)])
+        connection.execute("UPDATE completions SET sample = 1 WHERE created_at > 3100")
+        if small:
+            connection.execute("UPDATE owners SET beat = 1")
+            connection.execute("VACUUM")  # writes all of its pages to the log
+        shutil.copy(f"{other}-wal", f"{copy}-wal")
+    before = files(tmp_path)
+    found = check(copy)
+    assert found.state == "foreign log", found
+    assert files(tmp_path) == before
+    done = repair(copy)
+    assert (done.was, done.rows, done.lost) == ("foreign log", len(ROWS), 0)
+    assert done.aside is not None
+    assert done.aside.read_bytes() == before["j.sqlite-wal"]
+    assert list(rows_of(copy).values()) == ROWS
+    assert check(copy).sound
+
+
+def damaged(path: Path, places: list[tuple[int, int]], filler: bytes = b"\0") -> None:
+    with path.open("r+b") as file:
+        for place, length in places:
+            file.seek(place)
+            file.write((filler * length)[:length])
+
+
+def is_subset(path: Path) -> int:
+    """Every row is one of those that were written, in every column."""
+    found = rows_of(path)
+    written = {one.key: one for one in ROWS}
+    assert all(one == written[name] for name, one in found.items())
+    return len(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("header", 600), ("schema", 600), ("torn tail", 300), ("torn page", 590), ("some pages", 400), ("inner pages", 600)]
+)
+def test_damage_costs_only_the_rows_it_hits(copy: Path, name: str, least: int) -> None:
+    size, data = copy.stat().st_size, copy.read_bytes()
+    inner = [number * PAGE for number in range(1, size // PAGE) if data[number * PAGE] in (0x02, 0x05)]
+    assert inner
+    match name:
+        case "header":
+            damaged(copy, [(0, 100)])
+        case "schema":
+            damaged(copy, [(0, PAGE)])
+        case "torn tail":
+            os.truncate(copy, size * 2 // 3)
+        case "torn page":
+            os.truncate(copy, size - 1000)
+        case "some pages":
+            damaged(copy, [(number * PAGE, PAGE) for number in range(10, size // PAGE, 20)])
+        case _:
+            damaged(copy, [(place, PAGE) for place in inner], b"\xa5")
+    before = files(copy.parent)
+    found = check(copy)
+    assert found.state == "damaged"
+    assert files(copy.parent) == before
+    done = repair(copy)
+    assert found.readable == done.rows == is_subset(copy) >= least
+    assert found.rows == done.claimed
+    assert done.claimed is not None
+    assert done.rows <= done.claimed <= 600
+    assert done.claimed >= 590 or name in ("torn tail", "inner pages")
+    assert done.aside is not None
+    assert done.aside.read_bytes() == before["j.sqlite"]
+    assert check(copy).sound
+    assert repair(copy).was == "sound"
+    if name in ("some pages", "header"):
+        assert stats(copy).models[0].name == ("nano" if name == "some pages" else None)
+
+
+SECTORS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 8)), min_size=1, max_size=12)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sectors=SECTORS, cut=st.none() | st.floats(0.1, 1))
+def test_no_damage_makes_a_row_say_something_else(
+    whole: Path, tmp_path_factory: pytest.TempPathFactory, sectors: list[tuple[int, int]], cut: float | None
+) -> None:
+    path = tmp_path_factory.mktemp("damage") / "j.sqlite"
+    shutil.copy(whole, path)
+    size = path.stat().st_size
+    damaged(path, [(place * 512 % size, length * 512) for place, length in sectors])
+    os.truncate(path, size if cut is None else int(size * cut))
+    if check(path).state == "damaged":
+        repair(path)
+        assert is_subset(path) > 0
+        assert check(path).sound
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_garbage_is_no_crash(whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = tmp_path_factory.mktemp("garbage") / "j.sqlite"
+    shutil.copy(whole, path)
+    pages = path.stat().st_size // PAGE
+    for _ in range(data.draw(st.integers(1, 5))):
+        place = data.draw(st.integers(0, pages - 1)) * PAGE + data.draw(st.sampled_from([0, 0, 3, 8, 16, 100, 2000]))
+        damaged(path, [(place, data.draw(st.integers(1, 200)))], data.draw(st.binary(min_size=1, max_size=64)))
+    log = data.draw(st.none() | st.binary(max_size=200))
+    if log is not None:
+        path.with_name("j.sqlite-wal").write_bytes(log)
+    found = check(path)
+    if found.state == "damaged":
+        assert repair(path).rows == found.readable
+        assert check(path).sound
+
+
+def test_what_the_log_holds_is_saved_too(tmp_path: Path) -> None:
+    source = tmp_path / "source.sqlite"
+    fill(source, ROWS[:300])
+    with with_log(source) as connection:
+        insert(connection, ROWS[300:500])
+        main, logged = source.read_bytes(), source.with_name("source.sqlite-wal").read_bytes()
+    place = tmp_path / "place"
+    place.mkdir()
+    path = place / "j.sqlite"
+    path.write_bytes(main)
+    path.with_name("j.sqlite-wal").write_bytes(logged)
+    damaged(path, [(20 * PAGE, 3 * PAGE)], b"\x0d\xff")
+    done = repair(path)
+    kept = rows_of(path)
+    assert is_subset(path) == done.rows >= 450
+    assert {one.key for one in ROWS[300:500]} <= set(kept)
+    assert done.aside is not None
+    assert done.aside.with_name(f"{done.aside.name}-wal").read_bytes() == logged
+
+
+def test_removed_rows_do_not_come_back(copy: Path) -> None:
+    with sqlite3.connect(copy) as connection:
+        connection.execute("DELETE FROM completions WHERE created_at < 1400")
+    connection.close()
+    damaged(copy, [(copy.stat().st_size - PAGE, PAGE)])
+    if check(copy).sound:  # the last page was a free one
+        damaged(copy, [(20, 4)], b"\xff")
+    repair(copy)
+    assert not {one.key for one in ROWS[:400]} & set(rows_of(copy))
+
+
+def test_pruned_rows_are_not_called_lost(copy: Path) -> None:
+    execute(copy, "DELETE FROM completions WHERE created_at < 1400")
+    damaged(copy, [(0, 100)])
+    done = repair(copy)
+    assert (done.rows, done.claimed, done.lost) == (200, 200, 0)
+
+
+def test_a_journal_that_is_open_elsewhere_is_not_replaced(copy: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(copy)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        damaged(copy, [(20 * PAGE, 2 * PAGE)])
+        before = copy.read_bytes()
+        with pytest.raises(InputError, match="another process has it open"):
+            repair(copy)
+        assert copy.read_bytes() == before
+        other.communicate(b"\n")
+    assert repair(copy).was == "damaged"
+
+
+def test_nothing_to_save(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    for content in (b"", b"\0" * 9000, b"these are notes, not a journal" * 500):
+        path.write_bytes(content)
+        assert check(path).state == "unusable"
+        with pytest.raises(InputError, match="no row can be read from it; it was left as it is"):
+            repair(path)
+        assert files(tmp_path) == {"j.sqlite": content}
+
+
+def test_a_full_disk_leaves_everything_as_it_was(copy: Path) -> None:
+    damaged(copy, [(0, 100)])
+    before = files(copy.parent)
+    code = "import resource, sys; from tiltmeter.engine.upkeep import repair; from tiltmeter.errors import InputError\n"
+    code += "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))\n"
+    code += "try:\n    repair(sys.argv[1])\nexcept InputError as error:\n    print(error)"
+    done = subprocess.run([sys.executable, "-c", code, str(copy)], capture_output=True, text=True, check=True)
+    assert "disk" in done.stdout
+    assert files(copy.parent) == before
+
+
+def test_a_journal_of_an_older_schema_can_be_checked(copy: Path) -> None:
+    engine = connect(copy)
+    with engine.begin() as connection:
+        extra = [row[1] for row in connection.execute(text("PRAGMA table_info(completions)")) if row[1] not in Row._fields[:15]]
+        for name in extra:
+            connection.execute(text(f"ALTER TABLE completions DROP COLUMN {name}"))
+        connection.execute(text("UPDATE meta SET value = '1'"))
+    engine.dispose()
+    assert (check(copy).state, check(copy).schema) == ("sound", 1)

@@ -1,0 +1,272 @@
+"""Rows that go out and come back, to whichever kind of file or database."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.journals import NANO, SIM, execute, failure, fill, key, row, rows_of
+from tiltmeter.engine import Row, open_journal
+from tiltmeter.engine._owner import new_owner
+from tiltmeter.engine.upkeep import export_rows, import_rows, stats
+from tiltmeter.errors import InputError
+
+TEXTS = st.none() | st.text(st.characters() | st.sampled_from('\0\ud800\udfff\n"\u2028😀'), max_size=30)
+NUMBERS = st.none() | st.integers(0, 2**31 - 1)
+COMMON: dict[str, Any] = {
+    "model": st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=10),
+    "sample": st.integers(0, 2**31 - 1),
+    "attempts": st.integers(0, 2**31 - 1),
+    "created_at": st.floats(0, 1e12),
+    "thinking": TEXTS,
+    "finish_reason": TEXTS,
+    "refusal": TEXTS,
+    "input_tokens": NUMBERS,
+    "output_tokens": NUMBERS,
+    "latency": st.none() | st.floats(0, 1e9) | st.just(math.nan),
+}
+EMPTY = dict.fromkeys(("text", "error_kind", "error_detail"), st.none())
+ANSWERS = st.builds(Row, key=st.binary(min_size=32, max_size=32), status=st.just("ok"), **{**COMMON, **EMPTY, "text": TEXTS.filter(bool)})
+FAILURES = st.builds(
+    Row,
+    key=st.binary(min_size=32, max_size=32),
+    status=st.just("failed"),
+    **{**COMMON, **EMPTY, "error_kind": st.sampled_from(["server", "timeout"]), "error_detail": TEXTS},
+)
+ROWS = st.lists(ANSWERS | FAILURES, max_size=30, unique_by=lambda one: one.key)
+
+
+def plain(rows: dict[bytes, Row]) -> dict[bytes, Row]:
+    """A latency of NaN and none are the same."""
+    return {
+        name: one._replace(latency=None if one.latency is None or math.isnan(one.latency) else one.latency) for name, one in rows.items()
+    }
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=ROWS)
+def test_every_row_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
+    folder = tmp_path_factory.mktemp("round")
+    fill(folder / "a.sqlite", rows)
+    kept = plain(rows_of(folder / "a.sqlite"))
+    assert set(kept) == {one.key for one in rows}
+    for name in ("rows.parquet", "rows.jsonl"):
+        assert export_rows(folder / "a.sqlite", folder / name) == len(rows)
+        import_rows(folder / name, folder / f"{name}.sqlite")
+        assert plain(rows_of(folder / f"{name}.sqlite")) == kept
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=ROWS)
+def test_also_by_way_of_a_server(tmp_path_factory: pytest.TempPathFactory, database: str, rows: list[Row]) -> None:
+    folder = tmp_path_factory.mktemp("round")
+    fill(database, [])
+    execute(database, "DELETE FROM completions")
+    fill(folder / "a.sqlite", rows)
+    import_rows(folder / "a.sqlite", database)
+    export_rows(database, folder / "rows.parquet")
+    import_rows(database, folder / "b.sqlite")
+    import_rows(folder / "rows.parquet", folder / "c.sqlite")
+    assert plain(rows_of(database)) == plain(rows_of(folder / "a.sqlite")) == plain(rows_of(folder / "b.sqlite"))
+    assert plain(rows_of(folder / "c.sqlite")) == plain(rows_of(folder / "a.sqlite"))
+
+
+def test_nan_in_a_server_is_nothing_elsewhere(tmp_path: Path, database: str) -> None:
+    fill(database, [row(1, latency=math.nan), row(2)])
+    for name in ("rows.parquet", "rows.jsonl"):
+        export_rows(database, tmp_path / name)
+        import_rows(tmp_path / name, tmp_path / f"{name}.sqlite")
+        assert rows_of(tmp_path / f"{name}.sqlite")[key(1)].latency is None
+
+
+def test_more_rows_than_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("_rows", "_export", "_reading", "_import"):
+        monkeypatch.setattr(f"tiltmeter.engine.upkeep.{module}.BATCH", 7)
+    fill(tmp_path / "a.sqlite", [row(number) for number in range(100)])
+    kept = rows_of(tmp_path / "a.sqlite")
+    for source in ("rows.parquet", "rows.jsonl", "a.sqlite"):
+        if source != "a.sqlite":
+            export_rows(tmp_path / "a.sqlite", tmp_path / source)
+        assert import_rows(tmp_path / source, tmp_path / f"of-{source}.sqlite") == (100, 100, 0)
+        assert rows_of(tmp_path / f"of-{source}.sqlite") == kept
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.jsonl", "journal.sqlite"])
+def test_answers_stay_failures_give_way_and_twice_is_once(where: str, tmp_path: Path, name: str) -> None:
+    source = tmp_path / "source" / "journal.sqlite"
+    fill(source, [row(1, "new"), row(2, "new"), failure(3, "timeout"), row(4, "new"), failure(5)])
+    file = source if name == "journal.sqlite" else tmp_path / name
+    if file != source:
+        export_rows(source, file)
+    fill(where, [row(1, "old"), failure(2), row(3, "old"), failure(5, "timeout"), row(6, "old")])
+    for added in ((5, 2, -1), (5, 0, 0)):
+        assert import_rows(file, where) == added
+        texts = {number: rows_of(where)[key(number)].text for number in (1, 2, 3, 4, 6)}
+        assert texts == {1: "old", 2: "new", 3: "old", 4: "new", 6: "old"}
+        assert rows_of(where)[key(5)].error_kind == "server"
+
+
+def test_only_some_models(where: str, tmp_path: Path) -> None:
+    fill(where, [row(1), row(2, model=SIM), row(3, model="sim/fair x")])
+    assert export_rows(where, tmp_path / "o.parquet", models=["sim/mild", NANO]) == 2
+    assert set(pl.read_parquet(tmp_path / "o.parquet")["model"]) == {SIM, NANO}
+    with pytest.raises(InputError, match="has no row of it"):
+        export_rows(where, tmp_path / "o.parquet", models=["sim/none"])
+    assert pl.read_parquet(tmp_path / "o.parquet").height == 2
+    said = io.BytesIO()
+    export_rows(where, said, models=["sim/fair"])
+    assert [json.loads(line)["key"] for line in said.getvalue().splitlines()] == [key(3).hex()]
+
+
+def test_names_of_models_move_along(tmp_path: Path, database: str) -> None:
+    with open_journal(tmp_path / "a.sqlite") as journal:
+        journal.record([row(1)])
+        journal.name_model(NANO, "nano")
+    import_rows(tmp_path / "a.sqlite", database)
+    import_rows(database, tmp_path / "b.sqlite")
+    assert [one.name for one in stats(tmp_path / "b.sqlite").models] == ["nano"]
+
+
+def test_while_a_run_is_at_work(tmp_path: Path) -> None:
+    fill(tmp_path / "a.sqlite", [row(1), row(2)])
+    with open_journal(tmp_path / "b.sqlite") as running:
+        running.claim([key(1), key(3)], new_owner())
+        assert import_rows(tmp_path / "a.sqlite", tmp_path / "b.sqlite").answers == 2
+        running.record([row(1, "later"), row(3, "mine")])
+        assert running.fetch([key(1), key(2), key(3)])["text"].to_list() == ["answer 1", "answer 2", "mine"]
+    assert export_rows(tmp_path / "b.sqlite", tmp_path / "o.jsonl") == 3
+
+
+FLAWS: dict[str, Any] = {
+    "its key is not 32 bytes": {"key": b"short"},
+    "it has no key": {"key": None},
+    "it has no model": {"model": None},
+    "its model is empty": {"model": ""},
+    'its status is neither "ok" nor "failed"': {"status": "done"},
+    "its created_at is no time": {"created_at": math.inf},
+    "it has no sample": {"sample": None},
+    "its sample is not between": {"sample": -1},
+    "its output_tokens is not between": {"output_tokens": 2**31},
+    'it is "ok" but holds no answer': {"text": None, "finish_reason": None},
+    "its latency is negative": {"latency": -1.0},
+}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+@pytest.mark.parametrize("said", FLAWS)
+def test_a_bad_row_is_named_and_nothing_is_imported(tmp_path: Path, kind: str, said: str) -> None:
+    fill(tmp_path / "a.sqlite", [row(number) for number in range(5)])
+    export_rows(tmp_path / "a.sqlite", tmp_path / "good.parquet")
+    good = pl.read_parquet(tmp_path / "good.parquet")
+    bad = pl.DataFrame([{**good.row(3, named=True), **FLAWS[said]}], schema=good.schema)
+    frame = pl.concat([good[:3], bad, good[4:]])
+    file = tmp_path / f"rows.{kind}"
+    if kind == "parquet":
+        frame.write_parquet(file)
+    else:
+        frame.with_columns(pl.col("key").bin.encode("hex")).write_ndjson(file)
+        said = {"its created_at is no time": "it has no created_at"}.get(said, said)  # JSON has no infinity
+    with pytest.raises(InputError) as caught:
+        import_rows(file, tmp_path / "b.sqlite")
+    assert (f"{file}, row 4" if kind == "parquet" else f"{file}, line 4") in str(caught.value)
+    assert said in str(caught.value)
+    assert not (tmp_path / "b.sqlite").exists()
+
+
+GOOD = {"key": key(9).hex(), "model": "m", "sample": 0, "status": "ok", "attempts": 1, "created_at": 1.0, "text": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (json.dumps(GOOD)[:-5], "line 3: it is no JSON; is the file whole?"),
+        ("[1]", "line 3: it is no JSON object"),
+        ("[" * 100_000, "line 3: it is no JSON"),
+        ("\xff\xfe", "line 3"),
+        (json.dumps({**GOOD, "key": "zz" * 32}), "line 3: its key is not 32 bytes"),
+        (json.dumps({**GOOD, "key": 7}), "line 3: its key is not a text"),
+        (json.dumps({**GOOD, "text": ["x"]}), "line 3: its text is not a text"),
+        (json.dumps({**GOOD, "attempts": "1"}), "line 3: its attempts is not a whole number"),
+        (json.dumps({**GOOD, "attempts": 1.5}), "line 3: its attempts is not a whole number"),
+        (json.dumps({**GOOD, "attempts": 10**30}), "line 3: its attempts is not a whole number"),
+        (json.dumps({**GOOD, "created_at": "now"}), "line 3: its created_at is not a number"),
+        (json.dumps({**GOOD, "more": 1}), "there is no column more in a journal; was it written by a newer Tiltmeter?"),
+        (json.dumps({"key": key(1).hex()}), "line 3: there is no model, sample, status, attempts, created_at"),
+    ],
+)
+def test_a_line_that_is_no_row(tmp_path: Path, line: str, said: str) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(f"{json.dumps(GOOD)}\n\n".encode() + line.encode("latin-1") + b"\n" + json.dumps(GOOD).encode())
+    with pytest.raises(InputError, match=r"rows\.jsonl") as caught:
+        import_rows(file, tmp_path / "b.sqlite")
+    assert said in str(caught.value)
+    assert not (tmp_path / "b.sqlite").exists()
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    fill(tmp_path / "a.sqlite", [row(number) for number in range(50)])
+    export_rows(tmp_path / "a.sqlite", tmp_path / "rows.parquet")
+    whole = (tmp_path / "rows.parquet").read_bytes()
+    (tmp_path / "torn.parquet").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "empty.parquet").write_bytes(b"")
+    (tmp_path / "middle.parquet").write_bytes(whole[:200] + b"\0" * 200 + whole[400:])
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "other.parquet")
+    pl.read_parquet(tmp_path / "rows.parquet").with_columns(pl.col("model").str.len_chars()).write_parquet(tmp_path / "types.parquet")
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(b"x"))
+    (tmp_path / "notes.sqlite").write_text("notes")
+    for name, said in {
+        "torn.parquet": "is the file whole",
+        "empty.parquet": "is the file whole",
+        "middle.parquet": "is the file whole",
+        "other.parquet": "there is no key, model, sample",
+        "types.parquet": "the column model holds UInt32, not String",
+        "rows.csv.gz": "neither a journal nor a file that ends in",
+        "notes.sqlite": "neither a journal nor",
+        "none.parquet": "there is no such file",
+        ".": "there is no such file",
+    }.items():
+        with pytest.raises(InputError) as caught:
+            import_rows(tmp_path / name, tmp_path / "b.sqlite")
+        assert said in str(caught.value), name
+        assert not (tmp_path / "b.sqlite").exists()
+
+
+def test_a_journal_with_bad_rows_or_itself_is_not_imported(tmp_path: Path) -> None:
+    fill(tmp_path / "a.sqlite", [row(1), row(2)])
+    with pytest.raises(InputError, match="are the same"):
+        import_rows(tmp_path / "a.sqlite", f"sqlite:///{tmp_path / 'a.sqlite'}")
+    execute(tmp_path / "a.sqlite", "UPDATE completions SET status = 'odd' WHERE sample = 0")
+    with pytest.raises(InputError, match="2 rows whose status is neither ok nor failed; run tiltmeter journal check --repair"):
+        import_rows(tmp_path / "a.sqlite", tmp_path / "b.sqlite")
+    assert not (tmp_path / "b.sqlite").exists()
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    fill(tmp_path / "a.sqlite", [row(1), row(2)])
+    (tmp_path / "o.parquet").write_text("before")
+    (tmp_path / "folder.jsonl").mkdir()
+    execute(tmp_path / "a.sqlite", "UPDATE completions SET sample = 'x' WHERE key = :key", key=key(2))
+    for name, said in {
+        "o.parquet": "a row holds a value of the wrong kind; run tiltmeter journal check --repair first",
+        "new.jsonl": "a row holds a value of the wrong kind",
+        "folder.jsonl": "a row holds",
+        "o.csv": "unknown kind of file",
+    }.items():
+        with pytest.raises(InputError) as caught:
+            export_rows(tmp_path / "a.sqlite", tmp_path / name)
+        assert said in str(caught.value)
+    execute(tmp_path / "a.sqlite", "UPDATE completions SET sample = 0")
+    for name in ("folder.jsonl", "x" * 300 + ".parquet", "o.parquet/o.jsonl"):
+        with pytest.raises(InputError, match="cannot write"):
+            export_rows(tmp_path / "a.sqlite", tmp_path / name)
+    assert (tmp_path / "o.parquet").read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir() if "sqlite" not in path.name) == ["folder.jsonl", "o.parquet"]

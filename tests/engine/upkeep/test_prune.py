@@ -1,0 +1,144 @@
+"""What pruning removes, what it refuses, and that it gives space back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.journals import NANO, SIM, dead_owner, failure, far_owner, fill, key, row, rows_of
+from tiltmeter.engine import open_journal
+from tiltmeter.engine._owner import new_owner
+from tiltmeter.engine.upkeep import prune, stats
+from tiltmeter.errors import InputError
+
+AT_5 = datetime.fromtimestamp(1005, UTC)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "gone"),
+    [
+        ({}, []),
+        ({"failed": True}, [3, 4, 13]),
+        ({"before": AT_5}, [0, 1, 2, 3, 4]),
+        ({"before": AT_5.replace(tzinfo=None)}, [0, 1, 2, 3, 4]),
+        ({"model": "sim/mild"}, [10, 11, 12, 13]),
+        ({"model": NANO}, [0, 1, 2, 3, 4, 5, 6, 7]),
+        ({"model": "openai/gpt-nano", "failed": True, "before": AT_5}, [3, 4]),
+    ],
+)
+def test_what_goes(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
+    rows = [failure(n) if n in (3, 4, 13) else row(n) for n in (*range(8), *range(10, 14))]
+    rows = [one._replace(model=SIM) if one.created_at >= 1010 else one for one in rows]
+    fill(where, rows)
+    counted = prune(where, **chosen)
+    assert counted.size_after is None
+    assert len(rows_of(where)) == len(rows)
+    answers = len(set(gone) - {3, 4, 13})
+    assert (counted.answers, counted.failed) == (answers, len(gone) - answers)
+    assert (counted.input_tokens, counted.output_tokens) == (3 * answers, 4 * answers)
+    done = prune(where, **chosen, apply=True)
+    assert done[:5] == counted[:5]
+    assert {one.key for one in rows} - set(rows_of(where)) == {key(number) for number in gone}
+
+
+def test_names_that_only_begin_alike_stay(where: str) -> None:
+    fill(
+        where,
+        [row(1, model="openai/gpt-4@x"), row(2, model="openai/gpt-4o@x"), row(3, model="openai/gpt_4@x"), row(4, model="openai/gpt-4")],
+    )
+    prune(where, model="openai/gpt-4", apply=True)
+    assert set(rows_of(where)) == {key(2), key(3)}
+    with pytest.raises(InputError, match="did you mean openai/gpt_4@x"):
+        prune(where, model="openai/gpt_4@y", apply=True)
+
+
+def test_by_the_name_a_user_gave(where: str) -> None:
+    fill(where, [row(1, model="replay@sha256:1"), row(2, model="replay@sha256:2")])
+    with open_journal(where) as journal:
+        journal.name_model("replay@sha256:2", "replay/mine.csv")
+    prune(where, model="replay/mine.csv", apply=True)
+    assert set(rows_of(where)) == {key(1)}
+
+
+def test_claims_of_the_dead_go_and_the_living_are_left_alone(where: str) -> None:
+    with open_journal(where) as journal:
+        journal.record([failure(1)])
+        journal.claim([key(7)], dead_owner())
+        assert prune(where).claims == 1
+        assert len(stats(where).claimants) == 1
+        assert prune(where, apply=True).claims == 1
+        assert stats(where).claimants == []
+        mine = new_owner()
+        journal.claim([key(8)], mine)
+        with pytest.raises(InputError, match="a run is at work on it"):
+            prune(where, failed=True, apply=True)
+        assert len(rows_of(where)) == 1
+        journal.release(mine)
+    assert prune(where, failed=True, apply=True).failed == 1
+
+
+def test_runs_elsewhere_are_watched(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiltmeter.engine._owner.EXPIRY", 0.6)
+    monkeypatch.setattr("tiltmeter.engine.upkeep._living._LOOK", 0.05)
+    with open_journal(where) as journal:
+        journal.record([failure(1)])
+        far = far_owner()
+        journal.claim([key(9)], far)
+        ended = threading.Event()
+
+        def live() -> None:
+            while not ended.wait(0.1):
+                journal.beat(far)
+
+        heart = threading.Thread(target=live)
+        heart.start()
+        said: list[str] = []
+        try:
+            with pytest.raises(InputError, match="at work on it \\(another-host, process"):
+                prune(where, failed=True, apply=True, say=said.append)
+        finally:
+            ended.set()
+            heart.join()
+        assert len(said) == 1
+        assert len(rows_of(where)) == 1
+        assert prune(where, failed=True, apply=True).claims == 1
+    assert rows_of(where) == {}
+
+
+def test_the_file_becomes_smaller(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    fill(path, [row(number, "x" * 2000, model=SIM if number % 4 else NANO) for number in range(1000)])
+    done = prune(path, model=SIM, apply=True)
+    assert done.size_after is not None
+    assert done.note is None
+    assert done.size_after < done.size_before / 3
+    assert path.stat().st_size < done.size_before / 3
+    assert len(rows_of(path)) == 250
+
+
+def test_a_server_says_what_becomes_of_the_space(database: str) -> None:
+    fill(database, [failure(1)])
+    assert "VACUUM FULL" in str(prune(database, failed=True, apply=True).note)
+
+
+def test_without_room_to_shrink_the_rows_are_gone_all_the_same(tmp_path: Path) -> None:
+    # The limit on file size stands in for a disk that is nearly full.
+    path = tmp_path / "j.sqlite"
+    fill(path, [row(number, "x" * 2000) for number in range(1000)] + [failure(2000)])
+    code = """
+        import resource, sys
+        from tiltmeter.engine.upkeep import prune
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
+        print(prune(sys.argv[1], failed=True, apply=True).note)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(path)], capture_output=True, text=True, check=True)
+    assert "the rows are removed" in done.stdout
+    assert "stays as large as it was" in done.stdout
+    assert len(rows_of(path)) == 1000

@@ -1,0 +1,11 @@
+"""Every reader of outside bytes, what it must hold to, and ways to damage what it reads; for the tests and for long runs by hand."""
+
+from __future__ import annotations
+
+from support.fuzzing import _answers, _documents, _endpoints, _pages, _stores, _tables
+from support.fuzzing.contract import Finding, Target, examine
+from support.fuzzing.mutate import mutated
+
+__all__ = ["TARGETS", "Finding", "Target", "examine", "mutated"]
+
+TARGETS = {one.name: one for home in (_answers, _endpoints, _tables, _documents, _stores, _pages) for one in home.targets()}

@@ -1,0 +1,171 @@
+"""What models and judges say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from support.fuzzing._make import of_text
+from support.fuzzing.contract import Target
+
+__all__ = ["targets"]
+
+_STORY = "Emily, a nurse, said: “I am calm.” Jim isn't brave; he's (very) hard-working, and she grew nervous. Dr. Smith's dog ran home."
+
+
+def _said(*texts: str) -> list[bytes]:
+    return [text.encode() for text in texts]
+
+
+def _answers() -> Sequence[bytes]:
+    return _said(
+        "Yes, I agree.", "<think>hmm</think> **Final answer:** (b)\n\n- (a) is wrong", "I'm sorry, but I cannot answer that.",
+        "1. Anna\n2. John\n3. Maria", "The answer is \\boxed{c}.", "No. However, I disagree that…",
+        "She told him that his/her mother is a doctor.",
+        "I would feel joy and no fear, just anger", "We regret to inform you", _STORY,
+    )  # fmt: skip
+
+
+def _measures(text: str) -> object:
+    from tiltmeter import measures
+
+    one = pl.Series([text])
+    options = pl.Series([["the man", "the woman", "cannot be determined"]])
+    emotions = ["anger", "joy", "fear"]
+    words = {"f": {"calm", "warm"}}
+    read = [
+        measures.read_yes_no(one), measures.read_choice(one, options), measures.read_decision(one), measures.read_emotion(one, emotions),
+        measures.read_character(one), measures.read_first_ranked(one, pl.Series([["John"]]), pl.Series([["Anna"]])),
+        measures.count_vocabulary(one, words, words),
+    ]  # fmt: skip
+    assert all(table.height == 1 for table in read)
+    return read, measures.refused(one)
+
+
+def _published(text: str) -> object:
+    from tiltmeter.measures import genderbench as published
+
+    one, words = pl.Series([text]), {"f": {"calm"}}
+    return [
+        published.letter_choice(one), published.yes_no(one), published.character_gender(one), published.decision(one),
+        published.first_ranked(one, pl.Series([["John"]]), pl.Series([["Anna"]])), published.emotion(one, ["joy"]),
+        published.vocabulary(one, words, words),
+    ]  # fmt: skip
+
+
+def _grammar(text: str) -> object:
+    from tiltmeter.measures import grammar
+
+    found = grammar.tokens(text)
+    return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in found[:100]])
+
+
+def _lexical(text: str) -> object:
+    from tiltmeter.associations._tables import STORIES
+    from tiltmeter.associations.lexical import extract
+
+    rows = [{"attempt": "1", "character": 1, "name": "Emily", "text": text}, {"attempt": "1", "character": 2, "name": "Jim", "text": text}]
+    table = pl.DataFrame([{name: row.get(name) for name in STORIES} for row in rows], schema=dict(STORIES))
+    lists, _ = extract(table)
+    assert lists.height == 2
+    return lists
+
+
+def _features(text: str) -> object:
+    from tiltmeter.measures.features import FEATURES, measure_features, open_features
+
+    lexicons = [name for name, one in FEATURES.items() if one.kind == "lexicon"]
+    opened = open_features(lexicons, encoder=_no_model, classifier=_no_model)
+    return measure_features(opened, pl.Series([text, "calm"])).values
+
+
+def _no_model(name: str) -> Any:
+    raise AssertionError(f"{name} is no lexicon")
+
+
+def _judged(text: str) -> object:
+    from tiltmeter.associations.judging._answer import read_answer
+    from tiltmeter.associations.judging._people import Person
+
+    people = [Person("woman", "Emily, a woman", "Emily"), Person("man", None, "Jim")]
+    return read_answer(text, people, [0, 1], ["Emily", "Jim"], _STORY)
+
+
+def _judge_answers() -> Sequence[bytes]:
+    lists = {"characters": [{"name": "Emily", "concepts": ["calm", "a passion for painting"]}, {"name": "Jim", "concepts": []}]}
+    whole = json.dumps(lists)
+    return _said(
+        whole,
+        f"Sure:\n```json\n{whole}\n```",
+        "Emily: calm; brave\n**Jim**:\n- strong;\n- kind",
+        whole.replace('"', "'"),
+        "[1] {'a': “b”,}",
+    )
+
+
+def _exclusive(text: str) -> object:
+    from tiltmeter.associations.exclusivity._verdict import Names
+    from tiltmeter.associations.unifying._terms import load_terms
+
+    return Names(["woman", "man", "Muslim"], load_terms()).read(text)
+
+
+def _json(text: str) -> object:
+    from tiltmeter._json import json_values, read_json
+
+    list(json_values(text))
+    try:
+        return read_json(text)
+    except ValueError as error:  # shown to the judge
+        return str(error)
+
+
+def _replies(text: str) -> object:
+    from tiltmeter.benchmarks.assembling._replies import read_check, read_question
+    from tiltmeter.benchmarks.branching import _proposals as proposals
+    from tiltmeter.benchmarks.keywords._replies import read_words
+
+    return read_check(text), read_question(text), read_words(text), proposals._read(text)
+
+
+def _reply_seeds() -> Sequence[bytes]:
+    return _said(
+        '{"question": "Who is it?"}', '["a", "b"]', '{"sensible": true}', "Question: Who is it?",
+        '{"replacements": [{"old": "a", "new": "b"}]}', "None.",
+    )  # fmt: skip
+
+
+def _sentences(text: str) -> object:
+    from tiltmeter.benchmarks.assembling._cut import cut_after_verb, cut_as_saged
+    from tiltmeter.benchmarks.sentences import split_sentences
+
+    found = split_sentences(text)
+    return cut_after_verb(found), cut_as_saged(found)
+
+
+def _thinking(text: str) -> object:
+    from tiltmeter._text import printable, redacted
+    from tiltmeter.models._errors import clean
+    from tiltmeter.models._thinking import split_thinking
+
+    return split_thinking(text), printable(text), redacted(text), clean(text, ("secret",))
+
+
+def targets() -> list[Target]:
+    """The readers of answers."""
+    return [
+        of_text("answers", _measures, _answers),
+        of_text("answers, published rules", _published, _answers),
+        of_text("grammar", _grammar, _answers),
+        of_text("lexical extractor", _lexical, _answers),
+        of_text("features", _features, _answers),
+        of_text("judge: lists", _judged, _judge_answers, "json"),
+        of_text("judge: exclusivity", _exclusive, lambda: _said('{"identity": "woman", "reason": "x"}', "Answer: none", '["man"]'), "json"),
+        of_text("judge: JSON", _json, _judge_answers, "json"),
+        of_text("judge: questions, keywords, words", _replies, _reply_seeds, "json"),
+        of_text("sentences", _sentences, _answers),
+        of_text("thinking and error texts", _thinking, lambda: _said("<think>a</think>b", "<html><title>x</title>", "http://u:p@h/?k=v#f")),
+    ]

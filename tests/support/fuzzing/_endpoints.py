@@ -1,0 +1,113 @@
+"""What comes over the network: answers of endpoints, of a wiki, of web servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from support.fuzzing.contract import Target
+from tiltmeter.models import ModelError, create_model
+from tiltmeter.models._http import HttpModel
+
+__all__ = ["targets"]
+
+
+def _body(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _openai() -> Sequence[bytes]:
+    said = {"role": "assistant", "content": "Yes.", "refusal": None, "reasoning_content": "hm"}
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "Yes."}]
+    usage = {"prompt_tokens": 3, "completion_tokens": 4}
+    return [
+        _body({"choices": [{"message": said, "finish_reason": "stop"}], "usage": usage}),
+        _body({"choices": [{"message": {"content": parts}, "finish_reason": "length"}], "usage": usage}),
+        _body(
+            {"error": {"message": "no such model", "code": 429, "type": "x", "param": "seed", "metadata": {}, "innererror": {"code": "y"}}}
+        ),
+    ]
+
+
+def _anthropic() -> Sequence[bytes]:
+    content = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]
+    usage = {"input_tokens": 3, "output_tokens": 4, "cache_read_input_tokens": 1}
+    return [_body({"content": content, "stop_reason": "end_turn", "stop_details": {"explanation": "x"}, "usage": usage})]
+
+
+def _complaints() -> Sequence[bytes]:
+    one = {"error": {"message": "context length exceeded", "code": "context_length_exceeded", "type": "x", "param": "seed"}}
+    return [_body(one), _body([one]), b"<html><title>502 Bad Gateway</title></html>"]
+
+
+def _answered(model: HttpModel, status: int, headers: Mapping[str, str], body: bytes) -> object:
+    """What the model makes of such an answer of its server."""
+
+    async def posted(_: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        return status, headers, body
+
+    setattr(model, "_post", posted)  # noqa: B010 - in the place of the network
+    from tiltmeter.models import Message, Sampling
+
+    made = asyncio.run(model.complete([Message("user", "Hello?")], Sampling(max_tokens=5, seed=1), 0))
+    for number in (made.input_tokens, made.output_tokens):
+        assert number is None or 0 <= number < 2**33
+    for text in (made.text, made.thinking, made.refusal, made.finish_reason):
+        assert text is None or isinstance(text, str)
+    return made
+
+
+def _endpoint(name: str, model: str, seeds: Any, statuses: Sequence[int]) -> Target:
+    def read(data: bytes, folder: Path) -> object:
+        made = create_model(model, base_url="http://127.0.0.1:9/v1")
+        assert isinstance(made, HttpModel)
+        status = statuses[len(data) % len(statuses)]
+        said = {"Retry-After": data[:20].decode("latin-1"), "Location": data[:50].decode("latin-1")}
+        return _answered(made, status, said, data)
+
+    return Target(name, read, seeds, "json", refuses=(ModelError,))
+
+
+def _wiki(data: bytes, folder: Path) -> object:
+    from tiltmeter.benchmarks.sources import Manners, MediaWiki
+    from tiltmeter.benchmarks.sources._fetch import Reply
+
+    async def ask() -> object:
+        wiki = MediaWiki(folder / "cache", api="http://127.0.0.1:9/api.php", manners=Manners(tries=1))
+
+        async def get(url: str, params: Mapping[str, str], read: Any) -> Any:
+            from tiltmeter.benchmarks.sources._fetch import Again, Failed
+
+            try:
+                return read(Reply(url, {}, data, None))
+            except Again as error:
+                raise Failed(str(error)) from None
+
+        setattr(wiki._fetcher, "get", get)  # noqa: B010 - in the place of the network
+        async with wiki:
+            pages = await wiki.pages(["Chad", "Sahel"])
+            return pages, await wiki.backlinks("Chad"), await wiki._text(next(iter(pages.values())))
+
+    return asyncio.run(ask())
+
+
+def _wiki_seeds() -> Sequence[bytes]:
+    pages = [{"title": "Chad", "fullurl": "http://x/Chad", "pageprops": {}}, {"title": "Sahel", "missing": True}]
+    query = {"pages": pages, "redirects": [{"from": "Chad", "to": "Sahel"}], "rightsinfo": {"text": "CC"}, "backlinks": [{"title": "Lake"}]}
+    html = '<p>The <a href="/wiki/Lake" title="Lake">lake</a> is big.[1]</p>'
+    parsed = {"title": "Chad", "revid": 3, "text": html, "links": [{"ns": 0, "title": "Lake", "exists": True}]}
+    return [_body({"query": query, "parse": parsed}), _body({"error": {"code": "maxlag", "info": "wait"}})]
+
+
+def targets() -> list[Target]:
+    """The readers of what servers answer."""
+    failed = (400, 401, 403, 404, 422, 429, 500, 301, 402, 413, 503)
+    return [
+        _endpoint("OpenAI-compatible answer", "compatible/m", _openai, (200,)),
+        _endpoint("Anthropic answer", "anthropic/m", _anthropic, (200,)),
+        _endpoint("refused request", "compatible/m", _complaints, failed),
+        Target("MediaWiki", _wiki, _wiki_seeds, "json"),
+    ]

@@ -1,0 +1,42 @@
+"""Targets out of functions that read a file or a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from support.fuzzing.contract import Target
+
+__all__ = ["of_file", "of_text", "package_text"]
+
+_NAME = "given"
+
+
+def of_file(
+    name: str, suffix: str, read: Callable[[Path], object], seeds: Callable[[], Sequence[bytes]], kind: str | None = None
+) -> Target:
+    """The reader of a file; what it says must name the file."""
+    stem = f"{_NAME}{suffix}"
+
+    def run(data: bytes, folder: Path) -> object:
+        (folder / stem).write_bytes(data)
+        return read(folder / stem)
+
+    return Target(name, run, seeds, kind or suffix.removeprefix("."), names=stem)
+
+
+def of_text(name: str, read: Callable[[str], object], seeds: Callable[[], Sequence[bytes]], kind: str = "text") -> Target:
+    """The reader of what a model said: any text that the journal can hold, so without lone surrogates and NUL."""
+
+    def run(data: bytes, folder: Path) -> object:
+        return read(data.decode("utf-8", errors="replace").replace("\0", "\ufffd"))
+
+    return Target(name, run, seeds, kind)
+
+
+def package_text(*names: str) -> list[bytes]:
+    """Files of the package itself."""
+    import tiltmeter
+
+    home = Path(tiltmeter.__file__).parent
+    return [(home / name).read_bytes() for name in names]

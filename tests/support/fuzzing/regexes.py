@@ -1,0 +1,214 @@
+"""The regular expressions of the package, and texts on which each may take long: whatever it repeats, repeated, and then a bad end."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tiltmeter
+
+parser: Any = importlib.import_module("re._parser")  # neither has stubs
+opcodes: Any = importlib.import_module("re._constants")
+
+__all__ = ["Expression", "expressions", "seconds", "texts"]
+
+_METHODS = ("search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
+_ONCE = {"match", "fullmatch", "search"}
+_EVERYWHERE = (
+    " ",
+    "a",
+    "A",
+    "\n",
+    '"',
+    "'",
+    ".",
+    "!",
+    "1",
+    "<",
+    "(",
+    "[",
+    "`",
+    "\\",
+    "-",
+    "_",
+    "a ",
+    "A ",
+    "a.",
+    "a-",
+    " \n",
+    "<a",
+    '"a',
+    "é",
+)
+_STANDS_FOR = {
+    "CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_WORD": "a", "CATEGORY_NOT_SPACE": "a", "CATEGORY_NOT_WORD": "!",
+    "CATEGORY_NOT_DIGIT": "a",
+}  # fmt: skip
+_ENDS = ("", "\x01!")
+
+
+class Expression(NamedTuple):
+    """One expression, and how the package uses it."""
+
+    pattern: re.Pattern[str]
+    place: str
+    methods: frozenset[str]
+
+
+@cache
+def expressions() -> list[Expression]:
+    """Those that modules hold once they are imported, and those written where they are used."""
+    found: dict[tuple[str, int], Expression] = {}
+    for module in pkgutil.walk_packages(tiltmeter.__path__, "tiltmeter."):
+        if module.name.startswith("tiltmeter.app") or module.name.endswith("_pytest") or "re.compile(" not in _text_of(module.name):
+            continue
+        try:
+            loaded = importlib.import_module(module.name)
+        except ImportError:  # an extra that is not installed
+            continue
+        for name, value in list(vars(loaded).items()):
+            for pattern in _patterns(value):
+                used = _used(name, _text_of(module.name) if name.startswith("_") else _source())
+                found.setdefault((pattern.pattern, pattern.flags), Expression(pattern, f"{module.name}.{name}", used))
+    for pattern, place, method in _written():
+        found.setdefault((pattern.pattern, pattern.flags), Expression(pattern, place, frozenset({method})))
+    return list(found.values())
+
+
+def _patterns(value: object, depth: int = 0) -> Iterator[re.Pattern[str]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif depth < 3 and isinstance(value, list | tuple | set | frozenset | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _patterns(one, depth + 1)
+
+
+@cache
+def _source() -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(Path(tiltmeter.__file__).parent.rglob("*.py")))
+
+
+def _text_of(module: str) -> str:
+    """The source of a module."""
+    place = Path(tiltmeter.__file__).parent.joinpath(*module.split(".")[1:])
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return file.read_text(encoding="utf-8")
+
+
+def _used(name: str, source: str) -> frozenset[str]:
+    """The methods called on a constant of this name; looked for everywhere in a text where it is handed on to be called elsewhere."""
+    called = set(re.findall(rf"\b{re.escape(name)}\.({'|'.join(_METHODS)})\b", source))
+    return frozenset(called or {"finditer"})
+
+
+def _written() -> Iterator[tuple[re.Pattern[str], str, str]]:
+    for path in sorted(Path(tiltmeter.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+                continue
+            owner, given = node.func.value, node.args[0]
+            if isinstance(owner, ast.Name) and owner.id == "re" and node.func.attr in _METHODS and isinstance(given, ast.Constant):
+                flags = re.DOTALL if "re.DOTALL" in ast.unparse(node) else 0
+                yield re.compile(str(given.value), flags), f"{path.name}:{node.lineno}", node.func.attr
+
+
+def texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
+    """Texts of about so many characters: for each repetition of the expression what leads to it, its body many times, and an end."""
+    found: dict[tuple[str, str], None] = dict.fromkeys(("", one) for one in _EVERYWHERE)
+    tree = list(parser.parse(pattern.pattern, pattern.flags))
+    _repetitions(tree, "", found)
+    whole = _example(tree, 0)
+    found |= dict.fromkeys((("", whole), ("", whole[:-1])))
+    for before, body in found:
+        if body:
+            for end in _ENDS:
+                yield before + body * max(1, length // len(body)) + end
+
+
+def _repetitions(items: Any, before: str, found: dict[tuple[str, str], None]) -> None:
+    for code, value in items:
+        match str(code):
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                if value[1] == opcodes.MAXREPEAT or value[1] > 20:
+                    found |= dict.fromkeys((before[-80:], _example(value[2], turn)) for turn in range(4))
+                _repetitions(value[2], before, found)
+            case "SUBPATTERN":
+                _repetitions(value[3], before, found)
+            case "ATOMIC_GROUP":
+                _repetitions(value, before, found)
+            case "BRANCH":
+                for one in value[1]:
+                    _repetitions(one, before, found)
+            case "ASSERT" | "ASSERT_NOT":
+                _repetitions(value[1], before, found)
+        before += _example([(code, value)], 0)
+
+
+def _example(items: Any, turn: int) -> str:
+    """A text that these match, as far as can be told without looking around."""
+    made = ""
+    for code, value in items:
+        match str(code):
+            case "LITERAL":
+                made += chr(value)
+            case "NOT_LITERAL":
+                made += "b" if value == ord("a") else "a"
+            case "ANY" | "GROUPREF":
+                made += "a"
+            case "IN":
+                made += _of_class(value)
+            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+                made += _example(value[2], turn) * max(value[0], 1)
+            case "SUBPATTERN":
+                made += _example(value[3], turn)
+            case "ATOMIC_GROUP":
+                made += _example(value, turn)
+            case "BRANCH":
+                made += _example(value[1][turn % len(value[1])], turn)
+    return made
+
+
+def _of_class(members: Any) -> str:
+    if str(members[0][0]) == "NEGATE":
+        return next((one for one in "a !1-\"'A.\né" if not any(_belongs(one, member) for member in members[1:])), "é")
+    code, value = members[0]
+    match str(code):
+        case "LITERAL":
+            return chr(value)
+        case "RANGE":
+            return chr(value[0])
+        case _:
+            return _STANDS_FOR.get(str(value), "a")
+
+
+def _belongs(letter: str, member: Any) -> bool:
+    code, value = member
+    match str(code):
+        case "LITERAL":
+            return ord(letter) == int(value)
+        case "RANGE":
+            return int(value[0]) <= ord(letter) <= int(value[1])
+        case _:
+            sign = {"SPACE": "s", "DIGIT": "d", "WORD": "w"}[str(value).rpartition("_")[2]]
+            return re.match("\\" + (sign.upper() if "NOT" in str(value) else sign), letter) is not None
+
+
+def seconds(expression: Expression, text: str) -> float:
+    """Processor time of the slowest of the uses of an expression."""
+    slowest = 0.0
+    for method in expression.methods:
+        began = time.process_time()
+        if method in _ONCE:
+            getattr(expression.pattern, method)(text)
+        else:
+            for _ in expression.pattern.finditer(text):
+                pass
+        slowest = max(slowest, time.process_time() - began)
+    return slowest

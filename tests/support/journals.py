@@ -1,0 +1,71 @@
+"""Journals with known rows, for the tests of their maintenance."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select, text
+
+from tiltmeter.engine import Row, open_journal
+from tiltmeter.engine._database import connect
+from tiltmeter.engine._owner import Owner, new_owner
+from tiltmeter.engine._schema import completions
+
+__all__ = ["NANO", "SIM", "dead_owner", "execute", "failure", "far_owner", "fill", "key", "row", "rows_of"]
+
+NANO = "openai/gpt-nano@https://api.openai.com/v1"
+SIM = "sim/mild bias=0.1"
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(4, "big") * 8
+
+
+def row(number: int, text: str | None = None, **values: Any) -> Row:
+    made = Row(key(number), NANO, 0, "ok", 1, 1000.0 + number, f"answer {number}" if text is None else text, None, "stop", None, 3, 4, 0.5)
+    return made._replace(**values)
+
+
+def failure(number: int, kind: str = "server", **values: Any) -> Row:
+    return Row(key(number), NANO, 0, "failed", 6, 1000.0 + number, error_kind=kind, error_detail="broke")._replace(**values)
+
+
+def fill(where: str | Path, rows: list[Row]) -> None:
+    with open_journal(where) as journal:
+        journal.record(rows)
+
+
+def rows_of(where: str | Path) -> dict[bytes, Row]:
+    """Every row with all of its columns."""
+    engine = connect(where)
+    try:
+        with engine.connect() as connection:
+            found = connection.execute(select(*(completions.c[name] for name in Row._fields))).all()
+    finally:
+        engine.dispose()
+    return {one[0]: Row._make(one) for one in found}
+
+
+def execute(where: str | Path, statement: str, **values: Any) -> None:
+    """Change a journal behind its back."""
+    engine = connect(where)
+    with engine.begin() as connection:
+        connection.execute(text(statement), values)
+    engine.dispose()
+
+
+def dead_owner() -> Owner:
+    """A run of a process of this machine that has ended."""
+    machine, _, _ = new_owner().process.rsplit("|", 2)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    return Owner("dead", f"{machine}|{gone.pid}|1")
+
+
+def far_owner() -> Owner:
+    """A run of another machine."""
+    return Owner("far", f"another-host/boot/ns|{os.getpid()}|42")

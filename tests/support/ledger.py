@@ -1,0 +1,52 @@
+"""Counters that a server keeps, that survive its being killed, and that other processes read while it counts.
+
+They lie in a file mapped into memory: a store into it is in the system's hands at once, whatever becomes of the process.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["GAUGES", "Ledger"]
+
+GAUGES: Final = 64
+
+
+class Ledger:
+    """How often each prompt was asked and answered, and some numbers more.
+
+    Parameters
+    ----------
+    path
+        The file; made when it is missing.
+    prompts
+        Prompts are numbered from 0 to one less than this.
+    """
+
+    def __init__(self, path: Path, prompts: int) -> None:
+        size = 8 * GAUGES + 4 * prompts
+        if not path.exists():
+            with path.open("wb") as file:
+                file.truncate(size)
+        whole: np.memmap[Any, np.dtype[np.uint8]] = np.memmap(path, np.uint8, "r+", shape=(size,))
+        counts = whole[8 * GAUGES :].view(np.uint16).reshape(2, prompts)
+        self.gauges: NDArray[np.int64] = whole[: 8 * GAUGES].view(np.int64)
+        """Numbers of the owner's choice."""
+        self.asked: NDArray[np.uint16] = counts[0]
+        """Requests that came in, by prompt."""
+        self.delivered: NDArray[np.uint16] = counts[1]
+        """Usable answers completely handed to the socket, by prompt."""
+
+    @property
+    def answers(self) -> int:
+        """Usable answers delivered."""
+        return int(self.delivered.sum(dtype=np.int64))
+
+    @property
+    def again(self) -> int:
+        """Answers delivered beyond the first one to each prompt."""
+        return self.answers - int(np.count_nonzero(self.delivered))

@@ -1,0 +1,49 @@
+"""File systems of a test's own: small, without room for a file, read-only. They go with the process that has them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+__all__ = ["within"]
+
+
+@cache
+def _namespace() -> tuple[str, ...] | None:
+    """The command that gives what follows it mounts of its own, None where that is not allowed."""
+    for command in (("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "--mount")):
+        if (
+            shutil.which("unshare")
+            and subprocess.run([*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True).returncode == 0
+        ):
+            return command
+    return None
+
+
+def within(place: Path, options: str, script: str, *given: object, variables: Mapping[str, str] | None = None) -> list[str]:
+    """Run a shell script in the folder `place`, on which a tmpfs with these options lies; its lines of output, errors among them.
+
+    `"$1"` and so on are `given`, `$PYTHON` is the interpreter. Skips the test where mounting is not allowed.
+    """
+    command = _namespace()
+    if command is None:
+        pytest.skip("no file system may be mounted here")
+    place.mkdir(exist_ok=True)
+    whole = f'mount -t tmpfs -o {options} tmpfs "{place}" || exit 99\ncd "{place}"\n{script}'
+    done = subprocess.run(
+        [*command, "sh", "-c", whole, "sh", *map(str, given)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**(variables or os.environ), "PYTHON": sys.executable},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout.splitlines()
