@@ -17,10 +17,11 @@ LOCK = ".lock"
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[bool]:
+def only_writer(folder: Path, shown: str | None = None) -> Iterator[bool]:
     """Make the folder and be the only one to fill it; a folder made here and left empty is removed again.
 
     Gives whether the lock is really held: there are systems without such locks, and a run there is better unguarded than impossible.
+    `shown` is what messages call the folder, where the user knows it by another name.
 
     Raises
     ------
@@ -30,7 +31,7 @@ def only_writer(folder: Path) -> Iterator[bool]:
         The folder cannot be made or written.
     """
     made = not folder.exists()
-    handle, held = _open(folder)
+    handle, held = _open(folder, shown or str(folder))
     try:
         yield held
     finally:
@@ -42,7 +43,7 @@ def only_writer(folder: Path) -> Iterator[bool]:
                 folder.rmdir()
 
 
-def _open(folder: Path) -> tuple[int | None, bool]:
+def _open(folder: Path, shown: str) -> tuple[int | None, bool]:
     """The open lock file, and whether the lock on it is held."""
     folder.mkdir(parents=True, exist_ok=True)
     if sys.platform == "win32":
@@ -59,7 +60,7 @@ def _open(folder: Path) -> tuple[int | None, bool]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
-            raise InputError(f"another process is filling {folder}; wait for it or choose another folder with --out") from None
+            raise InputError(f"another process is filling {shown}; wait for it or choose another folder with --out") from None
         except OSError:  # a file system without locks
             return handle, False
         if _is_at(handle, folder / LOCK):

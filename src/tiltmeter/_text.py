@@ -10,7 +10,8 @@ _VISIBLE = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 _VISIBLE |= dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
 _BLOCK = {code: shown for code, shown in _VISIBLE.items() if chr(code) not in "\n\t"}
 
-_URL = re.compile(r"\b([a-z][a-z0-9+.\-]*)://(\S+)", re.IGNORECASE)
+_URL = re.compile(r"(?<![a-z0-9+.\-])([0-9+.\-]*+)([a-z][a-z0-9+.\-]*)://(\S+)", re.IGNORECASE)
+"""Looked for once in each run of the letters of a scheme, so that no text takes long."""
 _WHOLE_URL = re.compile(r"((?:--?[\w-]+=)?[a-z][a-z0-9+.\-]*)://(.+)", re.IGNORECASE | re.DOTALL)
 _WEB = ("http", "https", "ws", "wss")
 _USER_OF_DATABASE = re.compile(r"([^/:@?#]*):.*@", re.DOTALL)
@@ -29,7 +30,7 @@ def redacted(text: str) -> str:
     """`text` with the credentials and query values of every URL in it replaced by `***`; the rest stays as it was."""
     if whole := _WHOLE_URL.fullmatch(text):
         return f"{whole[1]}://{_without_secrets(whole[1], whole[2])}"
-    return _URL.sub(lambda found: f"{found[1]}://{_without_secrets(found[1], found[2])}", text)
+    return _URL.sub(lambda found: f"{found[1]}{found[2]}://{_without_secrets(found[2], found[3])}", text)
 
 
 def _without_secrets(scheme: str, rest: str) -> str:

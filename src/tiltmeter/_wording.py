@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from tiltmeter._yaml import yaml_of
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 
@@ -43,7 +44,7 @@ def _read(path: Path) -> dict[str, dict[str, dict[str, str]]]:
     import yaml
 
     try:
-        loaded: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loaded: Any = yaml_of(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the wordings in {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

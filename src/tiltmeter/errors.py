@@ -6,6 +6,8 @@ It never holds an API key: messages are built from names and places, not from he
 
 from __future__ import annotations
 
+from tiltmeter._text import printable
+
 __all__ = ["EXIT_GATE", "EXIT_INCOMPLETE", "EXIT_INPUT", "EXIT_OK", "EXIT_PROVIDER", "InputError", "ProviderError", "TiltmeterError"]
 
 EXIT_OK = 0
@@ -14,11 +16,21 @@ EXIT_INPUT = 2
 EXIT_INCOMPLETE = 3
 EXIT_PROVIDER = 4
 
+_BEGINNING, _END = 400, 180
+"""Characters that are shown of a sentence that quotes something very long: the place stands at its beginning, the remedy at its end."""
+
 
 class TiltmeterError(Exception):
     """Base of all errors that end a command with one sentence instead of a traceback."""
 
     exit_code = EXIT_INPUT
+
+    def __str__(self) -> str:
+        """The sentence on one line. What it quotes came from outside: no control characters, and the middle of a long one left out."""
+        said = super().__str__()
+        if len(said) > _BEGINNING + _END:
+            said = f"{said[:_BEGINNING]} … {said[-_END:]}"
+        return printable(said, one_line=True)
 
 
 class InputError(TiltmeterError):

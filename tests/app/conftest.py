@@ -62,6 +62,7 @@ def _make_hostile(real: Path, made: Path) -> None:
     findings = pl.read_parquet(made / "findings.parquet").filter(pl.col("subject").is_not_null()).head(20)
     texts_of_findings = {"subject": IMAGE, "concept": LINK, "context": FORMULA, "metric": CLOSING, "description": LINK, "note": SCRIPT}
     hostile = {name: pl.lit(text) for name, text in texts_of_findings.items()}
+    hostile["metric"] = pl.format("{} {}", pl.lit(CLOSING), pl.int_range(pl.len()))  # two findings are never the same
     findings.with_columns(model=model, evidence=pl.lit("part = 'g20'"), **hostile).write_parquet(made / "findings.parquet")
     about = json.loads((made / "run.json").read_text(encoding="utf-8"))
     about["models"][0]["name"], about["study"], about["problems"], about["complete"] = SCRIPT, f"benchmarks/{CLOSING}", [LINK, IMAGE], False

@@ -216,7 +216,7 @@ def test_hostile_texts_are_texts(visit: Visit) -> None:
         visit.choose(facet, text)
     assert visit.page.get_by_text(LINK).count() > 0  # what is missing from the run
     visit.choose_row(0, 0)
-    visit.page.get_by_text(" · ".join([CLOSING, IMAGE, LINK, FORMULA])).wait_for()
+    visit.page.get_by_text(" · ".join([f"{CLOSING} 0", IMAGE, LINK, FORMULA])).wait_for()
     for row, text in enumerate(HOSTILE):
         visit.choose_row(1, row)
         sync_api.expect(visit.page.get_by_test_id("stCode").nth(1)).to_contain_text(text[:20_000])

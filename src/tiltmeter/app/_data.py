@@ -11,6 +11,7 @@ import polars as pl
 
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder
+from tiltmeter.runs._evidence import resting_on
 from tiltmeter.runs._folder import reading
 from tiltmeter.study import NAMED
 
@@ -123,10 +124,7 @@ def attempts(path: Path, stamp: Stamp, evidence: str | None, model: str, outcome
     with reading(path):
         # The row is kept, because a condition on another table does not keep the order.
         measures = folder.scan("measures").with_row_index("row")
-        query = pl.SQLContext({**folder.stages(), "measures": measures}, eager=False).execute(
-            f"SELECT * FROM measures WHERE {evidence}"  # noqa: S608 - over tables in memory, nothing can be written
-        )
-        found = query.filter(pl.col("model") == model).select("row", *_INDEX)
+        found = resting_on(folder, evidence, measures).filter(pl.col("model") == model).select("row", *_INDEX)
         if outcomes:
             found = found.filter(pl.col("outcome").is_in(list(outcomes)))
         if text:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiltmeter._lock import LOCK
+from tiltmeter._yaml import yaml_of
 from tiltmeter.errors import InputError
 from tiltmeter.runs import RunFolder, runs_root
 
@@ -58,7 +59,7 @@ def find_run(name: str) -> Path:
     for path in (Path(name), runs_root() / name):
         if _stat(path / "run.json") or _stat(path / "study.yaml"):
             return path
-    return RunFolder.open(name).path  # says which runs there are
+    return RunFolder.open(name).whole()  # says which runs there are
 
 
 def _read(name: str, path: Path) -> KnownRun:
@@ -102,7 +103,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
     place = path / "study.yaml"
     try:
-        document: Any = yaml.safe_load(place.read_text(encoding="utf-8"))
+        document: Any = yaml_of(place.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{place} cannot be read as YAML ({type(error).__name__}); run the study again to make it anew") from error
     if not isinstance(document, dict) or not isinstance(document.get("study"), str):

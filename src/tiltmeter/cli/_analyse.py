@@ -48,6 +48,8 @@ def analyse(
     journal: o.Journal = None,
     out: o.Out = None,
     display: o.Display = None,
+    engine: o.EngineName = None,
+    engine_options: o.EngineOptions = None,
 ) -> None:
     """Measure responses or texts you already have. No model is called, but for the judge you may name."""
     from tiltmeter.datasets import Library
@@ -60,7 +62,8 @@ def analyse(
     resolved = resolve(study, settings={**settings, "judge": judge})
     asked = Judging(judge, judge_base_url, o.key_values("-J", judge_options)).open(resolved)
     url = journal or str(runs_root() / "journal.sqlite")
-    asking = Asking(asked, url, Limits(max_connections=max_connections), display)
+    limits, chosen = Limits(max_connections=max_connections), o.key_values("-E", engine_options)
+    asking = Asking(asked, url, limits, display, engine, chosen)
     library, command = Library.default(), o.command_line()
     if not identity:
         finish(analyse_responses(responses, resolved, library=library, model=model, asking=asking, out=out, command=command))

@@ -17,6 +17,7 @@ from tiltmeter.cli._demo import demo
 from tiltmeter.cli._export import export
 from tiltmeter.cli._finish import finish
 from tiltmeter.cli._gate import gate
+from tiltmeter.cli._journal import journal_app
 from tiltmeter.cli._list import list_things
 from tiltmeter.cli._reanalyse import reanalyse
 from tiltmeter.cli._show import report, show
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.add_typer(sim_app, name="sim")
 app.add_typer(benchmark_app, name="benchmark")
+app.add_typer(journal_app, name="journal")
 app.command("list")(list_things)
 
 
@@ -75,6 +77,8 @@ def run(
     timeout: Annotated[float, typer.Option(min=0, help="Seconds one request may take.")] = 120.0,
     retries: Annotated[int, typer.Option(min=0, max=1_000, help="Attempts after a passing failure.")] = 6,
     journal: o.Journal = None,
+    engine: o.EngineName = None,
+    engine_options: o.EngineOptions = None,
     out: o.Out = None,
     display: o.Display = None,
 ) -> None:
@@ -100,6 +104,8 @@ def run(
             out=out,
             display=display,
             command=o.command_line(),
+            engine=engine,
+            engine_options=o.key_values("-E", engine_options),
         )
     )
 

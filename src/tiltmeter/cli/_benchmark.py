@@ -76,7 +76,10 @@ def sample(
     file: File,
     size: Annotated[int, typer.Option(min=1, metavar="N", help="Prompts at most.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to write it (.parquet, .csv or .jsonl) [default: printed].")
+        Path | None,
+        typer.Option(
+            "--out", "-o", callback=o.local_only, metavar="FILE", help="Where to write it (.parquet, .csv or .jsonl) [default: printed]."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")] = 123,
     output: o.Format = "table",

@@ -20,7 +20,12 @@ _SAID = {"made": "", "kept": "as before", "edited": "edited; used as it is"}
 
 def build(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="What the benchmark is about.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the benchmark and its stages.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", callback=o.local_only, metavar="DIR", help="Folder of the benchmark and its stages.", show_default=False
+        ),
+    ],
     judge: Annotated[
         str | None,
         typer.Option(
@@ -36,6 +41,8 @@ def build(
     max_connections: o.MaxConnections = 64,
     journal: o.Journal = None,
     display: o.Display = None,
+    engine: o.EngineName = None,
+    engine_options: o.EngineOptions = None,
 ) -> None:
     """Build a benchmark about any subject. Run the same command again to go on where it stopped, or after editing a stage's table."""
     from tiltmeter.engine import Limits
@@ -52,6 +59,8 @@ def build(
         journal=journal,
         display=display,
         progress=_tell,
+        engine=engine,
+        engine_options=o.key_values("-E", engine_options),
     )
     print_problems(built.problems)
     typer.echo(f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts")

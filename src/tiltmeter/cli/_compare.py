@@ -12,7 +12,7 @@ __all__ = ["compare"]
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name under runs/.", show_default=False)],
+    first: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.", show_default=False)],
     second: Annotated[
         str | None,
         typer.Argument(metavar="RUN", help="The run to compare it with [default: two models of the first].", show_default=False),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +11,7 @@ from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from tiltmeter.models.sim import SimulatedModel
+    from tiltmeter.reports import Shown
     from tiltmeter.runs import Run, RunResult
 
 __all__ = ["demo"]
@@ -32,7 +32,7 @@ def demo(
 ) -> None:
     """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
     from tiltmeter.models.sim import PRESETS, create
-    from tiltmeter.reports import print_findings, write_page
+    from tiltmeter.reports import print_findings
     from tiltmeter.runs import Judging, run_named
 
     simulated = create("sim", PRESET)
@@ -76,12 +76,23 @@ def demo(
     print_findings(asked.run.findings)
     results = (probes, told, asked)
     pages = [result.run.shown for result in results]
-    page = write_page(pages, (out or probes.run.path) / "report.html")
+    page = _write(pages, out, probes.run)
     _end(results, page)
 
 
-def _inside(out: Path | None, name: str) -> Path | None:
-    return None if out is None else out / name
+def _inside(out: str | None, name: str) -> str | None:
+    return None if out is None else f"{out.rstrip('/')}/{name}"
+
+
+def _write(pages: list[Shown], out: str | None, first: Run) -> str:
+    """The page about all three beside them, or in the folder of the first where they have none in common; where it is."""
+    from tiltmeter.reports import write_page
+    from tiltmeter.runs import RunFolder
+
+    folder = first.folder if out is None else RunFolder.at(out)
+    page = write_page(pages, folder.path / "report.html")
+    folder.hand_over(page)
+    return folder.named(page)
 
 
 def _show_metrics(run: Run, simulated: SimulatedModel) -> None:
@@ -102,12 +113,12 @@ def _show_concepts(run: Run, simulated: SimulatedModel) -> None:
     print_planted(run.findings, part.planted(run.design, simulated.dials.mapping()))
 
 
-def _end(results: tuple[RunResult, ...], page: Path) -> None:
+def _end(results: tuple[RunResult, ...], page: str) -> None:
     """Say what is missing and where everything lies; data that cannot be had here do not make the demonstration fail."""
     from tiltmeter.reports import print_problems
 
     for result in results:
         print_problems(result.problems)
-    typer.echo("\n" + "\n".join(f"run     {result.run.path}" for result in results) + f"\nreport  {page}")
+    typer.echo("\n" + "\n".join(f"run     {result.run.place}" for result in results) + f"\nreport  {page}")
     if failed := [result.exit_code for result in results if result.exit_code not in (EXIT_OK, EXIT_INCOMPLETE)]:
         raise typer.Exit(failed[0])

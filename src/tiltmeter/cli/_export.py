@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
+from tiltmeter.cli._options import local_only
 from tiltmeter.exports import FORMATS
 
 __all__ = ["export"]
 
 
 def export(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name under runs/.")],
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")],
     format_name: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
     table: Annotated[
         str | None,
@@ -25,7 +26,8 @@ def export(
     every: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones (plain tables always hold every row).")] = False,
     model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="PATH", help="The file or folder to make [default: in RUN/exports/].")
+        Path | None,
+        typer.Option("-o", "--output", callback=local_only, metavar="PATH", help="The file or folder to make [default: in RUN/exports/]."),
     ] = None,
 ) -> None:
     """Give a run to another tool: tables, a paper, a dataset, a model card, an experiment tracker."""

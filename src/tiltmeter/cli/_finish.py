@@ -22,6 +22,6 @@ def finish(result: RunResult) -> None:
     print_findings(run.findings)
     page = run.report()
     print_problems(result.problems)
-    typer.echo(f"\nrun     {run.path}\nreport  {page}")
+    typer.echo(f"\nrun     {run.place}\nreport  {run.folder.named(page)}")
     if result.exit_code != EXIT_OK:
         raise typer.Exit(result.exit_code)

@@ -16,7 +16,7 @@ __all__ = ["gate"]
 
 
 def gate(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name under runs/.", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.", show_default=False)],
     fail_on: Annotated[
         str,
         typer.Option(

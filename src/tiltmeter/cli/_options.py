@@ -14,6 +14,8 @@ __all__ = [
     "BaseUrl",
     "Definition",
     "Display",
+    "EngineName",
+    "EngineOptions",
     "Format",
     "Journal",
     "JudgeBaseUrl",
@@ -34,6 +36,7 @@ __all__ = [
     "check_base_url",
     "command_line",
     "key_values",
+    "local_only",
     "settings_from",
 ]
 
@@ -93,7 +96,8 @@ Seed = Annotated[
 ]
 SystemMessage = Annotated[str | None, typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona.")]
 Out = Annotated[
-    Path | None, typer.Option(metavar="DIR", envvar="TILTMETER_OUT", help="The run folder itself [default: runs/STUDY--MODEL--...].")
+    str | None,
+    typer.Option(metavar="DIR|URL", envvar="TILTMETER_OUT", help="The run folder itself, or its URL [default: runs/STUDY--MODEL--...]."),
 ]
 Display = Annotated[
     str | None,
@@ -118,6 +122,15 @@ Journal = Annotated[
     str | None,
     typer.Option(metavar="URL", envvar="TILTMETER_JOURNAL", help="Where paid-for answers are kept [default: runs/journal.sqlite]."),
 ]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", metavar="local|ray|ray://HOST:PORT", envvar="TILTMETER_ENGINE", help="Where the work is done [default: local]."
+    ),
+]
+EngineOptions = Annotated[
+    list[str] | None, typer.Option("-E", metavar="KEY=VALUE", help="Option of --engine ray: workers=2-8, gpus=0.5, cpus=1, ...")
+]
 Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="How to print.")]
 
 
@@ -132,6 +145,15 @@ def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, str]:
             raise InputError(f"{flag} {key}= is given twice")
         found[key] = value
     return found
+
+
+def local_only(path: Path | None) -> Path | None:
+    """`path`, for what is made on this machine only; raises InputError for a URL, which would become a folder called "s3:"."""
+    if path is not None and len(path.parts) > 1 and path.parts[0].endswith(":") and len(path.parts[0]) > 2:
+        raise InputError(
+            f"{path.parts[0]}//... is no file of this machine; write it here and copy it there (only --out of a run takes a URL)"
+        )
+    return path
 
 
 def settings_from(

@@ -30,7 +30,10 @@ def reanalyse(
     ] = None,
     examples: Annotated[int, typer.Option(min=0, metavar="N", help="How many associations to show of those kept and of those not.")] = 5,
     out: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write every row with its verdicts: .csv, .jsonl or .parquet.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", callback=o.local_only, metavar="FILE", help="Write every row with its verdicts: .csv, .jsonl or .parquet."
+        ),
     ] = None,
     output: o.Format = "table",
 ) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "show"]
 
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, or its name under runs/.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
 
 
 def _load(name: str) -> Run:
@@ -62,9 +62,10 @@ def _rounded(value: object) -> object:
 
 
 def report(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, or their names under runs/.")],
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, their URLs, or their names under runs/.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The page [default: report.html in the first run].")
+        Path | None,
+        typer.Option("-o", "--output", callback=o.local_only, metavar="FILE", help="The page [default: report.html in the first run]."),
     ] = None,
     figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every figure here, as PNG, SVG and PDF.")] = None,
     published: Annotated[
@@ -80,4 +81,8 @@ def report(
     if figures is not None:
         for path in write_figures(report_figures(shown, behind), figures):
             typer.echo(path, err=True)
-    typer.echo(write_page(shown, output or runs[0].path / "report.html", published=behind))
+    first = runs[0].folder
+    page = write_page(shown, output or first.path / "report.html", published=behind)
+    if output is None:
+        first.hand_over(page)
+    typer.echo(first.named(page))

@@ -12,7 +12,7 @@ __all__ = ["view"]
 
 
 def view(
-    name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, or its name under runs/ [default: all].")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, URL, or name under runs/ [default: all].")] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; there is no password.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen at.")] = 8501,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser window.")] = False,

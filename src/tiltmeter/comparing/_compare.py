@@ -76,7 +76,7 @@ def compare(
     shared = [part for part in first.parts if part in second.parts]
     if not shared:
         raise InputError(
-            f"{first.run.path} ({', '.join(first.parts)}) and {second.run.path} ({', '.join(second.parts)}) have no part in common: "
+            f"{first.run.place} ({', '.join(first.parts)}) and {second.run.place} ({', '.join(second.parts)}) have no part in common: "
             "compare two runs of one study"
         )
     notes += [
@@ -110,7 +110,7 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
     about = first.run.about, second.run.about
     if about[0]["definition"] != about[1]["definition"]:
         raise InputError(
-            f"{first.run.path} follows the definition {about[0]['definition']!r} and {second.run.path} {about[1]['definition']!r}: "
+            f"{first.run.place} follows the definition {about[0]['definition']!r} and {second.run.place} {about[1]['definition']!r}: "
             "the same names then stand for different numbers; run or analyse one of them again with --definition"
         )
     words = {

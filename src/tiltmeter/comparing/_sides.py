@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from tiltmeter import registry
+from tiltmeter._yaml import yaml_of
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 from tiltmeter.runs import Run, load, resolve
@@ -84,7 +85,7 @@ def models_of(run: Run) -> list[str]:
     """Models the run found something of, in order."""
     names = run.folder.scan("findings").select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
     if not names:
-        raise InputError(f"{run.path} holds no findings: no part of its study could be run")
+        raise InputError(f"{run.place} holds no findings: no part of its study could be run")
     return names
 
 
@@ -104,23 +105,23 @@ def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None,
             model_a = model_a or next(name for name in names[0] if name != model_b)
             model_b = model_b or next(name for name in names[1] if name != model_a)
         elif len(names[0]) == 1:
-            raise InputError(f"{first.path} holds one model, {names[0][0]}: give a second run to compare it with")
+            raise InputError(f"{first.place} holds one model, {names[0][0]}: give a second run to compare it with")
     chosen = [
         _pick(run, known, given, flag)
         for run, known, given, flag in ((first, names[0], model_a, "--model-a"), (second, names[1], model_b, "--model-b"))
     ]
     if first.path.resolve() == second.path.resolve() and chosen[0] == chosen[1]:
-        raise InputError(f"both sides are {chosen[0]} of {first.path}: choose two models with --model-a and --model-b")
+        raise InputError(f"both sides are {chosen[0]} of {first.place}: choose two models with --model-a and --model-b")
     return Side(first, chosen[0]), Side(second, chosen[1])
 
 
 def _pick(run: Run, known: list[str], given: str | None, flag: str) -> str:
     if given is None:
         if len(known) > 1:
-            raise InputError(f"{run.path} holds {len(known)} models ({', '.join(known)}): choose one with {flag}")
+            raise InputError(f"{run.place} holds {len(known)} models ({', '.join(known)}): choose one with {flag}")
         return known[0]
     if given not in known:
-        raise InputError(f"{flag} {given!r} is no model of {run.path}: {did_you_mean(given, known)}")
+        raise InputError(f"{flag} {given!r} is no model of {run.place}: {did_you_mean(given, known)}")
     return given
 
 
@@ -160,7 +161,7 @@ def document_of(run: Run) -> dict[str, Any]:
 
     path = run.path / "study.yaml"
     try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loaded = yaml_of(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f"{path} cannot be read; run the study again to make it anew") from error
     return loaded if isinstance(loaded, dict) else {}

@@ -64,7 +64,7 @@ def export(
     chosen = _format(format)
     known = opened.about["models"]
     if model is not None and model not in (names := [one["name"] for one in known]):
-        raise InputError(f"{opened.path} has no model {model!r}: {did_you_mean(model, names)}")
+        raise InputError(f"{opened.place} has no model {model!r}: {did_you_mean(model, names)}")
     if model is not None and not chosen.one_model:
         raise InputError(f"the format {format} takes the run as it is, with all its models; leave out --model")
     name = _table(format, chosen, table)
@@ -72,7 +72,10 @@ def export(
     place = _place(opened, format, chosen, name, path)
     writer: Any = getattr(import_module(module), function)
     made: list[str] = writer(Wanted(opened, place, name, every, model))
-    return made
+    if path is not None or chosen.suffix is None:
+        return made
+    opened.folder.hand_over(place)
+    return [opened.folder.named(place)]
 
 
 def _format(name: str) -> Format:

@@ -73,6 +73,7 @@ def _tables(folder: RunFolder) -> dict[str, Path]:
 
 def _fill(made: Path, wanted: Wanted) -> None:
     folder = wanted.run.folder
+    folder.whole()
     made.mkdir()
     configs = {}
     for name, path in _tables(folder).items():

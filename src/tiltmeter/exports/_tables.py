@@ -27,7 +27,7 @@ def scan(wanted: Wanted) -> pl.LazyFrame:
         lazy = stages[name]
     else:
         known = [*_OWN, "normalised", "examples", *stages]
-        raise InputError(f"{run.path} has no table {name!r}: {did_you_mean(name, list(dict.fromkeys(known)))}")
+        raise InputError(f"{run.place} has no table {name!r}: {did_you_mean(name, list(dict.fromkeys(known)))}")
     return lazy.filter(pl.col("model") == wanted.model) if wanted.model is not None and "model" in lazy.collect_schema() else lazy
 
 
@@ -46,5 +46,5 @@ def normalised_of(wanted: Wanted) -> pl.DataFrame:
         findings = findings.filter(pl.col("model") == wanted.model)
     table = normalised_table(findings)
     if table.height <= 1:  # nothing but the average
-        raise InputError(f"no metric of {wanted.run.path} has a normalised score: only probes are put on one scale; use --table findings")
+        raise InputError(f"no metric of {wanted.run.place} has a normalised score: only probes are put on one scale; use --table findings")
     return table

@@ -50,12 +50,12 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
             checks += against_baseline(run, findings, baseline, earlier, rules, notes)
         if not checks:
             why = "its key metrics have no tiers" if rules.fail_on else "no mark is to fail"
-            raise InputError(f"no rule applies to {run.path}: {why}; set limits with --max or --min METRIC=VALUE, or give a --baseline")
+            raise InputError(f"no rule applies to {run.place}: {why}; set limits with --max or --min METRIC=VALUE, or give a --baseline")
     except InputError as error:
         if not problems:
             raise
         problems.append(str(error))  # what a limit is about may be just what is missing from the run
-    return Verdict(str(run.path), about, checks, problems, notes, barred)
+    return Verdict(run.place, about, checks, problems, notes, barred)
 
 
 def _checks(findings: pl.DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
@@ -75,7 +75,7 @@ def _findings(run: Run, about: Mapping[str, Any]) -> pl.DataFrame:
     findings = run.findings
     noted = about["tables"].get("findings")
     if not isinstance(noted, dict) or noted.get("sha256") != sha256(run.folder.table_path("findings")):
-        raise InputError(f"{run.path}: findings.parquet is not the one its run.json speaks of; run the study again to make both anew")
+        raise InputError(f"{run.place}: findings.parquet is not the one its run.json speaks of; run the study again to make both anew")
     return findings.with_columns(
         pl.col("study").str.split("/").list.last().alias("part"), pl.col("estimate", "low", "high", "p", "q").fill_nan(None)
     )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tiltmeter.errors import InputError
 from tiltmeter.models import Model, Sampling, create_model, sampling_from_options
-from tiltmeter.runs._folder import runs_root
 from tiltmeter.runs._load import Run
+from tiltmeter.runs._remote_place import runs_root
 from tiltmeter.runs._resolve import Resolved, resolve
 from tiltmeter.runs._run import RunResult, check_models, run_study
 from tiltmeter.study import Study
@@ -34,16 +34,18 @@ def run_named(
     judge: Judging | None = None,
     limits: Limits | None = None,
     journal: str | None = None,
-    out: Path | None = None,
+    out: str | Path | None = None,
     display: str | None = "none",
     command: str | None = None,
+    engine: str | None = None,
+    engine_options: Mapping[str, str] | None = None,
 ) -> RunResult:
     """Run a study by name on models by name; see `run` for the parameters.
 
     `settings` are fields of `Settings`, `sampling` fields of `Sampling` that were given as flags, `options` the `-M key=value`.
     """
     from tiltmeter.datasets import Library
-    from tiltmeter.engine import Limits, Prices
+    from tiltmeter.engine import Limits, Prices, open_engine
 
     judge = judge or Judging()
     resolved = resolve(study, settings={**(settings or {}), "judge": judge.name}, sampling=sampling)
@@ -51,18 +53,20 @@ def run_named(
     check_models([model for model, _ in asked])
     library = Library.default()
     _show_notice(library, resolved.study)
-    return run_study(
-        resolved,
-        asked,
-        library=library,
-        journal_url=journal or str(runs_root() / "journal.sqlite"),
-        limits=limits or Limits(),
-        prices=Prices.load(),
-        judge=judge.open(resolved),
-        display=display,
-        out=out,
-        command=command,
-    )
+    with open_engine(engine, engine_options) as opened:
+        return run_study(
+            resolved,
+            asked,
+            library=library,
+            journal_url=journal or str(runs_root() / "journal.sqlite"),
+            limits=limits or Limits(),
+            prices=Prices.load(),
+            judge=judge.open(resolved),
+            display=display,
+            out=out,
+            command=command,
+            engine=opened,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,6 +118,8 @@ def run(
     journal: str | None = None,
     out: str | Path | None = None,
     display: str | None = None,
+    engine: str | None = None,
+    engine_options: Mapping[str, str] | None = None,
 ) -> Run:
     """Measure one or more models with a study; run it again to go on where it stopped.
 
@@ -130,10 +136,14 @@ def run(
     sampling
         Fields of `tiltmeter.models.Sampling` that override what the method prescribes.
     out
-        The run folder itself; by default one named after study, model and settings.
+        The run folder itself, a path or a URL (s3://bucket/folder); by default one named after study, model and settings.
     display
         How progress is shown: "rich", "plain", "json", "none" or "notebook"; by default a line below the cell in a notebook, and nothing
         elsewhere.
+    engine
+        "local" (the default), "ray" or "ray://HOST:PORT"; see `tiltmeter.engine.open_engine`.
+    engine_options
+        Options of that engine, as `-E key=value`.
 
     Returns
     -------
@@ -161,8 +171,10 @@ def run(
         judge=Judging(judge),
         limits=limits,
         journal=journal,
-        out=None if out is None else Path(out),
+        out=out,
         display=display or (NOTEBOOK if in_notebook() else "none"),
+        engine=engine,
+        engine_options=engine_options,
     ).run
 
 

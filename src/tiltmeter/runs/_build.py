@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
 from tiltmeter.runs._api import Judging, _open
-from tiltmeter.runs._folder import runs_root
+from tiltmeter.runs._remote_place import runs_root
 from tiltmeter.runs._stages import StageTables
 from tiltmeter.runs._tools import RunJudge, RunTools
 
 if TYPE_CHECKING:
     from tiltmeter.benchmarks.building import Built, StageResult
-    from tiltmeter.engine import Limits
+    from tiltmeter.engine import Engine, Limits
 
 __all__ = ["build_benchmark"]
 
@@ -36,6 +36,8 @@ def build_benchmark(
     journal: str | None = None,
     display: str | None = "none",
     progress: Callable[[StageResult], None] | None = None,
+    engine: str | None = None,
+    engine_options: Mapping[str, str] | None = None,
 ) -> Built:
     """Build the benchmark of a spec's file in the folder `out`; call it again to go on where it stopped.
 
@@ -47,6 +49,8 @@ def build_benchmark(
         URL of the journal; by default that of all runs.
     display
         The kind of progress shown while the judge is asked.
+    engine, engine_options
+        What carries out the judge's work and the encoder's; see `tiltmeter.engine.open_engine`.
 
     Raises
     ------
@@ -59,6 +63,7 @@ def build_benchmark(
     from tiltmeter.benchmarks.spec import read_spec
     from tiltmeter.datasets import Library
     from tiltmeter.datasets.encoders import ENCODERS
+    from tiltmeter.engine import open_engine
 
     path, folder, judge = Path(spec), Path(out), judge or Judging()
     read = read_spec(path)
@@ -68,8 +73,9 @@ def build_benchmark(
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give the name of a folder with --out")
     with ExitStack() as stack:
-        asked = None if judge.model is None else _judge(judge, stack, limits, journal, display)
-        tools = RunTools(StageTables(folder), library, asked)
+        opened = stack.enter_context(open_engine(engine, engine_options))
+        asked = None if judge.model is None else _judge(judge, stack, limits, journal, display, opened)
+        tools = RunTools(StageTables(folder), library, asked, opened)
         return build(
             read,
             out=folder,
@@ -82,10 +88,10 @@ def build_benchmark(
         )
 
 
-def _judge(judge: Judging, stack: ExitStack, limits: Limits | None, journal: str | None, display: str | None) -> RunJudge:
+def _judge(judge: Judging, stack: ExitStack, limits: Limits | None, journal: str | None, display: str | None, engine: Engine) -> RunJudge:
     from tiltmeter.engine import Limits, Prices, open_journal
 
     assert judge.model is not None
     model, sampling = _open(judge.model, _ASKED_WITH, judge.base_url, judge.options, {})
     held = stack.enter_context(open_journal(journal or str(runs_root() / "journal.sqlite")))
-    return RunJudge(model, sampling, journal=held, limits=limits or Limits(), prices=Prices.load(), display=display)
+    return RunJudge(model, sampling, journal=held, limits=limits or Limits(), prices=Prices.load(), display=display, engine=engine)

@@ -14,12 +14,15 @@ from typing import Any
 
 import polars as pl
 
+from tiltmeter._damage import UNREADABLE
 from tiltmeter._lock import LOCK, only_writer
 from tiltmeter._paths import is_file, sha256
 from tiltmeter.errors import InputError
+from tiltmeter.runs._remote_place import candidates, place_of, runs_place
+from tiltmeter.runs._sound import sound_about, sound_columns, sound_findings
 from tiltmeter.study import DESIGN, FINDINGS, RESPONSES
 
-__all__ = ["STAGES", "RunFolder", "merge", "reading", "runs_root", "writing"]
+__all__ = ["STAGES", "TABLES", "RunFolder", "checked", "merge", "reading", "study_text", "writing"]
 
 TABLES = ("design", "responses", "measures", "findings")
 _COLUMNS = {"design": tuple(DESIGN), "responses": tuple(RESPONSES), "measures": ("model", "part", "outcome"), "findings": tuple(FINDINGS)}
@@ -38,11 +41,8 @@ _ABOUT: Mapping[str, type | tuple[type, ...]] = {
 }
 """What run.json must hold for a page or a list to be made of it."""
 ROW_GROUP = 16_384
-
-
-def runs_root() -> Path:
-    """The folder that holds run folders and the default journal: `TILTMETER_RUNS`, else `runs` here."""
-    return Path(os.environ.get("TILTMETER_RUNS", "runs"))
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_ELSEWHERE = "choose another place with --out or make room there"
 
 
 @contextmanager
@@ -51,11 +51,12 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another place with --out or make room there") from error
+        raise InputError(f"cannot write {path}: {error.strerror or error}; {_ELSEWHERE}") from error
     except pl.exceptions.ComputeError as error:
-        if "os error" in str(error).lower():
-            raise InputError(f"cannot write {path}: {str(error).splitlines()[0]}") from error
-        raise
+        number = _OS_ERROR.search(str(error))
+        if number is None:
+            raise
+        raise InputError(f"cannot write {path}: {os.strerror(int(number[1]))}; {_ELSEWHERE}") from error
 
 
 @contextmanager
@@ -63,7 +64,7 @@ def reading(path: Path) -> Iterator[None]:
     """Turn what goes wrong in reading a run's table into one sentence naming it."""
     try:
         yield
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except UNREADABLE as error:
         said = next(iter(str(error).splitlines()), type(error).__name__)
         raise InputError(f"{path} is damaged or not a run's table ({said[:200]}); run the study again to make it anew") from error
 
@@ -81,14 +82,45 @@ class RunFolder:
         self.path = path
 
     @classmethod
+    def at(cls, place: str | Path) -> RunFolder:
+        """The folder to fill at a path or URL (see `filling`); raises InputError for a URL that cannot be used."""
+        where = place_of(place)
+        if isinstance(where, Path):
+            return cls(where)
+        from tiltmeter.runs._remote import PublishedFolder
+
+        return PublishedFolder(where)
+
+    @classmethod
     def open(cls, name: str | Path) -> RunFolder:
-        """An existing run, by path or by its name under the runs folder; raises InputError if there is none."""
-        for path in (Path(name), runs_root() / name):
-            if is_file(path / "run.json"):
-                return cls(path)
-        known = sorted(path.parent.name for path in runs_root().glob("*/run.json"))
-        hint = f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {runs_root()} yet"
-        raise InputError(f"{name} is not a run folder (it has no run.json); {hint}")
+        """An existing run, by path, URL or its name under the runs folder; raises InputError if there is none."""
+        where, root = place_of(name), runs_place()
+        for place in candidates(where, root):
+            if isinstance(place, Path):
+                if is_file(place / "run.json"):
+                    return cls(place)
+            else:
+                from tiltmeter.runs._remote import FetchedFolder
+
+                if (found := FetchedFolder.find(place)) is not None:
+                    return found
+        raise InputError(f"{name} is not a run folder (it has no run.json); {_hint(where, root)}")
+
+    @property
+    def place(self) -> str:
+        """Where the user knows the folder to be: its path, or its URL."""
+        return str(self.path)
+
+    def named(self, path: Path) -> str:
+        """Where the user knows a file of the folder to be."""
+        return str(path)
+
+    def hand_over(self, path: Path) -> None:
+        """Put a file or folder that was just made in the folder where the folder belongs; raises InputError if that fails."""
+
+    def whole(self) -> Path:
+        """The folder on this machine with all tables of the run in it; raises InputError if one cannot be had."""
+        return self.path
 
     def table_path(self, table: str) -> Path:
         """Where a table lives."""
@@ -98,37 +130,36 @@ class RunFolder:
         """A table, lazily; raises InputError if the run has none or it is no such table."""
         path = self.table_path(table)
         if not is_file(path):
-            raise InputError(f"{self.path} has no table {table}.parquet; run the study again to complete it")
+            raise InputError(f"{self.place} has no table {table}.parquet; run the study again to complete it")
         with reading(path):
             lazy = pl.scan_parquet(path, glob=False)
             lacking = [name for name in _COLUMNS[table] if name not in lazy.collect_schema()]
         if lacking:
-            raise InputError(f"{path} lacks the column {lacking[0]!r} every such table has; run the study again to make it anew")
+            raise InputError(
+                f"{self.named(path)} lacks the column {lacking[0]!r} every such table has; run the study again to make it anew"
+            )
+        with reading(path):
+            sound_columns(table, lazy.collect_schema(), self.named(path))
         return lazy
 
     def read(self, table: str) -> pl.DataFrame:
         """A table, whole; raises InputError as `scan` does."""
         lazy = self.scan(table)
         with reading(self.table_path(table)):
-            return lazy.collect()
+            found = lazy.collect()
+        if table == "findings":
+            sound_findings(found, self.named(self.table_path(table)))
+        return found
 
     def read_json(self) -> dict[str, Any]:
         """The content of run.json; raises InputError if it is not what a run writes there."""
-        path = self.path / "run.json"
+        file = self.path / "run.json"
+        path = self.named(file)
         try:
-            loaded: Any = json.loads(path.read_text(encoding="utf-8"))
+            loaded: Any = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as JSON ({error}); run the study again to make it anew") from error
-        for key, kind in _ABOUT.items():
-            if not isinstance(loaded, dict) or not isinstance(loaded.get(key), kind):
-                raise InputError(f"{path} is damaged: it lacks {key!r} as a run writes it; run the study again to make it anew")
-        about: dict[str, Any] = loaded
-        for key, one in (("models", "name"), ("data", "name")):
-            if not all(isinstance(entry, dict) and isinstance(entry.get(one), str) for entry in about[key]):
-                raise InputError(f"{path} is damaged: an entry of {key!r} has no {one!r}; run the study again to make it anew")
-        if not all(isinstance(part, dict) and "status" in part for part in about["parts"].values()):
-            raise InputError(f"{path} is damaged: an entry of 'parts' has no 'status'; run the study again to make it anew")
-        return about
+        return checked(loaded, path)
 
     @contextmanager
     def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
@@ -142,13 +173,11 @@ class RunFolder:
         InputError
             The folder holds another study, or something that is no run, or is being filled, or cannot be written.
         """
-        import yaml
-
-        text = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
+        text = study_text(document)
         with ExitStack() as stack:
             with writing(self.path):
                 self._holds(text)  # before anything is touched, and again when nobody else can change it
-                held = stack.enter_context(only_writer(self.path))
+                held = stack.enter_context(only_writer(self.path, self.place))
                 known = self._holds(text)
             if held:
                 self._remove(lambda name: name != LOCK and _ASIDE.fullmatch(name) is not None)  # left by a process that was killed
@@ -244,6 +273,41 @@ class RunFolder:
         paths = sorted((self.path / STAGES).glob("*.parquet"))
         with reading(self.path):
             return {path.stem: pl.scan_parquet(path, glob=False) for path in paths}
+
+
+def checked(loaded: Any, path: str) -> dict[str, Any]:
+    """What was read from a run.json, if it is what a run writes there; raises InputError naming it by `path` if not."""
+    for key, kind in _ABOUT.items():
+        if not isinstance(loaded, dict) or not isinstance(loaded.get(key), kind):
+            raise InputError(f"{path} is damaged: it lacks {key!r} as a run writes it; run the study again to make it anew")
+    about: dict[str, Any] = loaded
+    for key, one in (("models", "name"), ("data", "name")):
+        if not all(isinstance(entry, dict) and isinstance(entry.get(one), str) for entry in about[key]):
+            raise InputError(f"{path} is damaged: an entry of {key!r} has no {one!r}; run the study again to make it anew")
+    if not all(isinstance(part, dict) and "status" in part for part in about["parts"].values()):
+        raise InputError(f"{path} is damaged: an entry of 'parts' has no 'status'; run the study again to make it anew")
+    sound_about(about, path)
+    return about
+
+
+def study_text(document: Mapping[str, Any]) -> str:
+    """The content of study.yaml, the same for the same study."""
+    import yaml
+
+    text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _hint(where: str | Path, root: str | Path) -> str:
+    if isinstance(where, str):
+        return f"mend the URL, or make a run there with --out {where}"
+    if isinstance(root, str):
+        from tiltmeter.runs._remote import documents
+
+        known = [name for name, _ in documents(root)]
+    else:
+        known = sorted(path.parent.name for path in root.glob("*/run.json"))
+    return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"
 
 
 def _is_ours(name: str) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from tiltmeter._damage import UNREADABLE, json_of
 from tiltmeter._paths import is_file
 from tiltmeter.errors import InputError
 from tiltmeter.runs._tables import ROWS, first_line
@@ -32,6 +33,13 @@ _OUTPUT = {
     "input_tokens": pl.Int32,
     "output_tokens": pl.Int32,
 }
+_DAMAGED = (
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, EOFError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),  # the last of an archive that is encrypted
+)
+"""What a log may raise that is none, or is damaged, or whose values are not those Inspect writes."""
+LARGEST = 2**28
+"""Bytes a file in a log may have once it is unpacked; a sample has some thousands."""
 INSPECT_ROWS: Mapping[str, pl.DataType | type[pl.DataType]] = {**ROWS, **_OUTPUT, "status": pl.String, "error": pl.String}
 """Columns of a read log: ROWS, and what else of RESPONSES a log tells."""
 
@@ -59,16 +67,7 @@ def read_inspect_log(path: Path) -> pl.DataFrame:
         ours = MARK in (about.get("metadata") or {})
         rows = [_row(sample, ours=ours) | {"model": about.get("model")} for sample in samples]
         log = pl.DataFrame(rows, schema=INSPECT_ROWS)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        zipfile.BadZipFile,
-        pl.exceptions.PolarsError,
-    ) as error:
+    except (*UNREADABLE, *_DAMAGED) as error:
         raise InputError(f"{path} is not a whole log of Inspect ({type(error).__name__}: {first_line(error)})") from error
     if log.is_empty():
         raise InputError(f"{path} is a log of Inspect without samples (was it written with --no-log-samples?); there is nothing to read")
@@ -93,7 +92,7 @@ def _read_zip(path: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     with zipfile.ZipFile(path) as archive:
         _can_read(path, archive)
         names = archive.NameToInfo  # a sample written twice counts as it was written last
-        head = json.loads(archive.read("header.json" if "header.json" in names else "_journal/start.json"))
+        head = json_of(_unpacked(archive, "header.json" if "header.json" in names else "_journal/start.json"))
     return head["eval"], _zipped(path)
 
 
@@ -101,7 +100,14 @@ def _zipped(path: Path) -> Iterator[dict[str, Any]]:
     with zipfile.ZipFile(path) as archive:
         for name in archive.NameToInfo:
             if name.startswith("samples/") and name.endswith(".json"):
-                yield json.loads(archive.read(name))
+                yield json_of(_unpacked(archive, name))
+
+
+def _unpacked(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A file of the archive; `zipfile` stops at the size it is said to have, so that this bounds the memory."""
+    if archive.getinfo(name).file_size > LARGEST:
+        raise ValueError(f"its file {name} would take {archive.getinfo(name).file_size:,} bytes")
+    return archive.read(name)
 
 
 def _can_read(path: Path, archive: zipfile.ZipFile) -> None:
@@ -117,7 +123,7 @@ def _can_read(path: Path, archive: zipfile.ZipFile) -> None:
 
 def _read_json(path: Path) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     with path.open(encoding="utf-8") as file:
-        log = json.load(file)
+        log = json_of(file.read())
     return log["eval"], iter(log.get("samples") or [])
 
 

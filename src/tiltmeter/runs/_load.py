@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import polars as pl
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 from tiltmeter.reports import Shown
-from tiltmeter.runs._folder import RunFolder, reading, runs_root
+from tiltmeter.runs._evidence import resting_on
+from tiltmeter.runs._folder import RunFolder, checked, reading
+from tiltmeter.runs._remote_place import runs_place
+from tiltmeter.runs._sound import sound_columns
 from tiltmeter.study import EXAMPLES, Finding
 
 __all__ = ["Run", "known_runs", "load"]
@@ -30,7 +34,7 @@ class Run:
         self.folder = folder
 
     def __repr__(self) -> str:
-        return f"<Run {self.path}>"
+        return f"<Run {self.place}>"
 
     def _repr_html_(self) -> str:
         from tiltmeter.reports import as_html
@@ -39,8 +43,13 @@ class Run:
 
     @property
     def path(self) -> Path:
-        """The run folder."""
+        """The run folder; of a run elsewhere, what of it is on this machine."""
         return self.folder.path
+
+    @property
+    def place(self) -> str:
+        """Where the run is: its path, or its URL."""
+        return self.folder.place
 
     @property
     def about(self) -> dict[str, Any]:
@@ -77,7 +86,7 @@ class Run:
         """
         tables = self.folder.stages()
         if table not in tables:
-            raise InputError(f"{self.path} has no table {table!r}: {did_you_mean(table, list(tables))}")
+            raise InputError(f"{self.place} has no table {table!r}: {did_you_mean(table, list(tables))}")
         with reading(self.path):
             return tables[table].collect()
 
@@ -90,6 +99,7 @@ class Run:
         attempt = ["model", "prompt_id", "repetition"]
         with reading(self.path):
             kept = stages["examples"].collect() if "examples" in stages else pl.DataFrame(schema=known)
+            sound_columns("examples", kept.schema, f"{self.place}: the table examples")
             # Filtered first, so that of all the texts only theirs are ever read.
             mine = pl.col("prompt_id").is_in(kept["prompt_id"].unique().implode())
             wanted = {"responses": [*attempt, "answer"], "measures": [*attempt, "outcome", "label"], "design": ["prompt_id", "prompt"]}
@@ -104,7 +114,7 @@ class Run:
         return Shown(self.findings, self.about, self.examples)
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the page about this run, by default `report.html` in its folder; returns where it is.
+        """Write the page about this run, by default `report.html` in its folder; returns where it is on this machine.
 
         Raises
         ------
@@ -113,7 +123,11 @@ class Run:
         """
         from tiltmeter.reports import write_page
 
-        return write_page([self.shown], Path(path) if path is not None else self.path / "report.html")
+        if path is not None:
+            return write_page([self.shown], Path(path))
+        page = write_page([self.shown], self.path / "report.html")
+        self.folder.hand_over(page)
+        return page
 
     def finding(self, metric: str, **narrow: str | None) -> Finding:
         """One finding by the name of its metric.
@@ -139,17 +153,16 @@ class Run:
         Raises
         ------
         InputError
-            No finding, or more than one, fits.
+            No finding, or more than one, fits; or it names no responses, or by a condition that is none on this run's tables.
         """
         finding = self.finding(metric, **narrow)
+        if finding.values["evidence"] is None:
+            raise InputError(f"{metric} of {self.path} names no responses it rests on")
         measures, responses, design = (self.folder.scan(table) for table in ("measures", "responses", "design"))
         texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "key")
         stages = self.folder.stages()
         with reading(self.path):
-            query = pl.SQLContext({**stages, "measures": measures}, eager=False).execute(
-                f"SELECT * FROM measures WHERE {finding.values['evidence']}"  # noqa: S608 - over tables in memory, nothing can be written
-            )
-            chosen = query.filter(pl.col("model") == finding.model)
+            chosen = resting_on(self.folder, finding.values["evidence"], measures).filter(pl.col("model") == finding.model)
             if limit is not None:
                 chosen = chosen.head(limit)
             if finding.values["concept"] is not None and "shown" in stages:
@@ -203,19 +216,30 @@ def _few(values: list[str]) -> str:
 
 
 def load(path: str | Path) -> Run:
-    """Open a run by its folder, or by its name under the runs folder; raises InputError if there is none."""
+    """Open a run by its folder (a path or a URL), or by its name under the runs folder; raises InputError if there is none."""
     return Run(RunFolder.open(path))
 
 
 def known_runs() -> list[dict[str, Any]]:
     """Runs under the runs folder: name, study, models, completeness, when written; oldest first. What cannot be read is left out."""
     found: list[dict[str, Any]] = []
-    for path in sorted(runs_root().glob("*/run.json")):
-        try:
-            about = RunFolder(path.parent).read_json()
-        except InputError:
-            continue
+    root = runs_place()
+    for name, about in _in_folder(root) if isinstance(root, Path) else _at_url(root):
         models = [model["name"] for model in about["models"]]
         shown = {"study": about["study"], "models": models, "complete": about["complete"], "written": about["written"]}
-        found.append({"name": path.parent.name} | shown)
+        found.append({"name": name} | shown)
     return sorted(found, key=lambda run: str(run["written"]))
+
+
+def _in_folder(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted(root.glob("*/run.json")):
+        with suppress(InputError):
+            yield path.parent.name, RunFolder(path.parent).read_json()
+
+
+def _at_url(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    from tiltmeter.runs._remote import documents
+
+    for name, content in documents(root):
+        with suppress(InputError):
+            yield name, checked(content, f"{root}/{name}/run.json")

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from tiltmeter._damage import json_of
 from tiltmeter.errors import InputError
 from tiltmeter.runs._tables import first_line
 
@@ -38,7 +39,7 @@ def read_log(path: Path) -> pl.DataFrame:
     try:
         with path.open(encoding="utf-8") as file:
             last = [line for line in file if line.strip()][-1]
-        state: dict[str, Any] = json.loads(last)["probe_state"]
+        state: dict[str, Any] = json_of(last)["probe_state"]
         name = _snake(str(state["class"]).removesuffix("Probe"))
         rows = []
         for i, item in enumerate(state["probe_items"]):

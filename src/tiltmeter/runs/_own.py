@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from tiltmeter.study import DESIGN, RESPONSES
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
-    from tiltmeter.engine import Limits
+    from tiltmeter.engine import Engine, Limits
     from tiltmeter.models import Model, Sampling
 
 __all__ = ["NOBODY", "Asking", "analyse_responses"]
@@ -42,18 +42,22 @@ class Asking:
     journal_url: str = ""
     limits: Limits | None = None
     display: str | None = "none"
+    engine: str | None = None
+    engine_options: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def open(self) -> Iterator[RunJudge | None]:
-        """The judge with its journal."""
-        from tiltmeter.engine import Limits, Prices, open_journal
+    def open(self) -> Iterator[tuple[RunJudge | None, Engine]]:
+        """The judge with its journal, and what carries the work out."""
+        from tiltmeter.engine import Limits, Prices, open_engine, open_journal
 
-        if self.judge is None:
-            yield None
-            return
-        with open_journal(self.journal_url) as journal:
-            limits = self.limits or Limits()
-            yield RunJudge(*self.judge, journal=journal, limits=limits, prices=Prices.load(), display=self.display)
+        with open_engine(self.engine, self.engine_options) as engine:
+            if self.judge is None:
+                yield None, engine
+                return
+            with open_journal(self.journal_url) as journal:
+                limits = self.limits or Limits()
+                asked = RunJudge(*self.judge, journal=journal, limits=limits, prices=Prices.load(), display=self.display, engine=engine)
+                yield asked, engine
 
 
 NOBODY = Asking()
@@ -66,7 +70,7 @@ def analyse_responses(
     library: Library,
     model: str,
     asking: Asking = NOBODY,
-    out: Path | None = None,
+    out: str | Path | None = None,
     command: str | None = None,
 ) -> RunResult:
     """Measure and analyse responses from files.
@@ -96,8 +100,8 @@ def analyse_responses(
     _refuse_wordings(resolved, logs)
     resolved = replace(resolved, inputs={**resolved.inputs, **{str(path): sha256(path) for path in paths}})
     document = resolved.as_document() | {"models": [{"name": model}], "responses": [str(path) for path in paths]}
-    folder = RunFolder(out or default_folder(document, [path.stem for path in paths]))
-    with folder.filling(document), asking.open() as judge:
+    folder = RunFolder.at(out or default_folder(document, [path.stem for path in paths]))
+    with folder.filling(document), asking.open() as (judge, engine):
         items = ORIGINAL if logs else resolved.settings.definition
         became = steps.make_design(replace(resolved, settings=replace(resolved.settings, definition=items)), library, folder)
         problems = problems_of(became)
@@ -117,10 +121,11 @@ def analyse_responses(
         result = RunResult(Run(folder), problems)
         seen = set(design.join(answers, on="prompt_id", how="semi")["part"])
         clock = Clock()
-        read_answers(folder, resolved, [part for part in resolved.study.parts if part.name in seen], library, judge, result, clock)
+        answered = [part for part in resolved.study.parts if part.name in seen]
+        read_answers(folder, resolved, answered, library, judge, result, clock, engine)
         _mark_unseen(became, seen)
         names = [{"name": name} for name in answers["model"].unique(maintain_order=True)]
-        about = {"items": items, "models": names, "judged_by": judged_by(judge), "seconds": clock.seconds}
+        about = {"items": items, "models": names, "judged_by": judged_by(judge), "engine": engine.name, "seconds": clock.seconds}
         folder.write_json(describe(resolved, library, folder, command, became, result.problems) | about)
     result.exit_code = EXIT_INCOMPLETE if result.problems else EXIT_OK
     return result

@@ -9,6 +9,7 @@ from typing import Any
 
 from tiltmeter import registry
 from tiltmeter._paths import is_file, sha256
+from tiltmeter._yaml import yaml_of
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.registry import did_you_mean
@@ -61,15 +62,13 @@ def _read_file(path: Path) -> object:
     import yaml
 
     try:
-        loaded: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loaded: object = yaml_of(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the study file {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise InputError(f"{path}{place}: not valid YAML ({getattr(error, 'problem', None) or error}); mend that line") from error
-    except (ValueError, RecursionError) as error:  # a date that is none, or brackets without end
-        raise InputError(f"{path}: a value cannot be read ({str(error).splitlines()[0]}); mend it") from error
     return loaded
 
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError, ProviderError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import _steps as steps
-from tiltmeter.runs._folder import RunFolder, runs_root
+from tiltmeter.runs._folder import RunFolder
 from tiltmeter.runs._load import Run
+from tiltmeter.runs._remote_place import runs_place
 from tiltmeter.runs._resolve import Resolved
 from tiltmeter.runs._stages import stage_tables
 from tiltmeter.runs._tools import RunJudge, RunTools
@@ -27,7 +28,7 @@ from tiltmeter.study import NotRun, Part
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
-    from tiltmeter.engine import Journal, Limits, Prices, Tally
+    from tiltmeter.engine import Engine, Journal, Limits, Prices, Tally
 
 Returned = TypeVar("Returned")
 
@@ -43,7 +44,7 @@ class RunResult:
     exit_code: int = EXIT_OK
 
 
-def default_folder(document: Mapping[str, Any], names: Sequence[str]) -> Path:
+def default_folder(document: Mapping[str, Any], names: Sequence[str]) -> str | Path:
     """`runs/STUDY--NAMES--DIGEST`: the same command always names the same folder, so that running it again goes on.
 
     Parameters
@@ -55,7 +56,8 @@ def default_folder(document: Mapping[str, Any], names: Sequence[str]) -> Path:
     """
     content = json.dumps(document, sort_keys=True, default=str)
     slug = re.sub(r"[^A-Za-z0-9.+-]+", "-", f"{document['study']}--{'+'.join(names)}").strip("-")[:80]
-    return runs_root() / f"{slug}--{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    root, name = runs_place(), f"{slug}--{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    return f"{root}/{name}" if isinstance(root, str) else root / name
 
 
 def run_study(
@@ -68,8 +70,9 @@ def run_study(
     prices: Prices,
     judge: tuple[Model, Sampling] | None = None,
     display: str | None = "none",
-    out: Path | None = None,
+    out: str | Path | None = None,
     command: str | None = None,
+    engine: Engine | None = None,
 ) -> RunResult:
     """Design, generate, measure, analyse; resumable at any moment.
 
@@ -82,9 +85,11 @@ def run_study(
     journal_url
         Where paid-for answers are kept (a path or a database URL).
     out
-        The run folder; default: `default_folder`.
+        The run folder, a path or a URL; default: `default_folder`.
     command
         The command line, kept in run.json so that a reader can repeat it.
+    engine
+        What carries the work out; default: this process.
 
     Raises
     ------
@@ -93,26 +98,29 @@ def run_study(
     ProviderError
         No model gave any answer; nothing is left behind.
     """
-    from tiltmeter.engine import open_journal
+    from tiltmeter.engine import LocalEngine, open_journal
 
+    engine = engine or LocalEngine()
     document = resolved.as_document() | {"models": [identity(model, sampling) for model, sampling in models]}
     if judge is not None:
         document |= {"judged_by": identity(*judge)}
-    folder = RunFolder(out or default_folder(document, [model.name for model, _ in models]))
+    folder = RunFolder.at(out or default_folder(document, [model.name for model, _ in models]))
     clock = Clock()
     with folder.filling(document), open_journal(journal_url) as journal:
         became = clock.time("design", steps.make_design, resolved, library, folder)
         result = RunResult(Run(folder), problems_of(became))
         parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
         _refuse_unpatchable(folder, [model for model, _ in models])
-        tallies = _generate_all(resolved, models, parts, folder, journal, limits, prices, display, result, clock)
+        tallies = _generate_all(resolved, models, parts, folder, journal, limits, prices, display, engine, result, clock)
         clock.time("collect", steps.collect, folder, models, journal)
-        asked = None if judge is None else RunJudge(*judge, journal=journal, limits=limits, prices=prices, display=display)
-        read_answers(folder, resolved, parts, library, asked, result, clock)
+        asked = None
+        if judge is not None:
+            asked = RunJudge(*judge, journal=journal, limits=limits, prices=prices, display=display, engine=engine)
+        read_answers(folder, resolved, parts, library, asked, result, clock, engine)
         result.exit_code = result.exit_code or (EXIT_INCOMPLETE if result.problems else EXIT_OK)
         paid = [identity(model, sampling) | paid_for(tallies.get(model.name)) for model, sampling in models]
         about = describe(resolved, library, folder, command, became, result.problems)
-        folder.write_json(about | {"models": paid, "judged_by": judged_by(asked), "seconds": clock.seconds})
+        folder.write_json(about | {"engine": engine.name, "models": paid, "judged_by": judged_by(asked), "seconds": clock.seconds})
     return result
 
 
@@ -124,10 +132,11 @@ def read_answers(
     judge: RunJudge | None,
     result: RunResult,
     clock: Clock,
+    engine: Engine | None = None,
 ) -> None:
     """From responses to findings; what a judge did not answer is a problem of the run."""
     with stage_tables(folder) as stages:
-        tools = RunTools(stages, library, judge)
+        tools = RunTools(stages, library, judge, engine)
         clock.time("measure", steps.measure, folder, resolved, parts, tools)
         try:
             clock.time("between", steps.between, resolved, parts, tools)
@@ -161,11 +170,12 @@ def _generate_all(
     limits: Limits,
     prices: Prices,
     display: str | None,
+    engine: Engine,
     result: RunResult,
     clock: Clock,
 ) -> dict[str, Tally]:
     """Ask each model in turn; a model that gives no answers at all does not keep the next one from being asked."""
-    from tiltmeter.engine import generate, open_display
+    from tiltmeter.engine import open_display
 
     attempts = steps.count_attempts(folder)
     tallies: dict[str, Tally] = {}
@@ -175,7 +185,7 @@ def _generate_all(
         try:
             with clock.timing("generate"), open_display(display, attempts, model.name) as progress:
                 asked = steps.requests(folder)
-                tally = generate(model, asked, sampling, journal=journal, limits=limits, progress=progress, prices=prices)
+                tally = engine.generate(model, asked, sampling, journal=journal, limits=limits, progress=progress, prices=prices)
         except ProviderError as error:
             refusals.append(error)
             continue

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from tiltmeter._damage import UNREADABLE, json_of, why
 from tiltmeter._paths import is_file
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
@@ -48,8 +49,8 @@ def _read(path: Path, known: frozenset[str] | None) -> pl.DataFrame:
                 return _read_lines(path, known)
             case other:
                 raise InputError(f"{path}: unknown kind of file {other!r}; give .csv, .jsonl or .parquet")
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {first_line(error)}") from error
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read: {why(error)}") from error
 
 
 def first_line(error: Exception) -> str:
@@ -65,7 +66,7 @@ def _read_lines(path: Path, known: frozenset[str] | None) -> pl.DataFrame:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json_of(line)
             except (ValueError, RecursionError) as error:
                 raise InputError(f"{path}, line {number} is not valid JSON ({error})") from None
             if not isinstance(row, dict):

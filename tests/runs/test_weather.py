@@ -1,0 +1,89 @@
+"""Run folders on full and read-only disks, two runs of one name, a reader that leaves: a sentence, nothing half-written, and going on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support import misbehaving
+from support.misbehaving import MisbehavingServer
+from support.mounts import within
+
+RUN = ["run", "genderbench/direct", "--limit", "1000", "-m", "sim/mild", "--display", "none"]
+CALL = f'$PYTHON -m tiltmeter.cli {" ".join(RUN)} --out run --journal "$1"; echo status $?'
+
+
+def answered(folder: Path) -> tuple[int, int]:
+    """How many answers the run asked for, and how many it had."""
+    tally = json.loads((folder / "run.json").read_text())["models"][0]["tally"]
+    return tally["answered"], tally["held"]
+
+
+def test_a_full_disk_leaves_nothing_half_written_and_the_answers_are_not_asked_again(tmp_path: Path, environment: dict[str, str]) -> None:
+    kept = tmp_path / "kept"
+    said = within(
+        tmp_path / "disk",
+        "size=110k",
+        f'{CALL}; ls -A; mount -o remount,size=50m "$PWD"; {CALL}; cp -r run "$2"',
+        tmp_path / "journal.sqlite",
+        kept,
+        variables=environment,
+    )
+    assert said[0].startswith("tiltmeter: cannot write run/")
+    assert "No space left on device" in said[0]
+    assert said[1] == "status 2"
+    assert said[2:].index("status 0") == len(said) - 3  # `ls` found nothing: all that follows is of the run that was complete
+    assert said[-1] == "status 0"
+    assert not any(name.startswith((".", "study", "design", "responses")) for name in said[2:-1])
+    assert answered(kept) == (0, 1000)
+
+
+def test_a_read_only_disk_is_one_sentence_before_anything_is_asked(tmp_path: Path, environment: dict[str, str]) -> None:
+    said = within(
+        tmp_path / "disk", "size=1m", f'mount -o remount,ro "$PWD"; {CALL}; ls -A', tmp_path / "journal.sqlite", variables=environment
+    )
+    assert said[1:] == ["status 2"]
+    assert said[0].startswith("tiltmeter: cannot write run")
+    assert "Read-only file system" in said[0]
+    assert not (tmp_path / "journal.sqlite").exists()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_of_two_runs_of_one_name_the_second_is_refused_and_later_asks_nothing(
+    tmp_path: Path, environment: dict[str, str], named: bool
+) -> None:
+    with MisbehavingServer(lambda request, nth: misbehaving.slow(0.5, "Yes.")) as server:
+        given = ["run", "genderbench/direct", "--limit", "60", "-m", "vllm/m", "--base-url", server.url, "--max-connections", "8"]
+        command = [sys.executable, "-m", "tiltmeter.cli", *given, "--display", "none", *(["--out", "mine"] if named else [])]
+        first = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not server.requests:
+            assert first.poll() is None
+            time.sleep(0.02)
+        second = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        assert second.returncode == 2
+        assert second.stderr.startswith("tiltmeter: another process is filling ")
+        assert second.stderr.count("\n") == 1
+        _, errors = first.communicate(timeout=60)
+        assert first.returncode == 0, errors
+        third = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        assert third.returncode == 0, third.stderr
+        assert server.requests == 60
+    folder = tmp_path / "mine" if named else next((tmp_path / "runs").glob("*/run.json")).parent
+    assert answered(folder) == (0, 60)
+
+
+def test_a_reader_that_leaves_does_not_end_the_run(tmp_path: Path, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "tiltmeter.cli", *RUN[:-2], "--display", "json", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(60) == 0, errors
+    assert answered(tmp_path / "run") == (1000, 0)
