@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tiltmeter._damage import UNREADABLE, why
 from tiltmeter._paths import is_file
 from tiltmeter.associations._tables import CONCEPTS, EXCLUSIVE, LISTS, MENTIONS, Schema
 from tiltmeter.errors import InputError
@@ -67,5 +68,5 @@ def _read(key: str, path: str, schema: Schema, needed: tuple[str, ...]) -> pl.Da
                 raise InputError(f"{place} lacks the column {name!r} ({did_you_mean(name, table.columns)})")
         columns = {"model": pl.String, "part": pl.String, **schema}
         return table.select((pl.col(n) if n in table.columns else pl.lit(None)).cast(kind).alias(n) for n, kind in columns.items())
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{place} cannot be read: {next(iter(str(error).splitlines()), type(error).__name__)[:300]}") from error
+    except UNREADABLE as error:
+        raise InputError(f"{place} cannot be read: {why(error)}") from error

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiltmeter._yaml import yaml_of
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 
@@ -124,7 +125,7 @@ def _about(path: Path) -> dict[str, Any]:
     if (not path.is_dir() and path.name != "benchmark.parquet") or not file.is_file():
         return {}
     try:
-        loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
+        loaded = yaml_of(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"{file} cannot be read: {' '.join(str(error).split())[:300]}") from error
     return loaded if isinstance(loaded, dict) else {}
@@ -158,7 +159,7 @@ def _read_roles(path: str) -> dict[str, str | None]:
     import yaml
 
     try:
-        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        loaded = yaml_of(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"-P roles={path} cannot be read: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(loaded, dict) or not loaded:

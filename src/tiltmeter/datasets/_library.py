@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from tiltmeter._paths import default_cache
 from tiltmeter.datasets._errors import DataUnavailable, SourceError
-from tiltmeter.datasets._store import data_folders, default_cache, file_flaw, write_atomically
+from tiltmeter.datasets._store import data_folders, file_flaw, write_atomically
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 

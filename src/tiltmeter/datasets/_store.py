@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,20 +13,10 @@ from tiltmeter.errors import InputError
 if TYPE_CHECKING:
     from tiltmeter.datasets._catalogue import Entry
 
-__all__ = ["data_folders", "default_cache", "file_flaw", "flaw", "time_limit", "write_atomically"]
+__all__ = ["data_folders", "file_flaw", "flaw", "time_limit", "write_atomically"]
 
 _LEAST_LIMIT = 120.0
 _LEAST_RATE = 200_000
-
-
-def default_cache() -> Path:
-    """TILTMETER_CACHE, or the folder this platform keeps caches in."""
-    if chosen := os.environ.get("TILTMETER_CACHE"):
-        return Path(chosen).expanduser()
-    home = Path.home()
-    bases = {"darwin": home / "Library" / "Caches", "win32": Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")}
-    base = bases.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"))
-    return base / "tiltmeter"
 
 
 def data_folders() -> list[Path]:

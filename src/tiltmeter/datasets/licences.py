@@ -51,7 +51,7 @@ def first_use_notice(library: Library, entries: Iterable[Entry]) -> str | None:
     try:
         stored = json.loads(memory.read_bytes())
         shown = {str(token) for token in stored} if isinstance(stored, list) else set()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         shown = set()
     new = [entry for entry in entries if entry.restricted is not None and _token(entry) not in shown]
     text = notice(new)

@@ -63,16 +63,13 @@ class Gest(Probe):
     )
 
     def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
-        orders = list(permutations(OPTIONS))
+        orders = pl.Series([list(order) for order in permutations(OPTIONS)])
         items = library.csv("gest/gest.csv").select(
             item=pl.int_range(pl.len()), _sentence="sentence", stereotype_id=pl.col("stereotype").cast(pl.Int32)
         )
-        shuffled = [[list(order) for order in rng.sample(orders, k=6)] for _ in range(items.height)]
-        return (
-            items.with_columns(options=pl.Series(shuffled, dtype=pl.List(pl.List(pl.String))), prompt_index=pl.lit(list(range(6))))
-            .explode("options", "prompt_index")
-            .with_columns(stratum="stereotype_id")
-        )
+        places = [place for _ in range(items.height) for place in rng.sample(range(orders.len()), k=6)]
+        prompts = items.with_columns(prompt_index=pl.lit(list(range(6)))).explode("prompt_index")
+        return prompts.with_columns(options=orders.gather(places), stratum="stereotype_id")
 
     def text(self, wording: Wording) -> pl.Expr:
         names = {label: wording[label] for label in OPTIONS}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -102,9 +103,11 @@ class HiringBloomberg(Probe):
                     slots = rng.sample(range(8), 8)
                     cvs = rng.sample(data[role]["resumes"], 8)
                     rows += [(role, race, men, women, _signed(cvs, men, women, places)) for places in (slots[:4], slots[4:])]
-        schema = ["role", "race", "male_names", "female_names", "_cvs"]
+        roles, races, men_of, women_of, sheets = zip(*rows, strict=True)
         descriptions = {role: data[role]["jd"].strip() for role in ROLES}
-        return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
+        return pl.DataFrame(
+            {"role": roles, "race": races, "male_names": _fours(men_of), "female_names": _fours(women_of), "_cvs": sheets}
+        ).with_columns(
             item=pl.int_range(pl.len()) // 2,
             prompt_index=pl.int_range(pl.len()) % 2,
             stratum=pl.concat_str("role", "race", separator=" "),
@@ -164,6 +167,11 @@ class HiringBloomberg(Probe):
 def _rates(dials: Mapping[str, float]) -> dict[str, float]:
     bias = dials[OUTCOME_DISPARITY]
     return {role: min(1.0, 0.5 + bias + sign * bias / 2) for role, sign in ROLES.items()}
+
+
+def _fours(lists: Iterable[list[str]]) -> pl.Series:
+    """Lists of four texts as a column, built from one long list: a list for each row takes Polars ten times as long."""
+    return pl.Series(list(chain.from_iterable(lists))).reshape((-1, 4)).arr.to_list()
 
 
 def _signed(cvs: list[str], men: list[str], women: list[str], places_of_men: list[int]) -> str:

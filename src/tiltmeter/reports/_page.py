@@ -6,8 +6,9 @@ import itertools
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -22,6 +23,9 @@ from tiltmeter.reports._summary import CLEAR, summary
 from tiltmeter.reports._together import side_by_side, together
 from tiltmeter.reports._words import MARK_LETTERS, interval, level_words, mark_words, number, percent, shares
 from tiltmeter.study import NAMED
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 __all__ = ["write_page"]
 
@@ -52,9 +56,29 @@ def write_page(runs: Sequence[Shown], path: Path, *, published: pl.DataFrame | N
     InputError
         The file cannot be written.
     """
+    from tiltmeter.reports.figures import page_figures, paint_rules
+
+    every = together(runs, published)
+    template = _environment().get_template("page.html.j2")
+    text = template.render(
+        runs=[_run(i, one) for i, one in enumerate(runs, 1)],
+        side_by_side=side_by_side(every),
+        figures=page_figures(every),
+        paint_rules=paint_rules(),
+        behind=0 if published is None else published["model"].n_unique(),
+        overlaps=overlaps(pl.concat([one.findings for one in runs])),
+    )
+    with writing(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+    return path
+
+
+@cache
+def _environment() -> Environment:
+    """The page's templates; compiled once in a process, however many pages it writes."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from tiltmeter.reports.figures import page_figures, paint_rules, svg
+    from tiltmeter.reports.figures import svg
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
@@ -67,18 +91,7 @@ def write_page(runs: Sequence[Shown], path: Path, *, published: pl.DataFrame | N
     environment.globals.update(number=number, interval=interval, percent=percent, shares=shares, mark_words=mark_words)
     environment.globals.update(letters=MARK_LETTERS, harm_title=harm_title, level_words=level_words, quote=shlex.quote)
     environment.globals.update(svg=svg, clear=CLEAR)
-    every = together(runs, published)
-    text = environment.get_template("page.html.j2").render(
-        runs=[_run(i, one) for i, one in enumerate(runs, 1)],
-        side_by_side=side_by_side(every),
-        figures=page_figures(every),
-        paint_rules=paint_rules(),
-        behind=0 if published is None else published["model"].n_unique(),
-        overlaps=overlaps(pl.concat([one.findings for one in runs])),
-    )
-    with writing(path) as aside:
-        aside.write_text(text, encoding="utf-8")
-    return path
+    return environment
 
 
 def _run(number_of_run: int, run: Shown) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def read_published(path: Path) -> pl.DataFrame:
     """
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read the published results {path}: {error}") from error
     if not isinstance(loaded, dict) or not loaded:
         raise InputError(f"{path} holds no published results: it must be a mapping of the shape {_SHAPE}")

@@ -187,7 +187,8 @@ def _print_concepts(findings: pl.DataFrame, *, every: bool) -> None:
             table.add_column(name, justify="right" if name == number_is else "left", overflow="fold")
         for row in rows:
             q = row["p"] if row["q"] is None else row["q"]
-            cells = [row["subject"], row["concept"], row["context"] or "all", number(row["estimate"]), interval(row), f"{q:.2g}"]
+            shown_q = "" if q is None else f"{q:.2g}"
+            cells = [row["subject"], row["concept"], row["context"] or "all", number(row["estimate"]), interval(row), shown_q]
             table.add_row(*(_text(cell) for cell in cells), _text(row["note"] or ""))
         _console().print(table)
 

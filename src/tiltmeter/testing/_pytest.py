@@ -47,12 +47,14 @@ def tiltmeter_run(pytestconfig: pytest.Config) -> Callable[..., Run]:
 
 def _carried_out(config: pytest.Config, key: str, study: str, model: Any, settings: dict[str, Any]) -> Run:
     import tiltmeter
-    from tiltmeter.runs import runs_root
+    from tiltmeter.runs import runs_place, runs_root
 
-    place = config.invocation_params.dir / (config.getoption("--tiltmeter-dir") or runs_root())
+    chosen = config.getoption("--tiltmeter-dir")
+    place = config.invocation_params.dir / (chosen or runs_root())
     place.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch, _one_at_a_time(place / f".pytest-{key}.lock"):
-        patch.setenv("TILTMETER_RUNS", str(place))
+        if chosen or isinstance(runs_place(), Path):  # runs that are kept at a URL stay there
+            patch.setenv("TILTMETER_RUNS", str(place))
         return tiltmeter.run(study, model=model, **settings)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from tiltmeter._yaml import yaml_of
 from tiltmeter.associations.grid._grid import ALIGNED, BUILT_IN_LANGUAGE, WITHIN_TYPE, Category, Descriptor, Grid
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
@@ -120,7 +121,7 @@ class _Loader(yaml.SafeLoader):
 def _load(path: Path) -> object:
     try:
         with path.open(encoding="utf-8") as file:
-            loaded: object = yaml.load(file, Loader=_Loader)  # noqa: S506 - a safe loader
+            loaded: object = yaml_of(file.read(), _Loader)
     except OSError as error:
         raise InputError(f"cannot read the grid {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tiltmeter._damage import UNREADABLE, why
 from tiltmeter._paths import is_file
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
@@ -37,22 +38,28 @@ def read_rows(path: Path) -> pl.DataFrame:
                 table = pl.read_ndjson(path, infer_schema_length=None)
             case other:
                 raise InputError(f"{path}: unknown kind of file {other!r}; give .csv, .jsonl or .parquet")
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        problem = next(iter(str(error).splitlines()), type(error).__name__)[:300]
-        raise InputError(f"{path} cannot be read: {problem}") from error
+        table = table.drop(ROW, strict=False)
+        texts = [table[name].cast(pl.String).fill_null("") for name, kind in table.schema.items() if not kind.is_nested()]
+        table = table.with_columns(texts)
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read: {why(error)}") from error
     if table.is_empty():
         raise InputError(f"{path} holds no rows")
-    table = table.drop(ROW, strict=False)
-    texts = [pl.col(name).cast(pl.String).fill_null("") for name, kind in table.schema.items() if not kind.is_nested()]
-    return table.with_columns(texts).with_row_index(ROW, 2 if path.suffix.lower() == ".csv" else 1)
+    return table.with_row_index(ROW, 2 if path.suffix.lower() == ".csv" else 1)
 
 
-def demand(path: Path, table: pl.DataFrame, columns: Iterable[str]) -> None:
-    """Raise InputError for the first of `columns` that `table` lacks, with the nearest name it has."""
+def demand(path: Path, table: pl.DataFrame, columns: Iterable[str], *, lists: bool = False) -> None:
+    """Raise InputError for the first of `columns` that `table` lacks, with the nearest name it has, or that holds no text.
+
+    With `lists` a column may hold lists as well.
+    """
     for name in columns:
         if name not in table.columns:
             there = [column for column in table.columns if column != ROW]
             raise InputError(f"{path} has no column {name!r}: {did_you_mean(name, there)}")
+        kind = table.schema[name]
+        if kind.is_nested() and not (lists and isinstance(kind, pl.List)):
+            raise InputError(f"{path}, column {name!r} holds {kind}, not text; give the text itself")
 
 
 def place(path: Path, row: int, column: str | None = None) -> str:
@@ -68,6 +75,7 @@ def numbers(path: Path, table: pl.DataFrame, column: str, *, low: float, high: f
     InputError
         A value is no number, not a whole one where `whole`, or lies outside; file, row and column are named.
     """
+    demand(path, table, (column,))
     text = table[column].str.strip_chars()
     values = text.cast(pl.Float64, strict=False)
     right = (values >= low) & (values <= high) & values.is_finite()

@@ -169,7 +169,7 @@ def _typed_scores(path: Path, stories: pl.DataFrame, totals: pl.DataFrame) -> pl
         scores.append(stories.select(ROW, "story", step=pl.lit(step), metric=pl.lit(metric), typed=pl.col(column).str.strip_chars()))
     rows: list[dict[str, object]] = []
     texts = [name for name, kind in totals.schema.items() if kind == pl.String]
-    below = totals.select(ROW, pl.col(texts).str.strip_chars()).rows(named=True)
+    below = totals.select(ROW, *(totals[name].str.strip_chars() for name in texts)).rows(named=True)
     # A row of words such as "recall" has its numbers in the row below.
     for words, values in pairwise(below):
         for column in texts:
@@ -217,7 +217,7 @@ def _own_lists(path: Path, table: pl.DataFrame) -> Sample:
     no_repeats(path, table, ["story", "character"])
     steps = {step: pair for step, pair in _STEPS.items() if set(pair) & set(table.columns)}
     for pair in steps.values() or [_STEPS["extraction"]]:
-        demand(path, table, pair)
+        demand(path, table, pair, lists=True)
     parts = []
     for step, pair in steps.items():
         cells = {name: _cell(path, table, column) for name, column in zip(("found", "truth"), pair, strict=True)}

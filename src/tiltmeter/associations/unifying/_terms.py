@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from tiltmeter._yaml import yaml_of
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 
@@ -114,7 +115,7 @@ def _read(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        loaded: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        loaded: Any = yaml_of(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read the terms in {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tiltmeter._yaml import yaml_of
 from tiltmeter.errors import InputError
 
 __all__ = ["Replacements", "inverse", "read_table"]
@@ -70,8 +71,9 @@ def _loaded(path: Path) -> object:
     import yaml
 
     try:
+        loaded = yaml_of(text)
         _refuse_repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader))
-        return yaml.safe_load(text)
+        return loaded
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
+from tiltmeter._yaml import yaml_of
 from tiltmeter.benchmarks._tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES
 from tiltmeter.benchmarks.assembling import DROPPED
 from tiltmeter.benchmarks.building._finding import TEXTS, find_keywords, find_pages, find_sentences, scraped_before
@@ -231,7 +232,7 @@ def _check_folder(out: Path, spec: Spec) -> None:
         import yaml
 
         try:
-            about = yaml.safe_load((out / ABOUT).read_text(encoding="utf-8"))
+            about = yaml_of((out / ABOUT).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             raise InputError(f"{out / ABOUT} cannot be read ({str(error).splitlines()[0]}); remove it to have it written anew") from error
         name = about.get("name") if isinstance(about, dict) else None

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from tiltmeter._damage import UNREADABLE, why
 from tiltmeter._lock import only_writer
 from tiltmeter._paths import sha256
 from tiltmeter.benchmarks._tables import Schema
@@ -158,7 +159,7 @@ class Store:
     def _record(self, stage: Stage) -> dict[str, Any]:
         try:
             record = json.loads(self.path(stage.name, ".json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return record if isinstance(record, dict) and isinstance(record.get("tables"), dict) else {}
 
@@ -209,9 +210,8 @@ def _canonical(path: Path, schema: Schema, needed: tuple[str, ...], fill: Mappin
         absent = [pl.lit(None).alias(name) for name in schema if name not in table.columns]
         filled = {name: pl.col(name).fill_null(value) for name, value in fill.items()}
         table = table.with_columns(absent).select(pl.col(name).cast(kind) for name, kind in schema.items()).with_columns(**filled)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        said = next(iter(str(error).splitlines()), type(error).__name__)[:200]
-        raise InputError(f"{path} cannot be read ({said}); mend it, or remove it to have it made anew") from error
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read ({why(error)}); mend it, or remove it to have it made anew") from error
     for name in needed:
         if table[name].null_count():
             row = table[name].is_null().arg_true()[0] + (2 if path.suffix == ".csv" else 1)

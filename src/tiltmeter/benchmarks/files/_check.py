@@ -193,8 +193,7 @@ def _branches(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
         said = f"{_count(loose.height, 'branch', 'branches')} without their root; no comparison in pairs is possible"
         yield _row("branches", "warning", said, loose)
     families = table.filter(~pl.col("root").is_in(loose["root"].implode())).group_by("root", maintain_order=True).len("n")
-    whole = families["n"].max()
-    part = families.filter(pl.col("n") < whole)
+    part = families.filter(pl.col("n") < pl.col("n").max())
     if not part.is_empty():
         said = f"{_count(part.height, 'root')} with fewer branches than the others; paired comparisons leave out what is missing"
         yield _row("branches", "note", said, table.filter(pl.col("key").is_in(part["root"].implode())))

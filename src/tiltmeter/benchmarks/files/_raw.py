@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from tiltmeter._damage import UNREADABLE, json_of, why
 from tiltmeter._paths import is_file
 from tiltmeter.errors import InputError
 
@@ -46,14 +47,14 @@ def read_raw(path: Path) -> Raw | list[Any] | dict[str, Any]:
                 return load_json(path)
             case other:
                 raise InputError(f"{path}: unknown kind of file {other!r}; give {KINDS}")
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {first_line(error)}; mend the file or make it anew") from error
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read: {why(error)}; mend the file or make it anew") from error
 
 
 def load_json(path: Path) -> list[Any] | dict[str, Any]:
     """A JSON file whose outermost value is a list or an object; raises InputError naming the line that is wrong."""
     try:
-        loaded = json.loads(path.read_text(encoding="utf-8-sig"))
+        loaded = json_of(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
@@ -71,7 +72,7 @@ def _lines(path: Path) -> list[Any]:
         for number, line in enumerate(file, 1):
             if line.strip():
                 try:
-                    rows.append(json.loads(line))
+                    rows.append(json_of(line))
                 except (ValueError, RecursionError) as error:
                     raise InputError(f"{path}, line {number} is not valid JSON ({first_line(error)}); mend that line") from error
     return rows

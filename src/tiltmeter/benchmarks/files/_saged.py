@@ -139,7 +139,8 @@ def _items(path: Path, loaded: object) -> Iterator[tuple[dict[str, Any], Mapping
         concept = item.get("concept") or item.get("category")
         if not isinstance(concept, str) or not concept.strip():
             raise InputError(f"{path}: item {number} has neither 'category' nor 'concept'; name the group its keywords belong to")
-        yield {"domain": item.get("domain"), "concept": concept.strip()}, item
+        domain = _text(item.get("domain"), f"{path}: item {number}", "domain")
+        yield {"domain": domain, "concept": concept.strip()}, item
 
 
 def _keywords(path: Path, own: Mapping[str, Any], item: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
@@ -157,7 +158,7 @@ def _sources(path: Path, own: Mapping[str, Any], given: object) -> list[dict[str
     for one in _list(given, f"{path}: {own['concept']}", "sources"):
         if not isinstance(one, dict):
             raise InputError(f"{path}: {own['concept']}: a source must be an object with 'source_tag' and 'source_specification'")
-        about = {"source_tag": one.get("source_tag"), "source_type": one.get("source_type")}
+        about = {key: _text(one.get(key), f"{path}: {own['concept']}", key) for key in ("source_tag", "source_type")}
         found += [
             {**own, **about, "source": str(place)} for place in _list(one.get("source_specification"), f"{path}", "source_specification")
         ]
@@ -169,6 +170,12 @@ def _list(given: object, place: str, what: str) -> Sequence[Any]:
         return []
     if not isinstance(given, list):
         raise InputError(f"{place}: {what} must be a list, found {str(given)[:60]}")
+    return given
+
+
+def _text(given: object, place: str, what: str) -> str | None:
+    if given is not None and not isinstance(given, str):
+        raise InputError(f"{place}: {what} must be a text, found {str(given)[:60]}")
     return given
 
 

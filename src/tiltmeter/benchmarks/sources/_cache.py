@@ -40,7 +40,7 @@ class Cache:
         """What was kept, None where nothing was."""
         try:
             kept = json.loads(self._path(kind, name).read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(kept, dict) or [kept.get("origin"), kept.get("name")] != [self._origin, name]:
             return None

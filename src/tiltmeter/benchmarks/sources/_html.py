@@ -22,6 +22,7 @@ _UNREAD_CLASS = re.compile(
 _PARTING = re.compile(
     r"address|article|aside|blockquote|br|d[dlt]|details|div|fieldset|footer|form|h[1-6r]|header|li|main|[ou]l|pre|section|summary|table|t[dhr]"
 )
+_NO_XML = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BRACKETED = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
 
 
@@ -76,7 +77,7 @@ def read_html(html: bytes | str, declared: str | None = None) -> Html:
         if element.getparent() is not None:
             element.drop_tree()
     for broken in root.iter("br"):
-        broken.tail = "\n" + (broken.tail or "")
+        broken.tail = "\n" + _fit(broken.tail)
     blocks = _blocks(root)
     text = paragraphs(one.text_content() for one in blocks) or _everything(root)
     return Html(text, title or None, tuple(_links(one for one in blocks if one.tag == "p")))
@@ -117,11 +118,16 @@ def _blocks(root: Any) -> list[Any]:
     return chosen
 
 
+def _fit(text: str | None) -> str:
+    """Without what lxml reads, but would not take back."""
+    return _NO_XML.sub("", text or "")
+
+
 def _everything(root: Any) -> str:
     for element in root.iter():
         if isinstance(element.tag, str) and _PARTING.fullmatch(element.tag):
-            element.text = "\n\n" + (element.text or "")
-            element.tail = "\n\n" + (element.tail or "")
+            element.text = "\n\n" + _fit(element.text)
+            element.tail = "\n\n" + _fit(element.tail)
     return paragraphs(root.text_content().split("\n\n"))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,8 @@ WIKIPEDIA = "https://en.wikipedia.org/w/api.php"
 _BATCH = 50
 _LONGEST_QUERY = 4000
 _LONGEST_TITLE = 255  # bytes
+_MOST_TURNS = 100
+"""Requests for the links to one page; a wiki may answer some of them with nothing but where to go on."""
 _NOT_IN_TITLES = frozenset("#<>[]|{}\n\x1f")
 _WAITS = frozenset({"maxlag", "ratelimited", "readonly"})
 _GONE = frozenset({"missingtitle", "nosuchpageid", "invalidtitle"})
@@ -115,18 +118,20 @@ class MediaWiki:
             The server cannot be reached.
         """
         name = f"{most} {title}"
-        if (kept := self._cache.get("backlinks", name)) is not None:
+        if isinstance(kept := self._cache.get("backlinks", name), list):
             return [str(one) for one in kept]
         more: Mapping[str, str] = {}
         found: list[str] = []
         asked = {"action": "query", "list": "backlinks", "bltitle": title, "blnamespace": "0", "blfilterredir": "nonredirects"}
-        while len(found) < most:
+        for _ in range(_MOST_TURNS):
             try:
                 said = await self._ask({**asked, "bllimit": str(min(500, most - len(found))), **more})
+                with _as_the_api_answers():
+                    found += [str(one["title"]) for one in said.get("query", {}).get("backlinks", ())]
+                    more = {key: str(value) for key, value in said.get("continue", {}).items()}
             except Failed:
                 return found
-            found += [str(one["title"]) for one in said.get("query", {}).get("backlinks", ())]
-            if not (more := {key: str(value) for key, value in said.get("continue", {}).items()}):
+            if not more or len(found) >= most:
                 break
         self._cache.put("backlinks", name, found[:most])
         return found[:most]
@@ -135,7 +140,7 @@ class MediaWiki:
         """Fill `_known` for all titles, in as few requests as may be."""
         asked: list[str] = []
         for title in titles:
-            if (kept := self._cache.get("titles", title)) is not None:
+            if _is_page(kept := self._cache.get("titles", title)):
                 self._known[title] = WikiPage(**kept)
             elif not title.strip() or _NOT_IN_TITLES & set(title) or len(title.encode(errors="replace")) > _LONGEST_TITLE:
                 self._known[title] = WikiPage(title, self._address(title), "missing", "no page of a wiki can have this title")
@@ -147,10 +152,13 @@ class MediaWiki:
         asked = {"action": "query", "titles": "|".join(titles), "redirects": "1", "prop": "info|pageprops", "inprop": "url"}
         try:
             said = await self._ask({**asked, "ppprop": "disambiguation", "meta": "siteinfo", "siprop": "rightsinfo"})
+            with _as_the_api_answers():
+                self._keep(titles, said.get("query", {}))
         except Failed as error:
             self._known |= {title: WikiPage(title, self._address(title), "failed", str(error)) for title in titles}
-            return
-        query = said.get("query", {})
+
+    def _keep(self, titles: Sequence[str], query: Mapping[str, Any]) -> None:
+        """What a lookup says of each title."""
         renamed = {str(one["from"]): str(one["to"]) for step in ("normalized", "redirects") for one in query.get(step, ())}
         pages = {str(one.get("title")): one for one in query.get("pages", ())}
         licence = str(query.get("rightsinfo", {}).get("text") or "") or None
@@ -175,16 +183,17 @@ class MediaWiki:
     async def _text(self, page: WikiPage) -> WikiPage:
         """The page with its text, from the cache or the wiki."""
         kept = self._cache.get("pages", page.title)
-        if kept is None:
+        if not _is_text(kept):
             asked = {"action": "parse", "page": page.title, "prop": "text|links|revid"}
             asked |= {"disableeditsection": "1", "disablelimitreport": "1", "disabletoc": "1"}
             try:
                 said = await self._ask(asked)
+                if "parse" not in said:
+                    return WikiPage(page.title, page.source, "missing", f"{page.title!r} does not exist in the wiki", page.licence)
+                with _as_the_api_answers():
+                    kept = await asyncio.to_thread(_read, said["parse"])
             except Failed as error:
                 return WikiPage(page.title, page.source, "failed", str(error), page.licence)
-            if "parse" not in said:
-                return WikiPage(page.title, page.source, "missing", f"{page.title!r} does not exist in the wiki", page.licence)
-            kept = await asyncio.to_thread(_read, said["parse"])
             self._cache.put("pages", page.title, kept)
         text, links = str(kept["text"]), tuple(Link(*map(str, link)) for link in kept["links"])
         problem = None if text else "the page holds no paragraph of text"
@@ -200,6 +209,30 @@ class MediaWiki:
 
     def _address(self, title: str) -> str:
         return urljoin(self._api, "/wiki/" + quote(title.replace(" ", "_"), safe=":/(),"))
+
+
+@contextmanager
+def _as_the_api_answers() -> Iterator[None]:
+    """Turn what goes wrong with JSON of another shape into Failed."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Failed(f"the server answered JSON that is not the API's ({type(error).__name__})") from error
+
+
+def _is_page(kept: Any) -> bool:
+    """Whether this is what is kept of a title."""
+    if not isinstance(kept, dict) or kept.keys() != {"title", "source", "status", "problem", "licence"}:
+        return False
+    texts = all(isinstance(kept[key], str) for key in ("title", "source", "status"))
+    return texts and all(isinstance(kept[key], str | None) for key in ("problem", "licence"))
+
+
+def _is_text(kept: Any) -> bool:
+    """Whether this is what is kept of a page."""
+    if not isinstance(kept, dict) or not isinstance(kept.get("text"), str) or not isinstance(kept.get("links"), list):
+        return False
+    return all(isinstance(link, list) and len(link) == len(Link._fields) for link in kept["links"])
 
 
 async def _itself(page: WikiPage) -> WikiPage:

@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from tiltmeter._yaml import yaml_of
 from tiltmeter.benchmarks.spec._document import Spec
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
@@ -74,15 +75,13 @@ class _Loader(yaml.SafeLoader):
 def _load(path: Path) -> object:
     try:
         with path.open(encoding="utf-8-sig") as file:
-            loaded: object = yaml.load(file, Loader=_Loader)  # noqa: S506 - a safe loader
+            loaded: object = yaml_of(file.read(), _Loader)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read the spec {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise InputError(f"{path}{place}: not valid YAML ({getattr(error, 'problem', None) or error}); mend that line") from error
-    except (ValueError, RecursionError) as error:  # a date that is none, or brackets without end
-        raise InputError(f"{path}: a value cannot be read ({str(error).splitlines()[0]}); mend it") from error
     if not isinstance(loaded, dict):
         raise InputError(f"{path}: expected a mapping with the keys name, domain and concepts")
     return loaded

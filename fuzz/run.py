@@ -1,0 +1,119 @@
+"""Long runs of the fuzzer, by hand: `python fuzz/run.py [--seconds N] [TARGET...]` prints one JSON line a target.
+
+Coverage-guided (atheris), each target in a process of its own, on the readers of `tests/support/fuzzing`; half of the inputs are damaged
+as what they are (values of JSON, columns of tables), the others byte by byte. A line tells the executions, and each distinct finding with
+the input that shows it. Exit status 1 where there are findings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+_SLACK = 120
+"""Seconds a process may take beyond its time: a single input may be slow, and importing takes some."""
+
+
+def main() -> int:
+    """Run the targets named, or all of them."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--seconds", type=int, default=60, help="for each target")
+    asked.add_argument("--list", action="store_true", help="name the targets and stop")
+    asked.add_argument("--child", help=argparse.SUPPRESS)
+    asked.add_argument("targets", nargs="*", metavar="TARGET", help="names, or the beginnings of names")
+    given = asked.parse_args()
+    sys.path.insert(0, str(ROOT / "tests"))
+    if given.child:
+        _fuzz(given.targets[0], Path(given.child), given.seconds)
+        return 0
+    from support.fuzzing import TARGETS
+
+    chosen = [name for name in TARGETS if not given.targets or name.startswith(tuple(given.targets))]
+    if not chosen:
+        print(f"there is no such target; there are: {', '.join(TARGETS)}", file=sys.stderr)
+        return 2
+    found = False
+    for name in chosen:
+        if given.list:
+            print(name)
+            continue
+        line = _one(name, given.seconds)
+        found = found or bool(line["findings"])
+        print(json.dumps(line), flush=True)
+    return int(found)
+
+
+def _one(name: str, seconds: int) -> dict[str, Any]:
+    """What came of one target, run in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="tiltmeter-fuzz-") as folder:
+        command = [sys.executable, __file__, "--seconds", str(seconds), "--child", folder, name]
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("TILTMETER_") and not key.endswith("_API_KEY")}
+        environment = kept | {"TILTMETER_OFFLINE": "1", "TILTMETER_RUNS": str(Path(folder) / "runs"), "OMP_NUM_THREADS": "1"}
+        ended = subprocess.run(command, env=environment, capture_output=True, timeout=seconds + _SLACK, check=False)
+        said = ended.stderr.decode(errors="replace")
+        log = Path(folder) / "findings.jsonl"
+        findings = [json.loads(one) for one in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
+        executed = re.search(r"number_of_executed_units: (\d+)", said)
+        if executed is None:  # libFuzzer ended itself: an input took too long or too much memory
+            last = next((one for one in said.splitlines() if "ERROR" in one), f"exit status {ended.returncode}")
+            findings.append({"what": last, "where": name, "input": _of_crash(Path(folder))})
+        return {"target": name, "seconds": seconds, "executions": int(executed[1]) if executed else None, "findings": findings}
+
+
+def _of_crash(folder: Path) -> str | None:
+    left = [path.read_bytes() for path in folder.glob("left-*")]
+    return base64.b64encode(left[0]).decode() if left else None
+
+
+def _fuzz(name: str, folder: Path, seconds: int) -> None:
+    """The process of one target; libFuzzer ends it."""
+    import atheris
+
+    with atheris.instrument_imports(include=["tiltmeter"]):
+        from support.fuzzing import TARGETS, examine, mutated
+
+        target = TARGETS[name]
+        seeds = list(target.seeds())
+        with tempfile.TemporaryDirectory() as place:  # what is imported on use is instrumented, too
+            for seed in seeds:
+                examine(target, seed, Path(tempfile.mkdtemp(dir=place)))
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    for number, seed in enumerate(seeds):
+        (corpus / str(number)).write_bytes(seed)
+    seen: set[tuple[str, str]] = set()
+
+    def one(data: bytes) -> None:
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            found = examine(target, data, Path(place))
+        if found is not None and (key := (found.where, re.sub(r"[\d'\"].*", "", found.what))) not in seen:
+            seen.add(key)
+            line = {"what": found.what, "where": found.where, "input": base64.b64encode(data).decode()}
+            with (folder / "findings.jsonl").open("a", encoding="utf-8") as log:
+                log.write(json.dumps(line) + "\n")
+
+    def damage(data: bytes, longest: int, seed: int) -> bytes:
+        rng = random.Random(seed)
+        if rng.random() < 0.5:
+            made: bytes = atheris.Mutate(data, longest)
+            return made
+        return mutated(data if rng.random() < 0.7 else rng.choice(seeds), target.kind, rng)[:longest]
+
+    longest = max(4096, 4 * max(map(len, seeds)))
+    flags = [f"-max_total_time={seconds}", f"-max_len={longest}", "-print_final_stats=1", "-timeout=30", "-rss_limit_mb=4096"]
+    atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={folder}/left-", str(corpus)], one, custom_mutator=damage)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Small files that would become very much: they are refused, or read, within seconds and a few hundred megabytes."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from support.fuzzing import TARGETS, Target, examine
+
+_OF_KIND = {kind: [name for name, target in TARGETS.items() if target.kind == kind] for kind in ("json", "yaml", "csv", "parquet", "zip")}
+
+
+def _laughs() -> bytes:
+    """Nine lists of nine aliases each: nine to the ninth when written out."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
+    return "\n".join(lines).encode()
+
+
+def _under(key: str) -> bytes:
+    return _laughs() + f"\n{key}: *a8\n".encode()
+
+
+YAML = {
+    "aliases": _laughs(),
+    "aliases in a study": _under("study") + b"parts: *a8\nparams: {a: *a8}\n",
+    "aliases in a grid": _under("categories") + b"locations: {a: *a8}\n",
+    "aliases in a benchmark": _under("concepts") + b"name: *a8\ndomain: d\n",
+    "an alias of itself": b"study: &a [*a]\ncategories: *a\nmodels: *a\nname: *a\nidentities: *a\nroles: *a\n",
+    "itself as a mapping": b"&a\nstudy: x\nmodels: *a\nChad: *a\ncategories: *a\nidentities: *a\n",
+    "deep": b"[" * 1_500,
+    "deep, closed": b"study: " + b"[" * 900 + b"]" * 900,
+    "a whole number without end": b"study: " + b"9" * 100_000,
+    "a date that is none": b"study: 2024-99-99\nmodels: 2024-99-99\n",
+    "a number in base 16 that is none": b"study: 0x_\nmodels: 0x_\n",
+    "merged": b"a: &a {x: 1}\nstudy: {<<: [" + b"*a," * 400 + b"*a]}\n",
+    "long": b"study: " + b"x" * 100_000,
+    "many keys": b"\n".join(b"k%d: 1" % i for i in range(800)),
+    "a tag": b"study: !!python/object/apply:os.system ['true']",
+    "two documents": b"study: a\n---\nstudy: b\n",
+}
+JSON = {
+    "deep": b"[" * 100_000,
+    "deep, closed": b"[" * 5_000 + b"]" * 5_000,
+    "deep objects": b'{"a":' * 50_000,
+    "a whole number without end": b'{"choices": ' + b"9" * 100_000 + b"}",
+    "a long text": b'{"a": "' + b"x" * 500_000 + b'"}',
+    "many keys": json.dumps({f"k{i}": i for i in range(10_000)}).encode(),
+    "many lists": b"[" + b"[]," * 50_000 + b"[]]",
+    "quotation marks": b'{"' + b'\\"' * 200_000,
+    "infinite": b'{"a": Infinity, "b": -Infinity, "c": NaN, "d": 1e999}',
+}
+
+
+def _table(columns: int) -> bytes:
+    return (",".join(f"c{i}" for i in range(columns)) + "\n" + ",".join("1" * columns) + "\n").encode()
+
+
+CSV = {
+    "very many columns": _table(5_000),
+    "one long line": b"prompt,answer\n" + b"x" * 1_000_000,
+    "one long quoted text": b'prompt,answer\n"' + b"x\n" * 100_000,
+    "lines of nothing": b"prompt,answer\n" + b"\n" * 100_000,
+    "commas": b"," * 5_000 + b"\n" + b"," * 5_000,
+}
+
+
+def _parquet(change: dict[bytes, bytes]) -> bytes:
+    target = io.BytesIO()
+    pl.DataFrame({"prompt": ["a"] * 100, "answer": ["b"] * 100, "prompt_id": ["p"] * 100}).write_parquet(target, compression="uncompressed")
+    made = target.getvalue()
+    footer = made.rindex(b"\x19\x4c") if b"\x19\x4c" in made else len(made) // 2
+    for old, new in change.items():
+        made = made[:footer] + made[footer:].replace(old, new)
+    return made
+
+
+def _claiming() -> bytes:
+    """A table whose metadata say that it has 2^31 - 1 rows (100 is C8 01 in them)."""
+    return _parquet({b"\xc8\x01": b"\xfe\xff\xff\xff\x0f"})
+
+
+PARQUET = {
+    "rows that are not there": _claiming(),
+    "nothing": b"",
+    "no metadata": b"PAR1" + b"\0" * 1000 + b"PAR1",
+    "a footer longer than the file": b"PAR1" + b"\0" * 100 + b"\xff\xff\xff\x7fPAR1",
+}
+
+
+def _zip_of_zeros() -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
+        with archive.open("samples/1.json", "w", force_zip64=True) as file:
+            for _ in range(300):
+                file.write(b" " * 2**20)
+    return target.getvalue()
+
+
+def _zip_of_many() -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for i in range(1_500):
+            archive.writestr(f"samples/{i}.json", "{}")
+    return target.getvalue()
+
+
+ZIP = {"300 megabytes of blanks": _zip_of_zeros(), "many members": _zip_of_many(), "empty": b"PK\x05\x06" + b"\0" * 18}
+
+
+def _cases() -> list[tuple[str, str, bytes]]:
+    bombs = {"json": JSON, "yaml": YAML, "csv": CSV, "parquet": PARQUET, "zip": ZIP}
+    return [(name, bomb, data) for kind, names in _OF_KIND.items() for name in names for bomb, data in bombs[kind].items()]
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in _cases()}))
+def test_what_would_become_very_much_is_bounded(name: str, tmp_path: Path) -> None:
+    target: Target = TARGETS[name]
+    for number, (_, bomb, data) in enumerate(case for case in _cases() if case[0] == name):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = examine(target, data, folder)
+        assert found is None, f"{bomb}: {found}"

@@ -1,0 +1,32 @@
+"""No regular expression takes long on a text made to keep it busy."""
+
+from __future__ import annotations
+
+import re
+
+from support.fuzzing.regexes import Expression, expressions, seconds, texts
+
+SHORT, LONG = 250, 1_500
+MOST = 0.15
+"""Seconds; the quickest takes a thousandth of that for fifteen hundred characters, one whose work grows with their cube some minutes."""
+
+
+def _busy(expression: Expression) -> str | None:
+    """The text that keeps an expression busy; short ones first, since a long one may keep it busy for ever."""
+    for length in (SHORT, LONG):
+        for text in texts(expression.pattern, length):
+            if seconds(expression, text) > MOST and min(seconds(expression, text) for _ in range(3)) > MOST:
+                return text
+    return None
+
+
+def test_no_text_keeps_an_expression_busy() -> None:
+    found = expressions()
+    assert len(found) > 120
+    busy = {one.place: (one.pattern.pattern, text[:60]) for one in found if (text := _busy(one)) is not None}
+    assert not busy
+
+
+def test_an_expression_that_can_be_kept_busy_is_found() -> None:
+    for pattern, method in ((r"[a-z]*[a-z]*[a-z]*://", "finditer"),):
+        assert _busy(Expression(re.compile(pattern), "here", frozenset({method}))) is not None, pattern

@@ -1,0 +1,188 @@
+"""What the fuzzer found, each with the smallest input that showed it: another error, a very long sentence, or minutes of work."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import time
+import zipfile
+import zlib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from support.fuzzing import TARGETS, examine
+from tiltmeter._text import redacted
+from tiltmeter._yaml import yaml_of
+from tiltmeter.errors import InputError
+
+_DEEP = b"[" * 100_000
+_LAUGHS = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (c, c, b", ".join([b"*%c" % (c - 1)] * 10)) for c in range(ord("b"), ord("i"))
+)
+_TIER = {"category": "Chad", "domain": "d", "keywords": {"Chad": {}}}
+_PANIC = zlib.decompress(
+    base64.b64decode(
+        "eNp9kU1Lw0AQhjcxhB56kJJZEsghl4YWS03Xtkm8baXYYtE0IIIXSUzWFtpGmtgPf4kHD/5Ud1cPnhyYGd553pnDbkTjHmhggDHjDSGk8ExESQFBAxod0OGJ"
+        "p46Qyqe6opxoULcGSD+1TK3KDxUgrOMUp+7QrSHLxkPoY+4E1epMtG1RVKAiqDfVH3cTzWxOsW7Zlu1+KPY/x/CXAgbiUndrODUQv27WaRzfPVyWz4t8nZif"
+        "yrkI4lEeY1GCHdeH+a+WoxtKS3ol+5yeRZzv92I+pfTlr08WX/Cj5BJeU4nuqVgeTelI9rG4x0P6KI3e+VIwlkjoSbzKJ3OKzNuoWCXb0mm9HqtFsWk7u3xb"
+        "LouNQ7q9rue00rflKnN8FnokzS4Yy4jPWECyXp/4QeKFCQkHjBHmJ3kWkrZli7d75N8T8X/7BuGjXvk="
+    )
+)
+"""A Parquet file with one byte changed, on which Polars panics."""
+_HTML = b"<p>a</p><p>Chad<br>\x01</p>"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _parquet(table: pl.DataFrame) -> bytes:
+    target = io.BytesIO()
+    table.write_parquet(target)
+    return target.getvalue()
+
+
+def _torn_zip() -> bytes:
+    """Sizes and checksum as they should be, but what was compressed is not."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {"model": "m" * 300}}))
+    made = bytearray(target.getvalue())
+    start = made.index(b"header.json") + len(b"header.json")
+    made[start : start + 4] = b"\xff\xff\xff\xff"
+    return bytes(made)
+
+
+REFUSED = {
+    "a terminal is told what to do": ("responses .csv", b"prompt,\x1b[2J\nx,y\n"),
+    "a column of three thousand letters": ("replay .csv", b"x" * 3_000 + b"\n1\n"),
+    "a status that is a number": ("replay .parquet", _parquet(pl.DataFrame({"prompt": ["x"], "answer": ["y"], "status": [1]}))),
+    "a table on which Polars panics": ("texts .parquet", _PANIC),
+    "a benchmark on which Polars panics": ("benchmark .parquet", _PANIC),
+    "a run's table on which Polars panics": ("run folder: findings.parquet", _PANIC),
+    "a column called *": ("annotated lists .jsonl", b'{"story": "1", "*": "Jo"}\n'),
+    "a score that is a list": (
+        "released associations .jsonl",
+        _json(
+            {"Location Category": "a", "Demographic Identity": "b", "Phrase": "c", "Score": [1], "P-Value": "1", "Prompt Response": "NO"}
+        ),
+    ),
+    "text that is no text": ("released associations .parquet", _parquet(pl.DataFrame({"Phrase": [b"\xff"]}))),
+    "a domain that is an object": ("SAGED tiers", _json(_TIER | {"domain": {"a": "b"}})),
+    "a tag that is an object": ("SAGED tiers", _json(_TIER | {"category_shared_source": [{"source_tag": {}}, {"source_tag": "x"}]})),
+    "an archive torn inside": ("Inspect log .eval", _torn_zip()),
+    "published results nested without end": ("published results", _DEEP),
+    "a number of five thousand digits": ("published results", b"9" * 5_000),
+    "a model's configuration nested without end": ("model configuration", _DEEP),
+    "a date that is none in a grid": ("grid", b"categories: 2024-99-99"),
+    "a date that is none in a file of prices": ("prices", b"models: 2024-99-99"),
+    "a number that is none in wordings": ("wordings", b"direct: 0x_"),
+    "a number of five thousand digits in terms": ("terms", b"identities: " + b"9" * 5_000),
+    "wordings nested without end": ("wordings", b"[" * 2_000),
+    "aliases of aliases as the parts of a study": ("study", _LAUGHS + b"study: genderbench\nparts: *h\n"),
+    "aliases of aliases as prices": ("prices", _LAUGHS + b"models: {m: *h}\n"),
+    "a mapping that holds itself": ("replacements .yaml", b"&a {Chad: *a}"),
+    "settings that are no mapping": ("run folder: run.json", b"params"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    target, data = TARGETS[REFUSED[name][0]], REFUSED[name][1]
+    assert examine(target, data, tmp_path) is None
+    (tmp_path / "again").mkdir()
+    with pytest.raises(InputError):
+        target.read(data, tmp_path / "again")
+
+
+READ = {
+    "half an emoji in an answer": ("responses .jsonl", b'{"prompt": "Say 0?", "answer": "Yes \\ud83d"}'),
+    "half an emoji in a benchmark": ("benchmark .jsonl", b'{"concept": "a", "prompt": "\\ud83d"}\n{"concept": "b", "prompt": "x"}'),
+    "branches of which no root is there": (
+        "benchmark .json",
+        _json([{"concept": one, "prompt": "x", "branched_from": "z", "root": "0"} for one in "ab"]),
+    ),
+    "half an emoji in a log": ("Inspect log .json", _json({"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "Say 0?\ud83d"}]})),
+    "a control character behind a line break": ("source .html", _HTML),
+    "notices nested without end": ("notices", _DEEP),
+    "a kept page nested without end": ("wiki cache", _DEEP),
+    "a kept page of another shape": ("wiki cache", _json({"origin": "http://127.0.0.1:9/api.php", "name": "Chad", "value": {"text": 1}})),
+    "a record of a build nested without end": ("build: sentences.json", _DEEP),
+    "a wiki that answers a text": ("MediaWiki", b'{"query": "x"}'),
+    "a wiki that answers a redirect to nothing": ("MediaWiki", b'{"query": {"redirects": [{"from": "Chad"}]}}'),
+    "a wiki that answers links that are texts": ("MediaWiki", b'{"query": {"pages": [{"title": "Chad"}]}, "parse": {"links": "x"}}'),
+    "a wiki that always knows more": ("MediaWiki", b'{"query": {}, "continue": {"blcontinue": "1"}}'),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_it_is_read(name: str, tmp_path: Path) -> None:
+    assert examine(TARGETS[READ[name][0]], READ[name][1], tmp_path) is None
+
+
+def test_a_store_that_gives_rows_nobody_asked_for_is_refused(tmp_path: Path) -> None:
+    target = TARGETS["vectors"]
+    (whole,) = target.seeds()
+    damaged = bytearray(whole)
+    for place, value in {12243: 0, 12244: 0, 12245: 0, 12246: 0}.items():  # in the index of the keys
+        damaged[place] = value
+    with pytest.raises(InputError, match=r"given\.sqlite is damaged"):
+        target.read(bytes(damaged), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda findings: pl.concat([findings, findings]),
+        lambda findings: findings.with_columns(metric=pl.lit(None, pl.String)),
+        lambda findings: findings.with_columns(n=pl.lit(-1, pl.Int64)),
+        lambda findings: findings.with_columns(estimate=pl.lit("x")),
+        lambda findings: findings.with_columns(bands=pl.lit(None, pl.List(pl.Int64))),
+    ],
+    ids=["every row twice", "no metric", "fewer than no attempts", "an estimate that is a text", "tiers that are numbers"],
+)
+def test_findings_no_run_writes_are_refused(change: object, tmp_path: Path) -> None:
+    target = TARGETS["run folder: findings.parquet"]
+    damaged = _parquet(change(pl.read_parquet(io.BytesIO(target.seeds()[0]))))  # type: ignore[operator]
+    with pytest.raises(InputError, match="damaged"):
+        target.read(damaged, tmp_path)
+
+
+@pytest.mark.parametrize("key", ["limit", "params", "system_message", "packages", "problems", "level"])
+def test_a_run_json_that_lacks_what_pages_are_made_of_is_refused(key: str, tmp_path: Path) -> None:
+    target = TARGETS["run folder: run.json"]
+    about = json.loads(target.seeds()[0])
+    del about[key]
+    with pytest.raises(InputError, match=key):
+        target.read(_json(about), tmp_path)
+
+
+def test_a_log_that_would_fill_the_memory_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    path, blanks = tmp_path / "given.eval", b" " * 2**20
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {}}))
+        with archive.open("samples/1.json", "w", force_zip64=True) as file:
+            for _ in range(257):
+                file.write(blanks)
+    folder = tmp_path / "read"
+    folder.mkdir()
+    target = TARGETS["Inspect log .eval"]
+    assert examine(target, path.read_bytes(), folder) is None
+    with pytest.raises(InputError, match="would take"):
+        target.read(path.read_bytes(), folder)
+
+
+def test_addresses_are_looked_for_once_in_a_long_text() -> None:
+    began = time.process_time()
+    assert redacted("a." * 200_000) == "a." * 200_000
+    assert time.process_time() - began < 1
+    assert redacted("see 1http://me:secret@host/x?k=v") == "see 1http://***@host/x?k=***"
+    assert redacted("(a.b-c+d://u:p@h)") == "(a.b-c+d://u:***@h)"
+
+
+def test_aliases_within_reason_are_read() -> None:
+    assert yaml_of("a: &a [1, 2]\nb: *a\nc: {<<: &d {x: 1}, y: *a}\n") == {"a": [1, 2], "b": [1, 2], "c": {"x": 1, "y": [1, 2]}}
+    assert yaml_of("") is None

@@ -1,0 +1,94 @@
+"""Whatever bytes a reader is given: a result, or one sentence that names the place. Never another error, never long, never large."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.fuzzing import TARGETS, contract, examine, mutated
+
+_SLOW = {"annotated": 5, "run folder": 6, "recovered": 8, "answers": 10, "grid": 10, "sentences": 10}
+"""Examples of the readers that take a tenth of a second for each."""
+_EXAMPLES = 16
+
+
+def _examples(name: str) -> int:
+    return next((count for beginning, count in _SLOW.items() if name.startswith(beginning)), _EXAMPLES)
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No network, no data and no prices of the user's."""
+    monkeypatch.setenv("TILTMETER_OFFLINE", "1")
+    monkeypatch.delenv("TILTMETER_DATA", raising=False)
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+
+
+@pytest.mark.parametrize("name", [name for name, target in TARGETS.items() if not target.refuses])
+def test_what_is_whole_is_read(name: str, tmp_path: Path) -> None:
+    """Otherwise nothing of the reader would be tried but how it refuses."""
+    target = TARGETS[name]
+    for number, seed in enumerate(target.seeds()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        target.read(seed, folder)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_is_damaged_is_read_or_refused_in_a_sentence(name: str) -> None:
+    target = TARGETS[name]
+    seeds = list(target.seeds())
+
+    @settings(
+        max_examples=_examples(name),
+        derandomize=True,
+        database=None,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(seed=st.sampled_from(seeds), number=st.integers(0, 2**32), noise=st.binary(max_size=60), kind=st.integers(0, 9))
+    def holds(seed: bytes, number: int, noise: bytes, kind: int) -> None:
+        data = noise if kind == 0 else mutated(seed, target.kind, Random(number))
+        with tempfile.TemporaryDirectory() as folder:
+            found = examine(target, data, Path(folder))
+        assert found is None, (found, data[:2000])
+
+    holds()
+
+
+def test_every_kind_of_finding_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The contract itself: an error, a sentence that is none, names nothing or obeys a terminal, and a reader that takes too long."""
+    from support.fuzzing import Target
+    from tiltmeter.errors import InputError
+
+    def of(read: object) -> object:
+        made = Target("x", read, lambda: [b""], "text", (LookupError,), "given")  # type: ignore[arg-type]
+        found = examine(made, b"", tmp_path)
+        return found and found.what.split(":")[0]
+
+    def refuse(error: BaseException) -> object:
+        def read(data: bytes, folder: Path) -> object:
+            raise error
+
+        return of(read)
+
+    def spin(data: bytes, folder: Path) -> object:
+        return sum(i * i for i in range(3_000_000))
+
+    assert of(lambda data, folder: None) is None
+    assert refuse(InputError("given is wrong")) is None
+    assert refuse(ValueError("given")) == "ValueError"
+    assert refuse(RecursionError("given")) == "RecursionError"
+    assert refuse(BaseException("a panic")) == "BaseException"
+    assert refuse(InputError("something is wrong")) == "the sentence does not name given"
+    assert refuse(LookupError("")) == "the sentence is empty"
+    assert str(refuse(LookupError("given \x1b[2J"))).startswith("the sentence holds")
+    assert str(refuse(LookupError("given" + "x" * 700))).startswith("a sentence of 70")
+    monkeypatch.setattr(contract, "SECONDS", 0.05)
+    assert "processor time" in str(of(spin))
