@@ -1,4 +1,4 @@
-"""Measure and analyse the full suite (156,492 answers, 1,000 resamples): seconds and peak memory. Prints JSON.
+"""Measure and analyse the full suite (156,492 answers, 1,000 resamples): seconds and peak memory.
 
 The floor in the same run is a plain Python loop that reads the very same responses and splits each once into words. The answers
 come from the simulated model at verbosity 1, so letters, e-mails and profiles have realistic lengths. Needs the probes' data
@@ -7,25 +7,24 @@ come from the simulated model at verbosity 1, so letters, e-mails and profiles h
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import polars as pl
 
+from perf._tools import fresh, options, peak_mib, table, tell
 
-def prepare(folder: Path) -> None:
+
+def prepare(folder: Path, limit: str | None) -> None:
     """A run folder with design and responses."""
     from tiltmeter.datasets import Library
     from tiltmeter.engine import Limits, Prices
     from tiltmeter.models import create_model
     from tiltmeter.runs import resolve, run_study
 
-    resolved = resolve("genderbench")
+    resolved = resolve("genderbench", settings={"limit": limit})
     model = create_model("sim/mild", options={"refusal": "0.05", "unreadable": "0.05", "verbosity": "1"})
     run_study(
         resolved,
@@ -58,28 +57,25 @@ def work(folder: Path, definition: str) -> None:
     begun = time.perf_counter()
     sum(len(text.lower().split()) for text in pl.read_parquet(folder / "responses.parquet", columns=["answer"])["answer"] if text)
     floor = time.perf_counter() - begun
-    status = Path("/proc/self/status").read_text()  # not getrusage, whose maximum a child inherits from its parent
-    peak = int(status.partition("VmHWM:")[2].split()[0]) / 1024
-    took = {"measure_s": times[1] - times[0], "analyse_s": times[2] - times[1], "total_s": times[2] - times[0], "peak_mib": peak}
+    took = {"measure_s": times[1] - times[0], "analyse_s": times[2] - times[1], "total_s": times[2] - times[0], "peak_mib": peak_mib()}
     took |= {"floor_s": floor, "times_floor": (times[2] - times[0]) / floor}
     print(json.dumps({"definition": definition, **{name: round(value, 2) for name, value in took.items()}}))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--folder", type=Path, help="a full run of genderbench to use instead of making one")
-    parser.add_argument("--definition", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.definition:
-        work(options.folder, options.definition)
+    parser.add_argument("--definition", help="one measurement, in this process")
+    given = parser.parse_args()
+    if given.definition:
+        work(given.folder, given.definition)
         return
     with tempfile.TemporaryDirectory() as made:
-        folder = options.folder or Path(made) / "run"
-        if options.folder is None:
-            prepare(folder)
-        for definition in ("default", "genderbench"):
-            command = [sys.executable, __file__, "--folder", str(folder), "--definition", definition]
-            print(subprocess.run(command, check=True, capture_output=True, text=True).stdout, end="")
+        folder = given.folder or Path(made) / "run"
+        if given.folder is None:
+            prepare(folder, "20" if given.quick else None)
+        rows = [fresh("analysis", "--folder", folder, "--definition", definition) for definition in ("default", "genderbench")]
+    tell([table("Seconds to measure and analyse", rows, "The floor reads the same responses and splits each once into words.")])
 
 
 if __name__ == "__main__":

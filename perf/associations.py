@@ -1,22 +1,19 @@
 """Unify and test synthetic studies of associations: seconds and peak memory of each step, its growth, and the original's merge beside ours.
 
-    python perf/associations.py [--large]
+    python -m perf.associations [--large]
 
 The published size is 385,000 mentions in three categories with 100,000 unique strings, embeddings given; --large adds ten times the
 mentions with 400,000 strings (some minutes). Each step is timed in a process of its own after its tables are read; its peak memory holds
 them. The vectors are like those
 all-MiniLM-L6-v2 gives the 3,110 released phrases: mean cosine of two phrases 0.13 (there 0.14), deviation 0.11 (0.11), one pair in 830
 (770) at or above the threshold, and as many concepts or a few more (500 phrases: 419 and 416 there; 1,000: 758 and 700; 2,000: 1,300
-and 1,229; all: 1,830 and 1,659). Uses are spread by Zipf's law, and some phrases hold negations and demographic terms. Prints one JSON
-object per step.
+and 1,229; all: 1,830 and 1,659). Uses are spread by Zipf's law, and some phrases hold negations and demographic terms.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -25,6 +22,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from perf._tools import fresh, options, peak_mib, table, tell
 
 DIMENSIONS = 384
 THRESHOLD = 0.63
@@ -138,17 +137,7 @@ def original_merge(vectors: NDArray[np.float32]) -> list[int]:
     How the released loops look up a cosine is not known, so three forms are timed. This is the one that costs the original least: what is
     merged is skipped first, and one index takes the number out of an array.
     """
-    similarity = vectors @ vectors.T
-    count = len(vectors)
-    leader = [-1] * count
-    for first in range(count):
-        if leader[first] >= 0:
-            continue
-        leader[first] = first
-        for second in range(first + 1, count):
-            if leader[second] < 0 and similarity[first, second] >= THRESHOLD:
-                leader[second] = first
-    return leader
+    return _merged(vectors @ vectors.T)
 
 
 def original_merge_of_tensors(vectors: NDArray[np.float32]) -> list[int]:
@@ -157,8 +146,11 @@ def original_merge_of_tensors(vectors: NDArray[np.float32]) -> list[int]:
     from sentence_transformers.util import cos_sim
 
     rows = torch.from_numpy(vectors)
-    similarity = cos_sim(rows, rows)
-    count = len(vectors)
+    return _merged(cos_sim(rows, rows))
+
+
+def _merged(similarity: Any) -> list[int]:
+    count = len(similarity)
     leader = [-1] * count
     for first in range(count):
         if leader[first] >= 0:
@@ -185,79 +177,90 @@ def original_merge_by_rows(vectors: NDArray[np.float32]) -> list[int]:
     return leader
 
 
-def against_original(folder: Path, mentions: int = 20_000) -> dict[str, Any]:
+FORMS = {
+    "array": (original_merge, "one index into an array"),
+    "rows": (original_merge_by_rows, "the row first, then the number"),
+    "tensors": (original_merge_of_tensors, "one index into a tensor, as the encoder's library gives it"),
+}
+
+
+def against_original(folder: Path, form: str, mentions: int) -> dict[str, Any]:
     """Both merges on the mentions of one location category, embeddings given; ours begins with the mentions as well."""
     from tiltmeter.associations.unifying import unify
 
+    merge, words = FORMS[form]
     spoken = pl.read_parquet(folder / "mentions.parquet")["phrase"].head(mentions)
     number = {phrase: row for row, phrase in enumerate(pl.read_parquet(folder / "phrases.parquet")["phrase"])}
     every = np.load(folder / "vectors.npy", mmap_mode="r")
     vectors = every[[number[phrase] for phrase in spoken]]
     unify(pl.DataFrame({"phrase": ["warm", "up"], "mentions": [1, 1]}), vectors[:2])  # imports and lists are not what is measured
+    merge(vectors[:2])
     begun = time.perf_counter()
     first = spoken.to_frame().with_row_index("row").group_by("phrase").agg(pl.col("row").first(), mentions=pl.len().cast(pl.Int64))
-    ours = unify(first.select("phrase", "mentions"), vectors[first["row"].cast(pl.Int64).to_numpy()], threshold=THRESHOLD)
-    our_seconds = time.perf_counter() - begun
+    unify(first.select("phrase", "mentions"), vectors[first["row"].cast(pl.Int64).to_numpy()], threshold=THRESHOLD)
+    seconds = time.perf_counter() - begun
     begun = time.perf_counter()
-    theirs = original_merge(vectors)
-    their_seconds = time.perf_counter() - begun
-    begun = time.perf_counter()
-    assert original_merge_by_rows(vectors) == theirs
-    by_rows_seconds = time.perf_counter() - begun
-    begun = time.perf_counter()
-    original_merge_of_tensors(vectors)
-    tensors_seconds = time.perf_counter() - begun
-    told = {"mentions": len(spoken), "strings": first.height, "concepts": ours["concept"].n_unique(), "their_concepts": len(set(theirs))}
-    return told | {
-        "seconds": our_seconds,
-        "original_seconds": their_seconds,
-        "times_faster": their_seconds / our_seconds,
-        "original_by_rows_seconds": by_rows_seconds,
-        "times_faster_than_by_rows": by_rows_seconds / our_seconds,
-        "original_of_tensors_seconds": tensors_seconds,
-        "times_faster_than_of_tensors": tensors_seconds / our_seconds,
+    merge(vectors)
+    theirs = time.perf_counter() - begun
+    told = {
+        "loops look up a cosine by": words,
+        "mentions": len(spoken),
+        "strings": first.height,
+        "seconds": seconds,
+        "loops, seconds": theirs,
     }
+    return told | {"ours is so many times as fast": theirs / seconds}
 
 
-def report(step: str, told: dict[str, Any]) -> None:
-    status = Path("/proc/self/status").read_text()  # not getrusage, whose maximum a child inherits from its parent
-    told["peak_mib"] = int(status.partition("VmHWM:")[2].split()[0]) / 1024
-    print(json.dumps({"step": step, **{name: round(value, 2) for name, value in told.items()}}))
+def child(folder: Path, step: str, *given: object) -> dict[str, Any]:
+    told: dict[str, Any] = fresh("associations", "--folder", folder, "--step", step, *given)
+    return told
 
 
-def child(folder: Path, step: str, *given: int) -> None:
-    command = [sys.executable, __file__, "--folder", str(folder), "--step", step, *map(str, given)]
-    subprocess.run(command, check=True)
+def steps(folder: Path, step: str, given: list[str]) -> dict[str, Any]:
+    """One step in this process, with its peak memory."""
+    match step:
+        case "make":
+            make(folder, *map(int, given))
+            told: dict[str, Any] = {}
+        case "unify":
+            told = unify(folder, int(given[0]))
+        case "test":
+            told = test(folder)
+        case _:
+            told = against_original(folder, given[0], int(given[1]))
+    return told | {"peak MiB": peak_mib()}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--large", action="store_true", help="also ten times the mentions with 400,000 strings")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.step:
-        step, *given = options.step
-        match step:
-            case "make":
-                make(options.folder, *map(int, given))
-            case "unify":
-                report(step, unify(options.folder, int(given[0])))
-            case "test":
-                report(step, test(options.folder))
-            case _:
-                report(step, against_original(options.folder))
+    given = parser.parse_args()
+    if given.step:
+        print(json.dumps(steps(given.folder, given.step[0], given.step[1:])))
         return
+    sizes = ((2_000, 800),) if given.quick else ((385_000, 100_000), (3_850_000, 400_000)) if given.large else ((385_000, 100_000),)
+    looped = {"array": 300, "rows": 300} if given.quick else {"array": 12_000, "rows": 12_000, "tensors": 3_000}
+    unified: list[dict[str, Any]] = []
+    tested: list[dict[str, Any]] = []
+    original: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as made:
-        for mentions, strings in ((385_000, 100_000), (3_850_000, 400_000))[: 2 if options.large else 1]:
+        for mentions, strings in sizes:
             folder = Path(made)
             child(folder, "make", mentions, strings)
-            if strings == 100_000:
-                child(folder, "against the original")
-            for size in (12_500, 25_000, 50_000, 100_000, 200_000, 400_000):
-                if strings // 8 <= size <= strings:
-                    child(folder, "unify", size)
-            child(folder, "test")
+            original = original or [child(folder, "original", form, count) for form, count in looped.items()]
+            unified += [child(folder, "unify", strings // part) for part in (8, 4, 2, 1)]
+            tested.append(child(folder, "test"))
+    note = "How the released loops look up a cosine is not known, so three forms are timed. They are quadratic: the ratio grows with size."
+    tell(
+        [
+            table("Unifying strings to concepts", unified),
+            table("Counting and testing every concept of every category", tested),
+            table("Beside the loops of the method as published", original, note),
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -1,18 +1,12 @@
-"""Diagnose the frame of the published experiment: 1,575 prompts in 21 groups, 105 columns. Prints JSON.
+"""Diagnose the frame of the published experiment: 1,575 prompts in 21 groups, 105 columns.
 
 Statistics and disparity alone: the three of the original's pipeline, and the thirteen that both compute (correlations are left out: the
-peer's divide by what is not there). Then 1,000 permutations of every statistic and comparison, paired within the roots. With `--peer` the
-same by `sagedbias` in its own interpreter; only its diagnoser is loaded (the package as a whole wants spaCy and more):
-
-    python -m venv peer && peer/bin/pip install pandas scipy plotly tqdm && peer/bin/pip install --no-deps sagedbias==0.0.13
-    python perf/benchmarks.py --peer peer/bin/python
+peer's divide by what is not there). Then 1,000 permutations of every statistic and comparison, paired within the roots. The same by
+`sagedbias` in its own interpreter; only its diagnoser is loaded (the package as a whole wants spaCy and more).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
@@ -20,6 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+
+from perf._tools import Peers, options, table, target, tell
+from tiltmeter.stats.summary import STATISTICS
 
 GROUPS, UNITS, GENERATIONS = 21, 75, 20
 FEATURES = ("sentiment", "regard", "toxicity", "openness", "distance")
@@ -30,26 +27,6 @@ BOTH = PIPELINE | {
     "sd": ("standard_deviation", {}),
     "kl": ("kl_divergence", {}),
 }
-
-PEER = """
-import contextlib, importlib, io, json, sys, time
-from pathlib import Path
-from types import ModuleType
-import pandas as pd
-package = ModuleType("saged")
-package.__path__ = [str(Path(folder) / "saged") for folder in sys.path if (Path(folder) / "saged").is_dir()]
-sys.modules["saged"] = package
-diagnoser = importlib.import_module("saged._diagnoser").DisparityDiagnoser
-frame = pd.read_csv(sys.argv[1])
-generations, features, calls = json.loads(sys.argv[2])
-begun = time.perf_counter()
-with contextlib.redirect_stdout(io.StringIO()):
-    peer = diagnoser(frame, features=features, generations=generations, target_groups=None, group_type="category")
-    for name, options in calls:
-        getattr(peer, name)(**options)
-    peer.statistics_disparity()
-print(time.perf_counter() - begun)
-"""
 
 
 def made() -> tuple[pl.DataFrame, list[str]]:
@@ -79,36 +56,55 @@ def ours(frame: pl.DataFrame, columns: list[str], statistics: tuple[str, ...], p
     return {"seconds": round(time.perf_counter() - begun, 3), "cpu_seconds": round(time.process_time() - worked, 3)}
 
 
-def theirs(python: Path, frame: pl.DataFrame, generations: list[str], calls: Mapping[str, tuple[str, Mapping[str, float]]]) -> float:
+def theirs(peers: Peers, frame: pl.DataFrame, generations: list[str], calls: Mapping[str, tuple[str, Mapping[str, float]]]) -> float | None:
     """Seconds of `sagedbias` on the same frame, reading it not counted."""
-    table = frame.rename({"concept": "category"}).with_columns(
-        pl.col("category").alias("keyword"), domain=pl.lit("countries"), prompts=pl.lit("?"), source_tag=pl.lit("s"), baseline=pl.lit("b"),
-        **{name: pl.lit("answer") for name in generations[1:]},
-    )  # fmt: skip
+    answers = {name: pl.lit("answer") for name in generations[1:]}
+    rest = {"domain": "countries", "prompts": "?", "source_tag": "s", "baseline": "b"}
+    constant = {name: pl.lit(value) for name, value in rest.items()}
+    table_ = frame.rename({"concept": "category"}).with_columns(pl.col("category").alias("keyword"), **constant, **answers)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "frame.csv"
-        table.write_csv(path)
-        asked = json.dumps([generations[1:], list(FEATURES), list(calls.values())])
-        told = subprocess.run([python, "-W", "ignore", "-c", PEER, path, asked], check=True, capture_output=True, text=True)
-    return float(told.stdout.split()[-1])
+        table_.write_csv(path)
+        asked = {"frame": str(path), "generations": generations[1:], "features": FEATURES, "calls": list(calls.values())}
+        outcome = peers.ask("sagedbias", "on_sagedbias.py", asked)
+    return None if outcome is None else float(outcome.told["seconds"])
 
 
 def main() -> None:
-    from tiltmeter.stats.summary import STATISTICS
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", type=Path, help="a Python that has sagedbias")
-    options = parser.parse_args()
+    given = options(__doc__).parse_args()
+    peers = Peers(given.peer)
     frame, generations = made()
+    if given.quick:
+        frame = frame.group_by("concept", maintain_order=True).head(10)
     columns = [column for column in frame.columns if column not in ("concept", "root")]
     ours(frame, columns[:2], tuple(BOTH), 0)  # imports
+    rows, targets = [], []
     for name, calls in (("the pipeline's statistics", PIPELINE), ("the statistics of both", BOTH)):
         point = min((ours(frame, columns, tuple(calls), 0) for _ in range(5)), key=lambda measured: measured["seconds"])
-        print(json.dumps({"step": f"{name} and disparity", "statistics": len(calls), **point}), flush=True)
-        if options.peer:
-            seconds = theirs(options.peer, frame, generations, calls)
-            print(json.dumps({"step": "sagedbias", "seconds": round(seconds, 3), "times_faster": round(seconds / point["seconds"], 1)}))
-    print(json.dumps({"step": "1,000 permutations of everything", **ours(frame, columns, tuple(STATISTICS), 1000)}))
+        peer = theirs(peers, frame, generations, calls)
+        ratio = None if peer is None else peer / point["seconds"]
+        row = {
+            "what": f"{name} and disparity",
+            "statistics": len(calls),
+            **point,
+            "sagedbias, seconds": peer,
+            "ours is so many times as fast": ratio,
+        }
+        rows.append(row)
+        targets.append(target(f"diagnosis of {name} beside sagedbias", ratio, 100.0))
+    resampled = ours(frame, columns, tuple(STATISTICS), 10 if given.quick else 1000)
+    rows.append(
+        {
+            "what": "1,000 permutations of everything",
+            "statistics": len(STATISTICS),
+            **resampled,
+            "sagedbias, seconds": None,
+            "ours is so many times as fast": None,
+        }
+    )
+    shape = f"{frame.height:,} prompts in {GROUPS} groups, {len(columns)} columns"
+    note = f"{shape}. Seconds are of the wall clock; ours use every core, and cpu_seconds are of all of them."
+    tell([table("Seconds to diagnose the frame", rows, note)], targets=targets, peers=peers)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,24 @@
 """Cluster features of real sentences: seconds of ours and of `sagedbias` on the same sentences, with the same encoder on the CPU.
 
-    python perf/features.py [--peer FOLDER] [--sentences 1600]
+    python -m perf.features [--peer sagedbias=PYTHON] [--sentences 120]
 
 The sentences are BOLD's about political ideologies (TILTMETER_SHARED, default ../shared), the segments their twelve ideologies; half of
 them stand as baselines, half as answers. Measured: three clusters a segment and their themes; of every sentence its cluster, its distance
 to the centres of its own segment and the nearest cluster of its segment's baselines. Ours makes all three at once; of the peer two
 functions are asked, in their quickest form (distances within the segment; by default every sentence is measured against every cluster).
-FOLDER is where
-the peer was put by `pip install --no-deps --target FOLDER sagedbias==0.0.13 pandas python-dateutil six pytz tzdata tqdm`; only its feature
-extractor is loaded (the package as a whole wants spaCy and more). Weights are loaded before the clock starts. Prints one JSON object per
-step.
+Only the
+peer's feature extractor is loaded (the package as a whole wants spaCy and more), in this interpreter, with its environment behind ours on
+the path, so that the encoder is the same. Weights are loaded before the clock starts.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import io
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -33,6 +32,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from perf._tools import Peers, options, table, tell
 from tiltmeter.models.encoders import SentenceEncoder, open_encoder
 
 SHARED = Path(os.environ.get("TILTMETER_SHARED", Path(__file__).parents[2] / "shared"))
@@ -127,18 +127,27 @@ def theirs(table: pl.DataFrame, folder: Path, peer: Path) -> dict[str, Any]:
     return {"seconds": round(sum(done), 2), "functions": [round(one, 2) for one in done], "encoded": encoder.texts}
 
 
+def packages_of(python: str) -> Path:
+    """Where the peer's environment keeps its packages."""
+    command = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer", type=Path, help="folder the peer was installed to; without it only ours is timed")
-    parser.add_argument("--sentences", type=int, default=1600)
-    options = parser.parse_args()
-    table, folder = sentences(options.sentences), minilm()
-    told = ours(table, folder)
-    print(json.dumps({"step": "ours", "sentences": 2 * table.height, **told}), flush=True)
-    if options.peer is not None:
-        peer = theirs(table, folder, options.peer)
-        print(json.dumps({"step": "sagedbias", "sentences": 2 * table.height, **peer}), flush=True)
-        print(json.dumps({"step": "compared", "times_faster": round(peer["seconds"] / told["seconds"], 1)}))
+    parser = options(__doc__)
+    parser.add_argument("--sentences", type=int, default=120, help="the peer takes minutes for hundreds")
+    given = parser.parse_args()
+    table_, folder, peers = sentences(48 if given.quick else given.sentences), minilm(), Peers(given.peer)
+    told = ours(table_, folder)
+    rows = [{"what": "tiltmeter", "seconds": told["seconds"], "texts encoded": told["encoded"], "ours is so many times as fast": None}]
+    if (python := peers.python("sagedbias")) is not None:
+        peer = theirs(table_, folder, packages_of(python))
+        ratio = peer["seconds"] / told["seconds"]
+        rows.append(
+            {"what": "sagedbias", "seconds": peer["seconds"], "texts encoded": peer["encoded"], "ours is so many times as fast": ratio}
+        )
+    note = f"{2 * table_.height:,} sentences of {table_['segment'].n_unique()} segments, all-MiniLM-L6-v2 on the CPU."
+    tell([table("Seconds to find clusters, distances and nearest clusters", rows, note)], peers=peers)
 
 
 if __name__ == "__main__":

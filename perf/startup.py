@@ -1,12 +1,13 @@
-"""How long the command takes before anything happens, as ratios to a bare Python start in the same run. Prints JSON."""
+"""How long the command takes before anything happens, as ratios to a bare Python start in the same run."""
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 import sys
 import time
+
+from perf._tools import options, table, tell
 
 COMMANDS = {"help": ["--help"], "list": ["list"], "list probes": ["list", "probes"], "list datasets": ["list", "datasets"]}
 ROUNDS = 9
@@ -19,17 +20,16 @@ def seconds(arguments: list[str]) -> float:
 
 
 def main() -> None:
+    given = options(__doc__).parse_args()
     times: dict[str, list[float]] = {"python": [], **{name: [] for name in COMMANDS}}
-    for _ in range(ROUNDS):
+    for _ in range(1 if given.quick else ROUNDS):
         times["python"].append(seconds([sys.executable, "-c", "pass"]))
         for name, arguments in COMMANDS.items():
             times[name].append(seconds([sys.executable, "-m", "tiltmeter.cli", *arguments]))
     median = {name: statistics.median(values) for name, values in times.items()}
-    print(
-        json.dumps(
-            {name: {"seconds": round(value, 3), "times_bare_python": round(value / median["python"], 1)} for name, value in median.items()}
-        )
-    )
+    names = {"python": "a bare Python", **{name: f"tiltmeter {' '.join(arguments)}" for name, arguments in COMMANDS.items()}}
+    rows = [{"command": names[name], "seconds": value, "times a bare Python": value / median["python"]} for name, value in median.items()]
+    tell([table("Seconds from start to end", rows)])
 
 
 if __name__ == "__main__":

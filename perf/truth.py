@@ -1,7 +1,7 @@
 """Does discovery find what is planted, with texts, at the published size? Prints JSON: found, missed, and reported though not planted.
 
-    python perf/truth.py                       # the simulated model: 8,700 stories for each of 20 seeds
-    python perf/truth.py --model hf/tests/fixtures/storyteller --judge sim/fair
+    python -m perf.truth                       # the simulated model: 8,700 stories for each of 20 seeds
+    python -m perf.truth --model hf/tests/fixtures/storyteller --judge sim/fair
 
 Planted with the simulated model: `bias` (a difference of rates). Planted with the storyteller: the table beside its weights. An
 association counts where it is reported over all locations; those within location categories are counted apart. `--bias 0` shows what

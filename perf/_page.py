@@ -1,0 +1,83 @@
+"""The page about what was measured, in Markdown, made from the JSON alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from perf._parts import PARTS
+
+__all__ = ["page"]
+
+HEAD: Final = """# Performance
+
+Measured on one machine, described below, by one command that anybody can repeat; the page is written by it and by nobody else. Absolute
+figures are of that machine; ratios within a table were taken in the same run, in turn. Peers are installed in environments of their own, in
+the versions given.
+
+```
+python -m perf.peers
+python -m perf --page docs/performance.md
+```
+"""
+QUICK: Final = "\n**These figures are of a quick run with tiny sizes, made to see that everything works. They say nothing about speed.**\n"
+
+
+def page(told: Mapping[str, Any]) -> str:
+    """The whole page."""
+    parts = [HEAD, QUICK if told["quick"] else "", f"\nWritten {told['written']}.\n"]
+    parts += ["\n## Machine and versions\n", _markdown([{"what": name, "value": value} for name, value in told["machine"].items()])]
+    parts += ["\n## Peers\n", _markdown(_peers(told))]
+    promised = [row for one in told["parts"].values() for row in one.get("targets", [])]
+    if promised:
+        parts += ["\n## What was promised\n", _markdown([_verdict(row) for row in promised])]
+    for name, one in told["parts"].items():
+        parts += _part(name, one)
+    return "\n".join(line.rstrip() for line in "".join(parts).splitlines()) + "\n"
+
+
+def _peers(told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = [{"peer": name, "version": version} for name, version in told["peers"].items()]
+    return rows + [{"peer": name, "version": f"**not measured**: {reason}"} for name, reason in told["missing"].items()]
+
+
+def _verdict(row: Mapping[str, Any]) -> dict[str, Any]:
+    met = {True: "yes", False: "**no**", None: "not measured"}[row["met"]]
+    return {"target": row["target"], "at least": row["at least"], "measured": row["measured"], "met": met}
+
+
+def _part(name: str, one: Mapping[str, Any]) -> Iterator[str]:
+    known = PARTS.get(name)
+    yield f"\n## {known.title if known else name.capitalize()}\n"
+    if known:
+        yield f"\n{known.about}\n"
+    if "failed" in one:
+        yield f"\n**This part failed:** {_cell(one['failed'])}\n"
+    for peer, reason in one.get("missing", {}).items():
+        yield f"\n**{peer} was not measured here:** {_cell(reason)}\n"
+    for table in one.get("tables", []):
+        yield f"\n### {table['title']}\n"
+        for cells in dict.fromkeys(tuple(row) for row in table["rows"]):  # rows with other cells belong in another table
+            yield _markdown([row for row in table["rows"] if tuple(row) == cells])
+        if table["note"]:
+            yield f"\n{table['note']}\n"
+
+
+def _markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return "\nNone.\n"
+    names = list(rows[0])
+    numeric = {name: all(isinstance(row[name], int | float | None) and not isinstance(row[name], bool) for row in rows) for name in names}
+    head = "| " + " | ".join(map(_cell, names)) + " |"
+    rule = "| " + " | ".join("---:" if numeric[name] else "---" for name in names) + " |"
+    return "\n".join(["", head, rule, *("| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows), ""])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return " ".join(str(value).split()).replace("|", "\\|").replace("<", "&lt;")

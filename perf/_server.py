@@ -1,0 +1,94 @@
+"""The endpoint every client is measured against: OpenAI-compatible, as fast as Python can answer, or with a given latency.
+
+It answers one of three lettered options, chosen by the prompt alone, so that all who ask the same prompts must read the same labels.
+Runs as a process of its own: `python -m perf._server [SECONDS OF LATENCY]` prints its port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from perf._tools import ROOT
+
+__all__ = ["LETTERS", "answer_of", "serving"]
+
+LETTERS: Final = "abc"
+_WORDS: Final = (
+    "An answer of the usual length: some forty words, no more, so that neither reading nor writing it is what is measured here. " * 2
+)
+
+
+def answer_of(prompt: str) -> str:
+    """What the server answers to a prompt."""
+    return f"({LETTERS[zlib.crc32(prompt.encode()) % 3]}) {_WORDS}"
+
+
+def _response(answer: str) -> bytes:
+    body = json.dumps(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": answer}}],
+            "usage": {"prompt_tokens": 30, "completion_tokens": 50, "total_tokens": 80},
+        }
+    ).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+class _Server(asyncio.Protocol):
+    """Answers every POST, at once or after `latency` seconds; requests of one connection come one after the other."""
+
+    responses = tuple(_response(f"({letter}) {_WORDS}") for letter in LETTERS)
+
+    def __init__(self, latency: float) -> None:
+        self._latency = latency
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport, self._received = transport, b""
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while (head := self._received.find(b"\r\n\r\n")) >= 0:
+            length = int(self._received[:head].lower().split(b"content-length:")[1].split(b"\r\n")[0])
+            if len(self._received) < head + 4 + length:
+                return
+            body = self._received[head + 4 : head + 4 + length]
+            self._received = self._received[head + 4 + length :]
+            response = self.responses[zlib.crc32(json.loads(body)["messages"][-1]["content"].encode()) % 3]
+            if self._latency:
+                asyncio.get_running_loop().call_later(self._latency, self._transport.write, response)
+            else:
+                self._transport.write(response)
+
+
+async def _serve(latency: float) -> None:
+    server = await asyncio.get_running_loop().create_server(lambda: _Server(latency), "127.0.0.1", 0, backlog=4096)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+@contextmanager
+def serving(latency: float = 0.0) -> Iterator[str]:
+    """The URL (with /v1) of a server that runs meanwhile."""
+    command = [sys.executable, "-m", "perf._server", str(latency)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as server:
+        try:
+            assert server.stdout is not None
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+        finally:
+            server.terminate()
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve(float(sys.argv[1]) if len(sys.argv) > 1 else 0.0))

