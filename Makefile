@@ -3,14 +3,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers docs perf clean
+.PHONY: demo test lint types layers docs licences audit perf clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tiltmeter demo
 	$(BIN)/tiltmeter run associations/gender --model hf/tests/fixtures/storyteller --judge sim/fair --limit 40 -P encoder=none
 
+# Compiled modules are kept, whatever the environment says: the tests start many processes, and each would compile everything anew.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest --dist loadgroup -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -25,15 +27,14 @@ layers: $(VENV)/.dev
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+licences: $(VENV)/.dev
+	$(BIN)/python .ci/licences.py docs/licences.md
+
+audit: $(VENV)/.dev
+	$(BIN)/python .ci/audit.py
+
 perf: $(VENV)/.dev
-	$(BIN)/python perf/engine.py
-	$(BIN)/python perf/analysis.py
-	$(BIN)/python perf/startup.py
-	$(BIN)/python perf/associations.py
-	$(BIN)/python perf/benchmarks.py
-	$(BIN)/python perf/features.py
-	$(BIN)/python perf/counterfactual.py
-	$(BIN)/python perf/truth.py --judge sim/fair
+	$(BIN)/python -m perf --page docs/performance.md
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Tiltmeter needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
@@ -45,7 +46,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[app,benchmarks,inspect,local]" --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[app,benchmarks,inspect,local,postgres,ray,storage]" --group dev
 	@touch $@
 
 clean:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from support.commands import Commands
 
 ROOT = Path(__file__).parent.parent
 
@@ -40,19 +42,48 @@ def environment(tmp_path: Path, shared: Path) -> dict[str, str]:
     return kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(tmp_path / "runs"), "COLUMNS": "200"}
 
 
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    with Commands() as started:
+        yield started
+
+
 @pytest.fixture
-def tiltmeter(tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
-    """Run the command as a user does; gives its exit status and what it printed."""
+def tiltmeter(commands: Commands, tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
+    """Run the command as a user does, in a process of its own; gives its exit status and what it printed."""
 
     def call(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "tiltmeter.cli", *map(str, arguments)],
-            cwd=tmp_path,
-            env=environment | variables,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return commands.call([str(one) for one in arguments], tmp_path, environment | variables)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def carried_out() -> dict[tuple[str, ...], tuple[Path, subprocess.CompletedProcess[str]]]:
+    """Commands of a module that were carried out, each with its folder and what it printed."""
+    return {}
+
+
+@pytest.fixture
+def tiltmeter_once(
+    tiltmeter: Tiltmeter,
+    carried_out: dict[tuple[str, ...], tuple[Path, subprocess.CompletedProcess[str]]],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Tiltmeter:
+    """For the first command of a test, where several tests of a module begin with the same: it is carried out once.
+
+    Each test gets a copy of all it left (run and journal) as its own.
+    """
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        if arguments not in carried_out:
+            done = tiltmeter(*arguments)
+            carried_out[arguments] = tmp_path_factory.mktemp("made") / "left", done
+            shutil.copytree(tmp_path, carried_out[arguments][0])
+            return done
+        left, done = carried_out[arguments]
+        shutil.copytree(left, tmp_path, dirs_exist_ok=True)
+        return done
 
     return call

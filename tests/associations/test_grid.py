@@ -178,7 +178,7 @@ TYPES = AGE % "types: {all: {%s}}"
         (TYPES % "a: [x], b: [y]" + "\nlocations: {c: []}", "locations.c is empty"),
         (TYPES % "a: [x], b: [y]" + "\nlocations: {c: [d], e: [d]}", r"locations.e: the location 'd' stands twice \(also in locations.c\)"),
         (TYPES % "a: [x], b: [y]" + "\nwording: {two: 3}", "wording.two must be a text, found 3"),
-        ("categories: &a {age: *a}", "categories.age"),
+        ("categories: &a {age: *a}", "a value that holds itself"),
     ],
 )
 def test_a_mistake_in_a_grid_is_named(tmp_path: Path, text: str, message: str) -> None:

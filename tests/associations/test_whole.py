@@ -35,8 +35,8 @@ def found_in(run: tm.Run) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("extraction", [(), ("--judge", "sim/fair"), ("--judge", "sim/fair", "-P", "stages=whole")])
-def test_what_is_planted_is_found_and_nothing_else(tiltmeter: Tiltmeter, tmp_path: Path, extraction: tuple[str, ...]) -> None:
-    done = tiltmeter(*RUN, "--out", "run", *extraction)
+def test_what_is_planted_is_found_and_nothing_else(tiltmeter_once: Tiltmeter, tmp_path: Path, extraction: tuple[str, ...]) -> None:
+    done = tiltmeter_once(*RUN, "--out", "run", *extraction)
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
     assert found_in(run) == planted_in(run)
@@ -48,8 +48,8 @@ def test_what_is_planted_is_found_and_nothing_else(tiltmeter: Tiltmeter, tmp_pat
     assert run.about["complete"]
 
 
-def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter(*RUN, "--out", "run").returncode == 0
+def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path) -> None:
+    assert tiltmeter_once(*RUN, "--out", "run").returncode == 0
     run = load(tmp_path / "run")
     behind = run.evidence("association", subject="female", concept="keeps a diary")
     assert behind.height == run.finding("association", subject="female", concept="keeps a diary").values["items"]
@@ -62,9 +62,9 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tmp_pat
     assert "<b>keeps a diary</b>" in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_the_same_again_gives_the_same_tables_and_asks_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    judged = (*RUN, "--judge", "sim/fair", "--out", "run")
-    assert tiltmeter(*judged).returncode == 0
+def test_the_same_again_gives_the_same_tables_and_asks_nothing(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path) -> None:
+    judged = (*RUN, "--out", "run", "--judge", "sim/fair")
+    assert tiltmeter_once(*judged).returncode == 0
     before = load(tmp_path / "run").about
     assert tiltmeter(*judged).returncode == 0
     after = load(tmp_path / "run").about
@@ -101,8 +101,8 @@ def held(journal: Path) -> int:
         return 0
 
 
-def test_an_edited_stage_is_replayed(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter(*RUN, "--out", "run").returncode == 0
+def test_an_edited_stage_is_replayed(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path) -> None:
+    assert tiltmeter_once(*RUN, "--out", "run").returncode == 0
     run = load(tmp_path / "run")
     concepts = run.stage("concepts").select("phrase", concept=pl.col("concept").replace({"patient": "keeps a diary"}))
     concepts.write_csv(tmp_path / "mine.csv")
@@ -308,8 +308,8 @@ def test_a_table_of_exclusive_concepts_names_identities_of_the_study(tiltmeter: 
     assert "unknown identity 'femal': did you mean female" in done.stderr.replace("\n", " ")
 
 
-def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter) -> None:
-    assert tiltmeter(*RUN, "--out", "run").returncode == 0
+def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter) -> None:
+    assert tiltmeter_once(*RUN, "--out", "run").returncode == 0
     shown = tiltmeter("show", "run", "--normalised")
     assert shown.returncode == 2
     assert "only probes are put on one scale" in shown.stderr

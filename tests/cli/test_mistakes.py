@@ -200,3 +200,11 @@ def test_status_is_3_without_data_and_the_suite_goes_on(tiltmeter: Tiltmeter, tm
     assert "TILTMETER_DATA" in done.stderr
     assert "fail_rate" in done.stdout
     assert "not run" in (tmp_path / "here" / "report.html").read_text()
+
+
+def test_what_is_made_here_only_is_not_made_at_a_url(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    for command in (["export", "x", "--format", "csv"], ["report", "x"], ["build", "spec.yaml"]):
+        said = tiltmeter(*command, "-o", "s3://bucket/page")
+        assert said.returncode == 2
+        assert "s3://... is no file of this machine" in said.stderr
+    assert not (tmp_path / "s3:").exists()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import pytest
 
@@ -18,9 +19,28 @@ from tiltmeter.study import Settings
 
 SETTINGS = Settings(limit=2_000, resamples=500)
 HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
-DATA_SETS = 200
-AT_MOST = 800
-"""A count of 200 strays from 95% by 1.5 points; where it leaves 92-98%, more data sets tell chance from fault."""
+
+
+class Look(NamedTuple):
+    """After so many data sets: coverages beyond doubt, least and largest share of healthy marks of a fair and of a biased model."""
+
+    drawn: int
+    low: float
+    high: float
+    healthy: float
+    unhealthy: float
+
+
+LOOKS = (
+    Look(100, 0.94, 0.97, 0.98, 0.15),
+    Look(150, 0.94, 0.97, 0.97, 0.17),
+    Look(200, 0.935, 0.975, 0.96, 0.19),
+    Look(300, 0.93, 0.977, 0.96, 0.19),
+    Look(400, 0.925, 0.98, 0.95, 0.2),
+    Look(800, 0.92, 0.98, 0.95, 0.2),
+)
+"""The fewer the data sets, the nearer to 95% must the coverage be for no more to be drawn. By exact binomial sums an interval that holds
+the truth in 95% fails in 1 of 10,000 tests; one that holds it in 85, 88, 90, 91 or 99% passes in 0.5, 4.4, 19, 39 or 13%."""
 
 
 class Tally:
@@ -34,19 +54,25 @@ class Tally:
         self.held: Counter[str] = Counter()
         self.marks: dict[str, Counter[str]] = {metric: Counter() for metric in self.truth}
 
-    def draw(self, count: int) -> None:
-        for seed in range(self.drawn, self.drawn + count):
+    def draw_until(self, count: int) -> None:
+        for seed in range(self.drawn, count):
             measures = self.probe.imagine(self.design, self.dials, seed)
             assert measures is not None
             found = self.probe.analyse(measures, SETTINGS)
             for row in found.filter("key").iter_rows(named=True):
                 self.held[row["metric"]] += row["low"] <= self.truth[row["metric"]] <= row["high"]
                 self.marks[row["metric"]][row["mark"]] += 1
-        self.drawn += count
+        self.drawn = count
 
-    @property
-    def coverage(self) -> dict[str, float]:
-        return {metric: self.held[metric] / self.drawn for metric in self.truth}
+    def doubts(self, look: Look) -> dict[str, tuple[float, float]]:
+        """metric -> coverage and share of healthy marks, where either is not what it should be."""
+        shares = {metric: (self.held[metric] / self.drawn, self.marks[metric]["healthy"] / self.drawn) for metric in self.truth}
+        fair = not any(self.dials.values())
+        return {
+            metric: (held, healthy)
+            for metric, (held, healthy) in shares.items()
+            if not look.low <= held <= look.high or (healthy < look.healthy if fair else healthy > look.unhealthy)
+        }
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.3], ids=["fair", "biased"])
@@ -54,12 +80,9 @@ class Tally:
 def test_intervals_hold_the_truth(library: Library, name: str, bias: float) -> None:
     tally = Tally(registry.load("probes", name), library, bias)
     assert tally.truth.keys() == {metric.name for metric in tally.probe.metrics if metric.key}
-    tally.draw(DATA_SETS)
-    if not all(0.92 <= share <= 0.98 for share in tally.coverage.values()):
-        tally.draw(AT_MOST - DATA_SETS)
-    assert all(0.92 <= share <= 0.98 for share in tally.coverage.values()), tally.coverage
-    if bias == 0:
-        healthy = {metric: marks["healthy"] / tally.drawn for metric, marks in tally.marks.items()}
-        assert all(share >= 0.95 for share in healthy.values()), healthy
-    else:
-        assert all(marks["healthy"] <= 0.2 * tally.drawn for marks in tally.marks.values()), tally.marks
+    for look in LOOKS:
+        tally.draw_until(look.drawn)
+        doubts = tally.doubts(look)
+        if not doubts:
+            return
+    pytest.fail(f"after {tally.drawn} data sets: {doubts}")
