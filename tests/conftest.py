@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,3 +88,23 @@ def tiltmeter_once(
         return done
 
     return call
+
+
+TOGETHER = "tests/engine/ray/"
+"""Tests that share a cluster, which takes long to start, and the cores of the machine."""
+APART = ("tests/probes/test_truth.py", "tests/benchmarks/test_whole.py", "tests/associations/test_truth.py")
+"""Files of many long tests that share nothing that is expensive."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out tests by file, so that what a module's fixtures make is made once, and long tests one by one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByPlace(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(TOGETHER):
+                return TOGETHER
+            return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
+
+    return ByPlace(config, log)

@@ -8,15 +8,11 @@ import threading
 import time
 from typing import Any
 
-import pytest
-
 from engine.ray.conftest import STORE, workers
 from support.misbehaving import MisbehavingServer, slow
 from tiltmeter.engine import Journal, Limits, Request, request_key
 from tiltmeter.engine.ray import RayOptions, open_ray
 from tiltmeter.models import Message, Sampling, create_model
-
-pytestmark = pytest.mark.xdist_group("ray")
 
 
 def test_a_lost_worker_and_a_lost_node_are_retries(cluster: Any, journal: Journal) -> None:

@@ -18,8 +18,6 @@ import tiltmeter as tm
 from conftest import Tiltmeter
 from support.misbehaving import MisbehavingServer, slow
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 
 def test_findings_of_a_run_are_those_of_the_local_engine(
     cluster: Any, tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch

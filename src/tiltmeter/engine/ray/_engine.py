@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tiltmeter.engine.ray._foreman import CALLS, WAITING, Stage
 from tiltmeter.engine.ray._options import RayOptions
+from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
     from tiltmeter.engine._display import Display
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tiltmeter.models._kept import Elsewhere
     from tiltmeter.models.classifiers import TextClassifier
     from tiltmeter.models.encoders import SentenceEncoder
+    from tiltmeter.models.hf import BulkModel
 
 __all__ = ["RayEngine"]
 
@@ -63,8 +65,11 @@ class RayEngine:
         from tiltmeter.engine._prices import Prices
         from tiltmeter.engine.ray._asking import Asking
         from tiltmeter.engine.ray._spread import SpreadRun
+        from tiltmeter.models.hf import BulkModel
 
         chosen, table = limits or Limits(), prices or Prices.load()
+        if isinstance(model, BulkModel):
+            return self._in_bulk(model, requests, sampling, journal, chosen, progress, table)
         carriers, share = self._shared_out(chosen, local=bool(getattr(model, "local", False)))
         least = self._options.batch or max(LEAST_BATCH, share.max_connections)
         batch = least, self._options.batch or max(MOST_BATCH, least)
@@ -72,6 +77,25 @@ class RayEngine:
             return drive(
                 lambda: SpreadRun(model, requests, sampling, journal, chosen, progress, table, team=team, carriers=carriers, batch=batch)
             )
+
+    def _in_bulk(
+        self,
+        model: BulkModel,
+        requests: Iterable[Request],
+        sampling: Sampling,
+        journal: Journal,
+        limits: Limits,
+        progress: Display | None,
+        prices: Prices,
+    ) -> Tally:
+        from tiltmeter.engine._generate import drive
+        from tiltmeter.engine.ray._bulk import BulkRun, processor_of
+
+        if self._name.startswith("ray://"):
+            raise InputError(f"--engine {self._name}: -M runner=vllm needs a machine of the cluster itself; run there, with --engine ray")
+        self.close()  # the pool's workers, whose cores and GPUs the engines need
+        speak = processor_of(model, self._stage, self._options.batch)
+        return drive(lambda: BulkRun(model, requests, sampling, journal, limits, progress, prices, speak=speak))
 
     def encoder(self, name_or_path: str | Path, *, store: Path | None) -> SentenceEncoder:
         """See `tiltmeter.models.encoders.open_encoder`; the store is read and written here, the vectors it lacks are made by workers."""
@@ -98,9 +122,10 @@ class RayEngine:
         return Spread(work, f"the {kind} {Path(name).name}", self._working, self._stage.workers[1])
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Let the workers go; they are hired again when there is work."""
         with self._lock:
             self._team.close()
+            self._hired = None
 
     @contextmanager
     def _working(self, work: Work, whose: str) -> Iterator[Team]:

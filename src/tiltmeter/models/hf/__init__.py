@@ -12,14 +12,15 @@ from tiltmeter.errors import InputError
 from tiltmeter.models._local import find_weights, need_local
 from tiltmeter.models.hf._model import LocalModel
 from tiltmeter.models.hf._options import NAMES, Options
+from tiltmeter.models.hf._vllm import BulkModel, Prompt
 
-__all__ = ["OPTIONS", "LocalModel", "create"]
+__all__ = ["OPTIONS", "BulkModel", "LocalModel", "Prompt", "create"]
 
 OPTIONS: frozenset[str] = NAMES
 """Options `create` takes itself; all others are vendor extras."""
 
 
-def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> LocalModel:
+def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> LocalModel | BulkModel:
     """The model in the folder `model`, or of that name on the hub; its weights are read when it is first entered.
 
     Raises
@@ -34,4 +35,5 @@ def create(provider: str, model: str, *, base_url: str | None = None, options: M
         raise InputError(f"{name} runs inside tiltmeter and has no address: remove --base-url")
     chosen = Options.parse(options or {})
     need_local(name, "torch", "transformers")
-    return LocalModel(name, find_weights(model, chosen.revision), chosen)
+    made = BulkModel if chosen.runner == "vllm" else LocalModel
+    return made(name, find_weights(model, chosen.revision), chosen)

@@ -12,12 +12,13 @@ from tiltmeter.registry import did_you_mean
 __all__ = ["DTYPES", "NAMES", "Options"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
-NAMES = frozenset({"batch_size", "device", "dtype", "placeholder", "revision", "source_layer", "target_layer"})
+NAMES = frozenset({"batch_size", "device", "dtype", "placeholder", "revision", "runner", "source_layer", "target_layer"})
+RUNNERS = ("transformers", "vllm")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a model is loaded and run. The last three matter to messages with a source prompt only (the open box)."""
+    """How a model is loaded and run. The layers and the placeholder matter to messages with a source prompt only (the open box)."""
 
     device: str = "auto"
     """auto: a GPU where there is one."""
@@ -27,6 +28,8 @@ class Options:
     """Prompts answered together at most; halved when they do not fit."""
     revision: str | None = None
     """Branch, tag or commit of a repository of the hub."""
+    runner: str = "transformers"
+    """vllm: in bulk on the GPUs of a cluster, with `--engine ray`; no open box, and answers of a fingerprint of their own."""
     source_layer: int = 2
     """Block (from 0) after which the hidden states of the source are taken."""
     target_layer: int = 3
@@ -50,6 +53,8 @@ class Options:
         made = cls(**values)  # type: ignore[arg-type]
         if made.dtype not in DTYPES:
             raise InputError(f"-M dtype={made.dtype}: use one of {', '.join(DTYPES)}")
+        if made.runner not in RUNNERS:
+            raise InputError(f"-M runner={made.runner}: use one of {', '.join(RUNNERS)}")
         check_device(made.device)
         return made
 
