@@ -94,6 +94,21 @@ TOGETHER = "tests/engine/ray/"
 """Tests that share a cluster, which takes long to start, and the cores of the machine."""
 APART = ("tests/probes/test_truth.py", "tests/benchmarks/test_whole.py", "tests/associations/test_truth.py")
 """Files of many long tests that share nothing that is expensive."""
+FIRST = (
+    TOGETHER,
+    "tests/docs/test_blocks.py",
+    "tests/engine/test_soak.py",
+    *APART,
+    "tests/comparing/",
+    "tests/reports/",
+    "tests/associations/",
+)
+"""What takes longest, begun first, so that no worker is left with it at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    items.sort(key=lambda item: next((place for place, start in enumerate(FIRST) if item.nodeid.startswith(start)), len(FIRST)))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -107,4 +122,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return TOGETHER
             return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
 
+    config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
     return ByPlace(config, log)
