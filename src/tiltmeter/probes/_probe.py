@@ -129,9 +129,12 @@ class Probe(Part):
             rows = rows.with_columns(stratum=pl.lit("all"))
         rows = keep_limit(rows.with_columns(pl.col("stratum").cast(pl.String)), settings.limit, settings.seed, self.name)
         factors = [name for name in rows.columns if not name.startswith("_") and name not in ("item", "prompt_index")]
-        made = pl.concat([rows.with_columns(wording=pl.lit(name), prompt=self.text(templates)) for name, templates in chosen.items()]).sort(
-            "item", "prompt_index", maintain_order=True
+        asked = (
+            # Without what only the text is made of, which may be as long again for each wording.
+            rows.with_columns(wording=pl.lit(name), prompt=self.text(templates)).select(pl.exclude("^_.*$"))
+            for name, templates in chosen.items()
         )
+        made = pl.concat(asked).sort("item", "prompt_index", maintain_order=True)
         return (
             made.with_columns(
                 part=pl.lit(self.name),

@@ -40,7 +40,9 @@ _ABOUT: Mapping[str, type | tuple[type, ...]] = {
     "complete": bool,
 }
 """What run.json must hold for a page or a list to be made of it."""
-ROW_GROUP = 16_384
+ROW_GROUP = 4_096
+PIECE = 32 << 20
+"""Bytes of a table that are written at once."""
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _ELSEWHERE = "choose another place with --out or make room there"
 
@@ -242,10 +244,13 @@ class RunFolder:
         pieces: list[Path] = []
 
         def add(frame: pl.DataFrame) -> None:
-            piece = folder / f"{len(pieces):06d}.parquet"
-            with writing(piece):
-                frame.write_parquet(piece, compression="lz4", statistics=False)
-            pieces.append(piece)
+            # Writing takes as much memory again as what is written at once.
+            rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
+            for part in frame.iter_slices(rows) if frame.height else (frame,):
+                piece = folder / f"{len(pieces):06d}.parquet"
+                with writing(piece):
+                    part.write_parquet(piece, compression="lz4", statistics=False)
+                pieces.append(piece)
 
         try:
             yield add
