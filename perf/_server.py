@@ -44,17 +44,15 @@ def _response(answer: str) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
-class _Server(asyncio.Protocol):
-    """Answers every POST, at once or after `latency` seconds; requests of one connection come one after the other."""
+class Posts(asyncio.Protocol):
+    """Hands the body of every POST to `answer`; requests of one connection come one after the other."""
 
-    responses = tuple(_response(f"({letter}) {_WORDS}") for letter in LETTERS)
-
-    def __init__(self, latency: float) -> None:
-        self._latency = latency
+    _transport: asyncio.WriteTransport
+    _received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.WriteTransport)
-        self._transport, self._received = transport, b""
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -62,13 +60,27 @@ class _Server(asyncio.Protocol):
             length = int(self._received[:head].lower().split(b"content-length:")[1].split(b"\r\n")[0])
             if len(self._received) < head + 4 + length:
                 return
-            body = self._received[head + 4 : head + 4 + length]
-            self._received = self._received[head + 4 + length :]
-            response = self.responses[zlib.crc32(json.loads(body)["messages"][-1]["content"].encode()) % 3]
-            if self._latency:
-                asyncio.get_running_loop().call_later(self._latency, self._transport.write, response)
-            else:
-                self._transport.write(response)
+            body, self._received = self._received[head + 4 : head + 4 + length], self._received[head + 4 + length :]
+            self.answer(body)
+
+    def answer(self, body: bytes) -> None:
+        raise NotImplementedError
+
+
+class _Server(Posts):
+    """Answers every POST, at once or after `latency` seconds."""
+
+    responses = tuple(_response(f"({letter}) {_WORDS}") for letter in LETTERS)
+
+    def __init__(self, latency: float) -> None:
+        self._latency = latency
+
+    def answer(self, body: bytes) -> None:
+        response = self.responses[zlib.crc32(json.loads(body)["messages"][-1]["content"].encode()) % 3]
+        if self._latency:
+            asyncio.get_running_loop().call_later(self._latency, self._transport.write, response)
+        else:
+            self._transport.write(response)
 
 
 async def _serve(latency: float) -> None:

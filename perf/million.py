@@ -41,8 +41,10 @@ import numpy as np
 import polars as pl
 import yaml
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from perf._server import Posts
 from support.ledger import Ledger
 
 BASE: Final = 10_000
@@ -98,30 +100,17 @@ def answer(prompt: str) -> str:
     return f"({choice}) {agreed}. This is what I would say on any day, and others would hardly say much else; I call it {digest.hex()}."
 
 
-class Server(asyncio.Protocol):
+class Server(Posts):
     """Answers every POST at once, and counts."""
 
     ledger: Ledger
     places: Final[dict[tuple[int, int], int]] = {}
     """Of prompts in the ledger, in the order in which they came."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport, self._received = transport, b""
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        while (head := self._received.find(b"\r\n\r\n")) >= 0:
-            length = int(self._received[:head].lower().split(b"content-length:")[1].split(b"\r\n")[0])
-            if len(self._received) < head + 4 + length:
-                return
-            body, self._received = self._received[head + 4 : head + 4 + length], self._received[head + 4 + length :]
-            self._answer(body)
-
-    def _answer(self, raw: bytes) -> None:
-        assert isinstance(self._transport, asyncio.WriteTransport)
-        body = json.loads(raw)
-        prompt = body["messages"][-1]["content"]
-        place = self.places.setdefault((hash(prompt), body["seed"]), len(self.places))
+    def answer(self, body: bytes) -> None:
+        asked = json.loads(body)
+        prompt = asked["messages"][-1]["content"]
+        place = self.places.setdefault((hash(prompt), asked["seed"]), len(self.places))
         choice = {"index": 0, "message": {"role": "assistant", "content": answer(prompt)}, "finish_reason": "stop"}
         said = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 20, "completion_tokens": 50}}).encode()
         self.ledger.asked[place] += 1

@@ -33,7 +33,9 @@ def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_whole_is_read(name: str, tmp_path: Path) -> None:
     """Otherwise nothing of the reader would be tried but how it refuses."""
     target = TARGETS[name]
-    for number, seed in enumerate(target.seeds()):
+    seeds = list(target.seeds())
+    assert seeds
+    for number, seed in enumerate(seeds):
         folder = tmp_path / str(number)
         folder.mkdir()
         target.read(seed, folder)
