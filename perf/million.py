@@ -267,7 +267,7 @@ def disturbed(work: Work, count: int, kills: int, connections: int) -> dict[str,
     """The same with kills: four in five while it asks, at random numbers of answers, the others in the steps after that."""
     late = ["collect", "measure", "analyse"] * kills
     marks: list[int | str] = [*sorted(random.sample(range(count), kills - kills // 5)), *late[: kills // 5]]
-    again, bounds, done = 0, [], []
+    again, done = 0, []
     for mark in marks:
         process = work.start()
         before = recent = Moment(0.0, int(work.ledger.gauges[0]), 0.0, 0.0, "")
@@ -283,15 +283,13 @@ def disturbed(work: Work, count: int, kills: int, connections: int) -> dict[str,
         time.sleep(0.5)
         lost = work.ledger.answers - work.kept() - again
         again += lost
-        bounds.append(connections + 0.5 * max(speeds))
-        done[-1] |= {"to_be_paid_again": lost, "bound": round(bounds[-1])}
+        done[-1] |= {"to_be_paid_again": lost, "bound": round(connections + 0.5 * max(speeds))}
     process = work.start()
     return {
         "kills": done,
         "status": process.wait(),
         "answers_missing_or_wrong": work.wrong(),
         "answers_paid_again": work.ledger.again,
-        "bound": round(sum(bounds)),
     }
 
 
@@ -339,12 +337,15 @@ def holds(found: dict[str, Any]) -> dict[str, bool]:
     """What must be true, and whether it is."""
     runs = [found[name] for name in ("undisturbed", "killed") if name in found]
     whole = found["undisturbed"]
+    kills = found.get("killed", {}).get("kills", [])
+    paid_twice = sum(kill["to_be_paid_again"] for kill in kills)
     return {
         "complete": all(run["status"] == 0 and run["answers_missing_or_wrong"] == 0 for run in runs),
         "rate": found["rate_against_10000"] >= LEAST_RATE,
         "memory": max(step["memory"] for step in whole["steps"].values()) < MOST_MEMORY,
         "flat": whole["memory_slope"] < STEEPEST,
-        "paid once": whole["answers_paid_again"] == 0 and all(run["answers_paid_again"] <= run.get("bound", 0) for run in runs),
+        "paid once": whole["answers_paid_again"] == 0 and found.get("killed", {}).get("answers_paid_again", 0) <= paid_twice,
+        "each kill": all(kill["to_be_paid_again"] <= kill["bound"] for kill in kills),
     }
 
 

@@ -185,7 +185,7 @@ def _print_health(found: Health) -> None:
     if found.readable is not None:
         rows = f", {found.readable:,} whole rows can be read of {found.rows:,}"
     lines = [f"{found.journal}: {found.state}{rows}"]
-    lines += [f"  {one.number:,} {one.what}{f': {one.example}' if one.example else ''}" for one in found.problems]
+    lines += [f"  {one.what}: {one.number:,}{f' ({one.example})' if one.example else ''}" for one in found.problems]
     lines += [f"  {note}" for note in found.notes]
     if not found.sound:
         remedy = "restore a copy, or choose another --journal" if found.state == "unusable" else "tiltmeter journal check --repair mends it"

@@ -1,7 +1,8 @@
-"""A small cluster of several simulated nodes on this machine, shared by the tests of a module."""
+"""A small cluster of several simulated nodes on this machine, shared by the tests of this folder."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Iterator
@@ -27,9 +28,24 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield opened
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+_started = contextlib.ExitStack()
+
+
+@pytest.hookimpl(trylast=True)  # when pytest has ended what uses the cluster
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """End the cluster with the last test of this folder, not with the session: its processes take time and memory from other tests."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        _started.close()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Any:
     """A head that has room for the foreman and the source only, and two nodes with one core each; this process has joined it."""
+    return _started.enter_context(_cluster())
+
+
+@contextlib.contextmanager
+def _cluster() -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 

@@ -102,11 +102,11 @@ def diagnose(file: Path) -> Diagnosis:
     name = log_of(file).name
     if not complaints:
         if with_log and (lost := _rows_lost(file)):
-            foreign = Problem(f"the log beside it, {name}, hides rows: it is of another file, or of another time", lost)
+            foreign = Problem(f"rows hidden by {name} beside it, the log of another file or of another time", lost)
             return Diagnosis("foreign log", log, [foreign], notes)
         return Diagnosis("sound", log, [], notes)
     if with_log and _sound_alone(file):
-        foreign = Problem(f"the log beside it, {name}, is of another file: without it the journal is sound", 1)
+        foreign = Problem("logs of another file beside it, without which the journal is sound", 1, name)
         return Diagnosis("foreign log", log, [foreign], notes)
     if log is None:
         notes.append(f"if it was copied without the file {name}, put that beside it and check again")
