@@ -50,20 +50,21 @@ def vectors(engine: Engine, number: int) -> float:
 def measured(name: str, workers: int, stories: int, texts: int, folder: Path) -> dict[str, float]:
     chosen = ("ray", {"workers": str(workers)}) if workers else ("local", {})
     with open_engine(*chosen) as engine, open_journal(folder / f"{name}.sqlite") as journal:
-        answers(engine, journal, 16 * max(workers, 1))  # loads the model in every worker
+        answers(engine, journal, 128 * max(workers, 1))  # more than one worker can have: all of them load the model
         told = {"stories": answers(engine, journal, stories)}
-        vectors(engine, 256 * max(workers, 1))
+        vectors(engine, 512 * max(workers, 1))
         return told | {"vectors": vectors(engine, texts)}
 
 
 def main() -> None:
     given = options(__doc__).parse_args()
-    stories, texts, rounds = (32, 256, 1) if given.quick else (600, 6000, ROUNDS)
+    stories, texts, rounds = (32, 256, 1) if given.quick else (3000, 6000, ROUNDS)
     rates: dict[str, list[dict[str, float]]] = {"local engine": [], "one worker": [], "two workers": []}
     with tempfile.TemporaryDirectory() as place:
         for number in range(rounds):
             for workers, name in enumerate(rates):
-                rates[name].append(measured(f"{workers}-{number}", workers, stories, texts, Path(place)))
+                if workers or not number:  # the local engine is shown beside, and compared with nothing
+                    rates[name].append(measured(f"{workers}-{number}", workers, stories, texts, Path(place)))
     kinds = {"stories": "answers of a small local model", "vectors": "vectors of MiniLM"}
     medians = {name: {kind: statistics.median(one[kind] for one in each) for kind in kinds} for name, each in rates.items()}
     rows = [{"engine": name, **{f"{words}, a second": medians[name][kind] for kind, words in kinds.items()}} for name in rates]

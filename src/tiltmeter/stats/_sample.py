@@ -41,9 +41,10 @@ class Sample:
     def paired_with(self, baselines: Floats, of: NDArray[np.intp], paired: NDArray[np.bool_], codes: Whole | None) -> Sample:
         """Return the sample of the `paired` columns (C), each with the row `of` it in `baselines` (B, ..., n) and their `codes`."""
         rows = of[paired]
+        values = self.values if paired.all() else self.values[paired]
         standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
         both = None if codes is None or self._codes is None else (self._codes[0][paired], codes[rows])
-        sample = Sample(self.values[paired], baselines[rows], standard, self.options, self.original, both)
+        sample = Sample(values, np.take(baselines, rows, axis=0), standard, self.options, self.original, both)
         if codes is not None:
             sample._distinct = lambda: ranks(codes)[rows]
         return sample
@@ -114,6 +115,14 @@ class Sample:
         if self.alone is None:
             return self.values, self.baseline
         return np.where(self.alone, np.nan, self.values), np.where(self.alone, np.nan, self.baseline)
+
+    @cached_property
+    def pair_count(self) -> Floats:
+        """How many pairs there are."""
+        if self.alone is None:
+            return np.full(self.values.shape[:-1], float(self.values.shape[-1]))
+        found: Floats = (~self.alone).sum(axis=-1).astype(np.float64)
+        return found
 
     @cached_property
     def pair_ranks(self) -> tuple[Whole, Whole]:

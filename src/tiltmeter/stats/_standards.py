@@ -81,7 +81,7 @@ def standards(values: Floats, options: Options, original: bool) -> Floats:
     count = present.sum(axis=-1).astype(np.float64)
     if name == "mean":
         with np.errstate(invalid="ignore"):
-            found: Floats = np.where(present, values, 0.0).sum(axis=-1) / count
+            found: Floats = (values if present.all() else np.where(present, values, 0.0)).sum(axis=-1) / count
     else:
         share = 0.5 if value is None else value / 100.0 if name == "percentile" else value
         found = sorted_quantile(np.sort(values, axis=-1), count, share)

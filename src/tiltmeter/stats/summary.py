@@ -123,9 +123,9 @@ def _shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
 
 def _precision(sample: Sample) -> Floats:
     assert sample.baseline is not None
-    within = np.abs(sample.values - sample.baseline) <= sample.options.tolerance
-    count = sample.count if sample.original else (~np.isnan(sample.pairs[0])).sum(axis=-1)
-    found: Floats = np.count_nonzero(within, axis=-1) / count
+    apart = sample.values - sample.baseline
+    within = np.abs(apart, out=apart) <= sample.options.tolerance
+    found: Floats = np.count_nonzero(within, axis=-1) / (sample.count if sample.original else sample.pair_count)
     return found
 
 

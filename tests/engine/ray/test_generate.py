@@ -90,8 +90,12 @@ def test_an_interrupted_run_keeps_what_was_under_way_and_goes_on_later(
     with MisbehavingServer(lambda request, nth: slow(0.05)) as server:
         model, requests = create_model("compatible/m", base_url=server.url), prompts(2000, "stop")
 
+        def mine() -> list[int]:
+            """How often each was paid; without what comes late of the test before."""
+            return [count for prompt, count in list(server.paid.items()) if prompt.startswith("stop ")]
+
         def interrupt() -> None:
-            while len(server.paid) < 100:
+            while len(mine()) < 100:
                 time.sleep(0.01)
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -102,12 +106,11 @@ def test_an_interrupted_run_keeps_what_was_under_way_and_goes_on_later(
         thread.join()
         assert tally.interrupted
         assert 100 <= tally.answered < 2000
-        mine = [count for prompt, count in server.paid.items() if prompt.startswith("stop ")]  # not what came late of the test before
-        assert tally.answered == held(journal, model, requests) == sum(mine)
+        assert tally.answered == held(journal, model, requests) == sum(mine())
         assert f"asking: {tally.answered:,}/2,000 done" in capfd.readouterr().err
         rest = engine.generate(model, iter(requests), GREEDY, journal=journal)
         assert (rest.held, rest.answered) == (tally.answered, 2000 - tally.answered)
-        assert set(server.paid.values()) == {1}
+        assert set(mine()) == {1}
 
 
 def test_vectors_are_those_of_this_process_to_the_last_bit(engine: RayEngine, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 BLOCK_CELLS = 128_000  # values of a block of groups and resamples: 1 MB, which stays in the cache and outweighs the calls
 TABLE_CELLS = 24_000_000  # values of all statistics, groups and resamples of a chunk of columns: 192 MB
+ALONE_CELLS = 4_000_000  # values drawn in all: with fewer, threads wait for each other longer than they work
 
 
 class Design(NamedTuple):
@@ -69,18 +70,25 @@ class Found(NamedTuple):
 
 def compute(design: Design, request: Request) -> Found:
     """Compute everything, in chunks of columns beside each other; which chunks there are does not change a value."""
-    columns, workers = len(design.values), max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    repeats = max(request.resamples, request.permutations, 1)
+    columns, repeats = len(design.values), max(request.resamples, request.permutations, 1)
+    workers = 1 if design.values.size * repeats < ALONE_CELLS else _cores()
     widest = max(1, TABLE_CELLS // (repeats * design.groups * len(request.statistics)))
     width = min(widest, -(-columns // workers))
     chunks = [np.arange(first, min(first + width, columns)) for first in range(0, columns, width)]
-    with ThreadPoolExecutor(workers) as pool:
-        found = list(pool.map(lambda chunk: _chunk(design, request, chunk), chunks))
+    if workers == 1:
+        found = [_chunk(design, request, chunk) for chunk in chunks]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            found = list(pool.map(lambda chunk: _chunk(design, request, chunk), chunks))
     # Columns are the second axis of group results, and the last of comparisons.
     axes = {"compared": -1, "compared_low": -1, "compared_high": -1, "p": -1, "group": -1, "rows": 0}
     return Found(
         *(np.concatenate(parts, axis=axes.get(name, 1)) for name, parts in zip(Found._fields, zip(*found, strict=True), strict=True))
     )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _chunk(design: Design, request: Request, columns: Index) -> Found:
@@ -89,7 +97,7 @@ def _chunk(design: Design, request: Request, columns: Index) -> Found:
     with np.errstate(all="ignore"):
         standard = standards(chosen.values, request.options, request.original)
         observed = summaries(chosen, request, Observed(chosen.codes, groups), standard)[..., 0]
-        count = np.stack([(~np.isnan(chosen.values[:, chosen.codes == group])).sum(axis=1) for group in range(groups)], axis=-1)
+        count = _counts(chosen.values, chosen.codes, groups)
         drawn, null = (
             summaries(chosen, request, plan(chosen.codes, groups, units, size, request.seed), standard)
             if size
@@ -102,17 +110,24 @@ def _chunk(design: Design, request: Request, columns: Index) -> Found:
     compared, compared_low, compared_high, p, group, z, outlier = (np.stack(part) for part in zip(*parts, strict=True))
     impact, impact_low, impact_high = (np.stack(part) for part in zip(*impacts, strict=True))
     return Found(
-        observed, low, high, count.astype(np.float64), compared, compared_low, compared_high, p, group.astype(np.intp), z, outlier,
+        observed, low, high, count, compared, compared_low, compared_high, p, group.astype(np.intp), z, outlier,
         impact, impact_low, impact_high,
     )  # fmt: skip
+
+
+def _counts(values: Floats, codes: Index, groups: int) -> Floats:
+    """How many values each column (C, N) has in each group: (C, G)."""
+    column, row = np.nonzero(np.isnan(values))
+    missing = np.bincount(column * groups + codes[row], minlength=len(values) * groups).reshape(len(values), groups)
+    return (np.bincount(codes, minlength=groups) - missing).astype(np.float64)
 
 
 def summaries(design: Design, request: Request, plan: Plan, standard: Floats) -> Floats:
     """Every statistic (S, C, G, R) under a plan of R layouts; NaN where it is not defined."""
     columns, rows = design.values.shape
-    # One place more, for "no row".
-    values = np.concatenate([design.values, np.full((columns, 1), np.nan)], axis=1)
-    baselines = np.concatenate([design.baselines, np.full((len(design.baselines), 1), np.nan)], axis=1)
+    values, baselines = design.values, design.baselines
+    if plan.gaps:  # one place more, for "no row"
+        values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (values, baselines))
     paired = design.baseline_of >= 0
     table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
@@ -150,7 +165,7 @@ def _batches(layout: Layout, columns: int) -> Iterator[tuple[slice, Index]]:
         first = last
 
 
-def _group_intervals(observed: Floats, drawn: Floats, count: NDArray[np.int_], request: Request) -> tuple[Floats, Floats]:
+def _group_intervals(observed: Floats, drawn: Floats, count: Floats, request: Request) -> tuple[Floats, Floats]:
     """Bootstrap percentile intervals of every statistic (S, C, G); a group of one row has none.
 
     Where all resamples agree on a share, an exact interval: a share of 0 in n rows does not show that it is 0.
@@ -171,17 +186,20 @@ def _group_intervals(observed: Floats, drawn: Floats, count: NDArray[np.int_], r
 def _compare(observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, request: Request) -> tuple[Floats, ...]:
     """Every comparison of one statistic: (K, C) estimate, low, high, p and group; (C, G) z and outlier."""
     here = Spread(observed, request.original)
-    there, permuted = (Spread(np.moveaxis(part, -2, -1), request.original) for part in (drawn, null))
+    # Without resamples there is nothing to compare: what is empty costs as many calls as what is full.
+    there, permuted = (Spread(np.moveaxis(part, -2, -1), request.original) if part.shape[-1] else None for part in (drawn, null))
     results = []
     groups = _groups_of(here)
     for comparison in COMPARISONS.values():
         raw = comparison.compute(here)
-        samples, relabelled = comparison.compute(there), comparison.compute(permuted)
+        samples, relabelled = (np.empty((*raw.shape, 0)) if one is None else comparison.compute(one) for one in (there, permuted))
         group = groups[comparison.group] if comparison.group else np.full(raw.shape, -1)
         group = np.where(np.isnan(raw), -1, group)
-        p = excess_p(raw, relabelled, comparison.extreme) if comparison.extreme else np.full(raw.shape, np.nan)
-        if not request.resamples:
-            low = high = np.full(raw.shape, np.nan)
+        low = high = p = np.full(raw.shape, np.nan)
+        if comparison.extreme and permuted is not None:
+            p = excess_p(raw, relabelled, comparison.extreme)
+        if there is None:
+            pass
         elif comparison.none is not None:
             sign, none = comparison.extreme, comparison.none
             ends = lifted_interval(sign * (raw - none), sign * (samples - none), sign * (relabelled - none), request.level)

@@ -127,10 +127,11 @@ def diagnose(
         units=None if unit is None else _units(measurements, unit),
     )
     found = compute(design, Request(computed, options, definition == "saged", level, resamples, permutations, seed))
+    grid = _grid(("statistic", statistics), ("column", columns), ("", names))
     return Diagnosis(
-        _statistics(found, statistics, columns, names, np.bincount(codes)),
+        _statistics(found, {name: grid[name] for name in ("statistic", *groups, "column")}, np.bincount(codes)),
         _disparities(found, computed, columns, baselines, _label(names, groups), level, original=definition == "saged"),
-        _groups(found, statistics, columns, names),
+        _groups(found, grid),
     )
 
 
@@ -186,53 +187,60 @@ def _matrix(measurements: pl.DataFrame, columns: Sequence[str]) -> NDArray[np.fl
     """(C, N) values, NaN where missing or infinite."""
     if not columns:
         return np.empty((0, measurements.height))
-    values = measurements.select(pl.col(columns).cast(pl.Float64)).to_numpy().T
-    return np.ascontiguousarray(np.where(np.isfinite(values), values, np.nan), dtype=np.float64)
+    values = np.ascontiguousarray(measurements.select(pl.col(columns).cast(pl.Float64)).to_numpy().T)
+    finite = np.isfinite(values)
+    return values if finite.all() else np.where(finite, values, np.nan)
 
 
 def _label(names: pl.DataFrame, groups: Sequence[str]) -> list[str]:
     return names.select(pl.concat_str([pl.col(name).cast(pl.String) for name in groups], separator=" / ")).to_series().to_list()
 
 
-def _grid(*axes: tuple[str, Sequence[str] | pl.DataFrame]) -> pl.DataFrame:
-    """Every combination of values, the last axis fastest."""
+def _grid(*axes: tuple[str, Sequence[str] | pl.DataFrame]) -> dict[str, pl.Series]:
+    """The columns of every combination of values, the last axis fastest."""
     frames = [
         values if isinstance(values, pl.DataFrame) else pl.DataFrame({name: list(values)}, schema={name: pl.String})
         for name, values in axes
     ]
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.join(frame, how="cross", maintain_order="left_right")
-    return whole
+    places = np.indices([frame.height for frame in frames]).reshape(len(frames), -1)
+    return {column.name: column for frame, place in zip(frames, places, strict=True) for column in frame[place]}
 
 
 def _column(values: NDArray[np.float64]) -> pl.Series:
-    return pl.Series(values.ravel(), dtype=pl.Float64).fill_nan(None)
+    return pl.Series(values.ravel(), dtype=pl.Float64, nan_to_null=True)
 
 
-def _statistics(
-    found: Found, statistics: Sequence[str], columns: Sequence[str], names: pl.DataFrame, rows: NDArray[np.int_]
-) -> pl.DataFrame:
-    grid = _grid(("statistic", statistics), ("column", columns), ("", names))
+def _statistics(found: Found, grid: Mapping[str, pl.Series], rows: NDArray[np.int_]) -> pl.DataFrame:
     count = np.broadcast_to(found.rows, found.estimate.shape)
-    return grid.with_columns(
-        estimate=_column(found.estimate),
-        low=_column(found.low),
-        high=_column(found.high),
-        n=pl.Series(count.ravel(), dtype=pl.Float64).cast(pl.Int64),
-        missing=pl.Series((rows - count).ravel(), dtype=pl.Float64).cast(pl.Int64),
-    ).select("statistic", *names.columns, "column", "estimate", "low", "high", "n", "missing")
+    return pl.DataFrame(
+        {
+            **grid,
+            "estimate": _column(found.estimate),
+            "low": _column(found.low),
+            "high": _column(found.high),
+            "n": count.ravel().astype(np.int64),
+            "missing": (rows - count).ravel().astype(np.int64),
+        }
+    )
 
 
-def _groups(found: Found, statistics: Sequence[str], columns: Sequence[str], names: pl.DataFrame) -> pl.DataFrame:
-    grid = _grid(("statistic", statistics), ("column", columns), ("", names))
-    return grid.with_columns(
-        z=_column(found.z),
-        impact_ratio=_column(found.impact),
-        impact_low=_column(found.impact_low),
-        impact_high=_column(found.impact_high),
-        outlier=_column(found.outlier).cast(pl.Boolean),
-    ).select(pl.exclude("outlier"), (pl.col("impact_high") < FOUR_FIFTHS).alias("below_four_fifths"), "outlier")
+def _groups(found: Found, grid: Mapping[str, pl.Series]) -> pl.DataFrame:
+    known = ~np.isnan(found.impact_high.ravel())
+    return pl.DataFrame(
+        {
+            **grid,
+            "z": _column(found.z),
+            "impact_ratio": _column(found.impact),
+            "impact_low": _column(found.impact_low),
+            "impact_high": _column(found.impact_high),
+            "below_four_fifths": _flags(found.impact_high.ravel() < FOUR_FIFTHS, known),
+            "outlier": _flags(found.outlier.ravel() == 1.0, ~np.isnan(found.outlier.ravel())),
+        }
+    )
+
+
+def _flags(values: NDArray[np.bool_], known: NDArray[np.bool_]) -> pl.Series:
+    return pl.Series(np.where(known, values, np.nan), dtype=pl.Float64, nan_to_null=True).cast(pl.Boolean)
 
 
 def _disparities(
@@ -245,18 +253,21 @@ def _disparities(
     *,
     original: bool,
 ) -> pl.DataFrame:
-    q = np.apply_along_axis(benjamini_hochberg, -1, found.p)
-    chosen = pl.Series(found.group.ravel(), dtype=pl.Int64)
-    table = _grid(("statistic", list(statistics)), ("comparison", list(COMPARISONS)), ("column", columns)).with_columns(
-        estimate=_column(found.compared),
-        low=_column(found.compared_low),
-        high=_column(found.compared_high),
-        p=_column(found.p),
-        q=_column(q),
-        group=chosen.replace_strict(list(range(len(labels))), list(labels), default=None, return_dtype=pl.String),
-        reading=pl.Series((_verdicts(found) if original else _readings(found, level)).ravel().tolist(), dtype=pl.String),
+    names = pl.Series([*labels, None], dtype=pl.String)
+    said = _verdicts(found) if original else _readings(found, level)
+    return pl.DataFrame(
+        {
+            **_grid(("statistic", list(statistics)), ("comparison", list(COMPARISONS)), ("column", columns)),
+            "estimate": _column(found.compared),
+            "low": _column(found.compared_low),
+            "high": _column(found.compared_high),
+            "p": _column(found.p),
+            "q": _column(benjamini_hochberg(found.p, axis=-1)),
+            "group": names[np.where(found.group < 0, len(labels), found.group).ravel()],
+            "reading": pl.Series(said.ravel().tolist(), dtype=pl.String),
+            "note": _notes(found, statistics, columns, baselines),
+        }
     )
-    return table.with_columns(note=_notes(found, statistics, columns, baselines))
 
 
 def _readings(found: Found, level: float) -> NDArray[np.object_]:

@@ -22,6 +22,8 @@ class Plan(Protocol):
     """A way to lay out rows in groups, many times."""
 
     size: int
+    gaps: bool
+    """Whether a layout may say "no row"."""
 
     def layout(self, first: int, last: int) -> Layout:
         """Rows of every group in the resamples `first` to `last` - 1."""
@@ -32,6 +34,7 @@ class Observed:
     """The data as they are: one layout."""
 
     size = 1
+    gaps = False
 
     def __init__(self, codes: Index, groups: int) -> None:
         self._rows = [np.nonzero(codes == group)[0][None, :] for group in range(groups)]
@@ -43,6 +46,8 @@ class Observed:
 
 class Permutation:
     """Group labels exchanged among the rows of each unit (all rows, where there are no units)."""
+
+    gaps = False
 
     def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
         self.size, self._seed = size, seed
@@ -67,6 +72,8 @@ class Bootstrap:
     Units that cover the same set of groups form a stratum (all of them, in a complete design; one stratum for each group, where every unit
     is of one group); the units of rare sets form one together. A drawn unit brings all its rows, so that what is paired stays paired.
     """
+
+    gaps = True
 
     def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
         self.size, self._seed, self._missing = size, seed, len(codes)

@@ -63,6 +63,7 @@ class Foreman:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._work: list[Any] = []
+        self._latest = -1
         self._open: dict[int, bytes] = {}
         self._blocks: list[int] = []
         """The batch in each block, as the source counts them: one that may be lost is put into a block more."""
@@ -75,9 +76,9 @@ class Foreman:
         self._changed = asyncio.Condition()
         self._running: asyncio.Task[None] | None = None
 
-    async def assign(self, work: list[Any]) -> None:
+    async def assign(self, number: int, work: list[Any]) -> None:
         """From here on this is the work; a list with a reference to its pickle, which stays a reference on the way."""
-        self._work = work
+        self._latest, self._work = number, work
 
     async def work(self) -> list[Any]:
         """For a worker: see `assign`."""
@@ -109,11 +110,11 @@ class Foreman:
             self._news.parts.append((batch, part))
             await self._tell()
 
-    async def pulse(self, worker: str, state: State) -> int:
-        """For a worker: that it lives; gives the latest work in which nothing more is to be begun, -1 where there is none."""
+    async def pulse(self, worker: str, state: State) -> tuple[int, int]:
+        """For a worker: that it lives; gives the latest work, and the latest in which nothing more is to be begun, -1 where there is none."""
         self._seen[worker] = monotonic()
         self._news.states[worker] = state
-        return self._stopped
+        return self._latest, self._stopped
 
     async def _look_after(self) -> None:
         """Notice workers that are gone. What they had, or had lying ready, may never come back: Ray tries to start a lost worker anew, and

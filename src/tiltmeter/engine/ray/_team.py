@@ -91,7 +91,7 @@ class Team:
             self._open = {}
             if digest != self._digest or self._stopped == self._work:
                 self._whose, self._digest, self._work, self._work_ref = whose, digest, self._work + 1, ray.put(pickled)
-                self._foreman.assign.remote([self._work_ref])
+                self._foreman.assign.remote(self._work, [self._work_ref])
 
     def submit(self, payload: Any, report: Callable[[Any], object]) -> Future[Any]:
         """Hand out a batch; `report` is called, in a thread of the team, with each part the worker sends ahead.
@@ -129,7 +129,7 @@ class Team:
         self._foreman = actor.remote(self._stage)
         self._given = 0
         if self._work_ref is not None:
-            self._foreman.assign.remote([self._work_ref])
+            self._foreman.assign.remote(self._work, [self._work_ref])
             self._foreman.stop.remote(self._stopped)
 
     def _receive(self) -> None:

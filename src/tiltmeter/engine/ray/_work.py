@@ -130,13 +130,17 @@ class Worker:
     def _pulse(self) -> None:
         import ray
 
+        begun = -1
         while True:
             held = self._held
             state = State() if held.work is None else held.work.state()
             try:
-                stopped = ray.get(self._foreman.pulse.remote(self._name, state))
+                latest, stopped = ray.get(self._foreman.pulse.remote(self._name, state))
             except ray.exceptions.RayError:
                 return  # the foreman is gone, and this worker soon will be
+            if latest > max(begun, held.number, stopped):
+                begun = latest  # before the first batch comes: all workers read their weights at the same time, none of them late
+                threading.Thread(target=self._take_up, args=(latest,), name="tiltmeter-ready", daemon=True).start()
             if stopped >= held.number and held.work is not None:
                 held.work.stop()
             time.sleep(PULSE)
