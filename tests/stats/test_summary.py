@@ -54,6 +54,17 @@ def test_against_scipy(given: list[list[float]]) -> None:
         assert_allclose(told["mode"], edges[np.bincount(np.digitize(x, edges)).argmax() - 1] + 0.25, atol=1e-12)
 
 
+@given(st.integers(500, 1500), st.integers(0, 2**32 - 1), st.integers(0, 1), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_quantiles_of_many_values(count: int, seed: int, decimals: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(2, count)).round(decimals)  # with ties
+    with_gaps = np.where(rng.random(x.shape) < 0.1, np.nan, x)
+    for values in (x, with_gaps):
+        sample = Sample(values, None, np.zeros((2, 1)), Options(), False)
+        assert_allclose(sample.quantile(share), np.nanquantile(values, share, axis=-1), atol=1e-12)
+
+
 @given(columns)
 @settings(max_examples=300, deadline=None)
 def test_pairs_against_scipy(given: list[list[float]]) -> None:

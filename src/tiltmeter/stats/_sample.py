@@ -16,6 +16,7 @@ __all__ = ["Sample"]
 
 Floats = NDArray[np.float64]
 Whole = NDArray[Any]
+LONG = 512  # values from which on putting one in its place is quicker than sorting all
 
 
 class Sample:
@@ -137,4 +138,13 @@ class Sample:
 
     def quantile(self, share: float) -> Floats:
         """Return a quantile of the values (linear interpolation)."""
-        return sorted_quantile(self.ordered, self.count, share)
+        size = self.values.shape[-1]
+        if "ordered" in self.__dict__ or size < LONG or not self.complete:
+            return sorted_quantile(self.ordered, self.count, share)
+        place = (size - 1) * share
+        low = int(place)
+        parted = np.partition(self.values, low, axis=-1)
+        below = parted[..., low]
+        above = np.min(parted[..., low + 1 :], axis=-1) if low + 1 < size else below
+        found: Floats = below + (above - below) * (place - low)
+        return found

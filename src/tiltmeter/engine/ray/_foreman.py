@@ -111,7 +111,7 @@ class Foreman:
             await self._tell()
 
     async def pulse(self, worker: str, state: State) -> tuple[int, int]:
-        """For a worker: that it lives; gives the latest work, and the latest in which nothing more is to be begun, -1 where there is none."""
+        """For a worker: that it lives; gives the latest work, and the latest in which nothing is to be begun any more (-1: none)."""
         self._seen[worker] = monotonic()
         self._news.states[worker] = state
         return self._latest, self._stopped
