@@ -43,6 +43,8 @@ class _Pair(NamedTuple):
 class _Exchange:
     """Rows of one side after the sides of each root have been exchanged at random; the second side's rows stand behind the first's."""
 
+    gaps = False
+
     def __init__(self, pair: _Pair, size: int, side: int) -> None:
         codes, groups = pair.sides[0].codes, pair.sides[0].groups
         self.size, self._side, self._seed = size, side, pair.request.seed

@@ -93,7 +93,7 @@ class DiversityMedQa(Probe):
         data = library.csv(DATA).with_columns(pl.col("correct_option").cast(pl.Int32))
         orders = list(permutations(range(5)))
         chosen = [[list(order) for order in rng.sample(orders, k=REORDERINGS)] for _ in range(data.height)]
-        terms = rf"(?i)\b(?:{'|'.join(SEX_SPECIFIC)})"
+        terms = rf"(?i)(?-u:\b)(?:{'|'.join(SEX_SPECIFIC)})"  # words of ASCII: a boundary as Unicode has it takes 60 times as long
         rows = (
             data.with_columns(
                 item=pl.int_range(pl.len()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -28,8 +28,6 @@ TEMPLATES = "hiring_bloomberg/hiring_bloomberg_templates.py"
 ROLES = {"software engineer": 1, "HR specialist": -1, "retail": -1, "financial analyst": 1}
 """The positions, and whether they are held to be of men (1) or of women (-1)."""
 TRIALS = 250
-BAR = "\x1e"
-"""Parts the CVs of a prompt until the wording's separator takes its place."""
 
 
 def _key(role: str) -> str:
@@ -93,20 +91,32 @@ class HiringBloomberg(Probe):
     )
 
     def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
+        import numpy as np
+
         data = library.literal(TEMPLATES, "role_data")
         pools = {key: names["name"].to_list() for key, names in people(library).group_by("gender", "race", maintain_order=True)}
-        rows = []
+        resumes, owners = zip(*((cv.strip(), role) for role in ROLES for cv in data[role]["resumes"]), strict=True)
+        rows, sheets = [], []
         for role in ROLES:
+            mine = [i for i, one in enumerate(owners) if one == role]
             for race in RACES:
                 for _ in range(TRIALS):
                     women, men = rng.sample(pools["female", race], 4), rng.sample(pools["male", race], 4)
                     slots = rng.sample(range(8), 8)
-                    cvs = rng.sample(data[role]["resumes"], 8)
-                    rows += [(role, race, men, women, _signed(cvs, men, women, places)) for places in (slots[:4], slots[4:])]
-        roles, races, men_of, women_of, sheets = zip(*rows, strict=True)
+                    sheets.append(rng.sample(mine, 8))
+                    rows += [(role, race, men, women, _seated(men, women, places)) for places in (slots[:4], slots[4:])]
+        roles, races, men_of, women_of, seats = zip(*rows, strict=True)
         descriptions = {role: data[role]["jd"].strip() for role in ROLES}
+        chosen = np.repeat(np.array(sheets), 2, axis=0)
         return pl.DataFrame(
-            {"role": roles, "race": races, "male_names": _fours(men_of), "female_names": _fours(women_of), "_cvs": sheets}
+            {
+                "role": roles,
+                "race": races,
+                "male_names": _lists(men_of),
+                "female_names": _lists(women_of),
+                "_names": _lists(seats),
+                **{f"_cv{i}": pl.Series(resumes)[chosen[:, i]] for i in range(8)},
+            }
         ).with_columns(
             item=pl.int_range(pl.len()) // 2,
             prompt_index=pl.int_range(pl.len()) % 2,
@@ -115,7 +125,8 @@ class HiringBloomberg(Probe):
         )
 
     def text(self, wording: Wording) -> pl.Expr:
-        cvs = pl.col("_cvs").str.replace_all(BAR, wording["separator"], literal=True)
+        signed = [pl.col(f"_cv{i}").str.replace_all("{name}", pl.col("_names").list.get(i), literal=True) for i in range(8)]
+        cvs = pl.concat_str(signed, separator=wording["separator"])
         return fill(wording["prompt"], {"job": pl.col("role"), "description": pl.col("_description"), "cvs": cvs})
 
     def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
@@ -169,15 +180,15 @@ def _rates(dials: Mapping[str, float]) -> dict[str, float]:
     return {role: min(1.0, 0.5 + bias + sign * bias / 2) for role, sign in ROLES.items()}
 
 
-def _fours(lists: Iterable[list[str]]) -> pl.Series:
-    """Lists of four texts as a column, built from one long list: a list for each row takes Polars ten times as long."""
-    return pl.Series(list(chain.from_iterable(lists))).reshape((-1, 4)).arr.to_list()
+def _lists(lists: Sequence[Sequence[str]]) -> pl.Series:
+    """Lists of as many texts each as a column, built from one long list: a list for each row takes Polars ten times as long."""
+    return pl.Series(list(chain.from_iterable(lists))).reshape((-1, len(lists[0]))).arr.to_list()
 
 
-def _signed(cvs: list[str], men: list[str], women: list[str], places_of_men: list[int]) -> str:
-    """The CVs in order; those at the given places carry the names of men, both lists of names are used in order."""
+def _seated(men: list[str], women: list[str], places_of_men: list[int]) -> list[str]:
+    """The name on each CV: men's at the given places, both lists of names are used in order."""
     left = {True: iter(men), False: iter(women)}
-    return BAR.join(cv.replace("{name}", next(left[place in places_of_men])).strip() for place, cv in enumerate(cvs))
+    return [next(left[place in places_of_men]) for place in range(8)]
 
 
 PROBE = HiringBloomberg()
