@@ -67,7 +67,10 @@ def of_original(value: Any) -> Any:
 
 def texts_of_data(probe: str, library: Library) -> pl.DataFrame:
     """The fields that fill the templates, prompt by prompt."""
-    made: pl.DataFrame = registry.load("probes", probe).prompts(library, random.Random(123), True)
+    loaded = registry.load("probes", probe)
+    made: pl.DataFrame = loaded.prompts(library, random.Random(123), True)
+    if probe == "hiring_bloomberg":  # its CVs are joined when the text is made
+        return made.select(_cvs=loaded.text({"prompt": "{cvs}", "separator": "\x1e"}), _description="_description")
     return made.select(
         pl.selectors.starts_with("_") - pl.selectors.by_name("_occupation", require_all=False)
     )  # the job without its article
