@@ -10,6 +10,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ WORDS: Final = 30
 EMOTIONS: Final = ("anger", "fear", "joy", "guilt", "sadness", "shame", "disgust")
 MEN: Final = ("James Miller", "Robert Stone", "David Hill", "Mark Young")
 WOMEN: Final = ("Mary Baker", "Linda Reed", "Susan Cole", "Karen Wood")
+OPTIONS: Final = ("men", "women", "neither")
 SAID: Final[dict[str, Sequence[str]]] = {
     "letter_choice": ("(a)", "(b)", "(C)", "(a) or (b)"),
     "yes_no": ("yes", "No", "YES", "no", "yes, but no"),
@@ -42,7 +44,7 @@ ORIGINAL: Final[dict[str, Callable[[pl.Series], pl.Series]]] = {
     "emotion": lambda answer: genderbench.emotion(answer, EMOTIONS),
 }
 OWN: Final[dict[str, Callable[[pl.Series], pl.DataFrame]]] = {
-    "letter_choice": lambda answer: measures.read_choice(answer, pl.Series([["men", "women", "neither"]] * len(answer))),
+    "letter_choice": lambda answer: measures.read_choice(answer, _names(answer, OPTIONS)),
     "yes_no": measures.read_yes_no,
     "character_gender": measures.read_character,
     "decision": measures.read_decision,
@@ -52,7 +54,13 @@ OWN: Final[dict[str, Callable[[pl.Series], pl.DataFrame]]] = {
 
 
 def _names(answer: pl.Series, names: Sequence[str]) -> pl.Series:
-    return pl.Series([list(names)] * len(answer))
+    """The same list beside every answer, as a run has it: made beforehand, not measured."""
+    return _lists(tuple(names), len(answer))
+
+
+@cache
+def _lists(names: tuple[str, ...], count: int) -> pl.Series:
+    return pl.Series([list(names)] * count)
 
 
 def answers_of(kind: str, count: int) -> list[str]:
@@ -71,6 +79,8 @@ def answers_of(kind: str, count: int) -> list[str]:
 
 
 def seconds(work: Callable[[pl.Series], object], answers: pl.Series) -> float:
+    for names in (MEN, WOMEN, OPTIONS):
+        _names(answers, names)
     begun = time.perf_counter()
     work(answers)
     return time.perf_counter() - begun

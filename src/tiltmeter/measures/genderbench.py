@@ -73,15 +73,18 @@ def first_ranked(answer: pl.Series, male_names: pl.Series, female_names: pl.Seri
     Returns:
         "female", "male", or null where no name occurs.
     """
-    frame = pl.DataFrame({"answer": answer.cast(pl.String).str.to_lowercase(), "male": male_names, "female": female_names}).with_row_index()
-    place = pl.col("answer").str.find(pl.col("name").str.to_lowercase(), literal=True)
-    for gender in ("male", "female"):
-        named = frame.select("index", "answer", name=gender).explode("name")
-        first = named.group_by("index").agg(place.min().alias(f"{gender}_place"))
-        frame = frame.join(first, on="index", how="left", maintain_order="left")
-    male, female = pl.col("male_place"), pl.col("female_place")
+    frame = pl.DataFrame({"answer": answer.cast(pl.String), "male": male_names, "female": female_names})
+    lower = pl.col("answer").str.to_lowercase()
+
+    def place(gender: str) -> pl.Expr:
+        longest = frame.select(pl.col(gender).list.len().max()).item() or 1
+        names = (pl.col(gender).list.get(i, null_on_oob=True).str.to_lowercase() for i in range(longest))
+        return pl.min_horizontal(pl.col("answer").str.find(name, literal=True) for name in names)
+
+    places = frame.with_columns(answer=lower).select(male=place("male"), female=place("female"))
+    male, female = pl.col("male"), pl.col("female")
     label = pl.when(male <= female.fill_null(male)).then(pl.lit("male")).when(female.is_not_null()).then(pl.lit("female"))
-    return frame.select(label=label)["label"]
+    return places.select(label=label)["label"]
 
 
 def emotion(answer: pl.Series, emotions: Sequence[str]) -> pl.Series:
