@@ -59,7 +59,11 @@ def _one(name: str, seconds: int) -> dict[str, Any]:
         command = [sys.executable, __file__, "--seconds", str(seconds), "--child", folder, name]
         kept = {key: value for key, value in os.environ.items() if not key.startswith("TILTMETER_") and not key.endswith("_API_KEY")}
         environment = kept | {"TILTMETER_OFFLINE": "1", "TILTMETER_RUNS": str(Path(folder) / "runs"), "OMP_NUM_THREADS": "1"}
-        ended = subprocess.run(command, env=environment, capture_output=True, timeout=seconds + _SLACK, check=False)
+        try:
+            ended = subprocess.run(command, env=environment, capture_output=True, timeout=seconds + _SLACK, check=False)
+        except subprocess.TimeoutExpired:
+            endless = {"what": f"an input was still being read {_SLACK} s after the end", "where": name, "input": _of_crash(Path(folder))}
+            return {"target": name, "seconds": seconds, "executions": None, "findings": [endless]}
         said = ended.stderr.decode(errors="replace")
         log = Path(folder) / "findings.jsonl"
         findings = [json.loads(one) for one in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
@@ -71,7 +75,8 @@ def _one(name: str, seconds: int) -> dict[str, Any]:
 
 
 def _of_crash(folder: Path) -> str | None:
-    left = [path.read_bytes() for path in folder.glob("left-*")]
+    """The input that was read when the process ended."""
+    left = [path.read_bytes() for path in (*folder.glob("left-*"), folder / "current") if path.is_file()]
     return base64.b64encode(left[0]).decode() if left else None
 
 
@@ -94,6 +99,7 @@ def _fuzz(name: str, folder: Path, seconds: int) -> None:
     seen: set[tuple[str, str]] = set()
 
     def one(data: bytes) -> None:
+        (folder / "current").write_bytes(data)
         with tempfile.TemporaryDirectory(dir=folder) as place:
             found = examine(target, data, Path(place))
         if found is not None and (key := (found.where, re.sub(r"[\d'\"].*", "", found.what))) not in seen:
@@ -110,7 +116,8 @@ def _fuzz(name: str, folder: Path, seconds: int) -> None:
         return mutated(data if rng.random() < 0.7 else rng.choice(seeds), target.kind, rng)[:longest]
 
     longest = max(4096, 4 * max(map(len, seeds)))
-    flags = [f"-max_total_time={seconds}", f"-max_len={longest}", "-print_final_stats=1", "-timeout=30", "-rss_limit_mb=4096"]
+    # No alarm of libFuzzer's own: a panic of Polars removes its handler, and the alarm then ends the process. `examine` measures the time.
+    flags = [f"-max_total_time={seconds}", f"-max_len={longest}", "-print_final_stats=1", "-handle_alrm=0", "-rss_limit_mb=4096"]
     atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={folder}/left-", str(corpus)], one, custom_mutator=damage)
     atheris.Fuzz()
 

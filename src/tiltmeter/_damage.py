@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import polars as pl
 
-__all__ = ["UNREADABLE", "json_of", "storable", "why"]
+from tiltmeter._text import storable
+
+__all__ = ["UNREADABLE", "json_of", "why"]
 
 UNREADABLE: Final = (OSError, UnicodeError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """What reading a table may raise. A panic is no `Exception`: nothing else would catch it."""
@@ -35,8 +37,3 @@ def json_of(given: str | bytes) -> Any:
     text = given.decode("utf-8-sig") if isinstance(given, bytes) else given
     value = json.loads(text)
     return json.loads(storable(json.dumps(value, ensure_ascii=False))) if _HALF.search(text) else value
-
-
-def storable(text: str) -> str:
-    """The text with U+FFFD in the place of half surrogate pairs."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

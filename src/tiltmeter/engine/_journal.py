@@ -107,6 +107,8 @@ class Journal:
             try:
                 with self._alone, self._engine.connect().execution_options(reads=reads) as connection, connection.begin():
                     done = work(connection, *given)
+            except UnicodeDecodeError:  # SQLite quotes what it cannot read
+                raise InputError(self._damaged) from None
             except DBAPIError as error:
                 sentence = sentence_of(error, self._where)
                 # When a journal is opened a wrong address has to be said at once; a server that is starting says so itself.
@@ -128,6 +130,10 @@ class Journal:
                     _log.warning("journal %s: the database is back", self._where)
                 return done
 
+    @property
+    def _damaged(self) -> str:
+        return f"journal {self._where} is damaged: tiltmeter journal check --repair saves what can be read; or choose another --journal"
+
     def held(self, keys: Sequence[bytes]) -> set[bytes]:
         """Those of `keys` that have an answer."""
         return self._do(self._held, keys, reads=True)
@@ -143,7 +149,10 @@ class Journal:
         from tiltmeter.engine._fetch import fetched
 
         def look_up(connection: Connection, asked: list[bytes]) -> pl.DataFrame:
-            return fetched(keys, self._statements.fetch.run(connection, asked))
+            try:
+                return fetched(keys, self._statements.fetch.run(connection, asked))
+            except TypeError:  # a column of SQLite can hold anything
+                raise InputError(self._damaged) from None
 
         return self._do(look_up, sorted(set(keys)), reads=True)
 

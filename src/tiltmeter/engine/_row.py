@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tiltmeter import _text
+
 __all__ = ["Row", "Taken", "one_each", "storable"]
 
 
@@ -45,7 +47,7 @@ def storable(text: str | None) -> str | None:
     """`text` as any database can keep it: lone surrogates and NUL, which UTF-8 or SQL cannot carry, become U+FFFD."""
     if text is None:
         return None
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
+    return _text.storable(text).replace("\0", "\ufffd")
 
 
 def _storable_row(row: Row) -> Row:

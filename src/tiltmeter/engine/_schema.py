@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sqlalchemy import Column, Connection, Float, Integer, LargeBinary, MetaData, String, Table, Text, select, update
@@ -103,6 +104,8 @@ def _version(connection: Connection) -> int | None:
     if not connection.dialect.has_table(connection, "meta"):
         return None
     found = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar_one_or_none()
-    if found is not None and not found.isdecimal():
-        raise InputError(f"journal {shown(connection.engine)}: the version in its table meta is not a number: restore a copy of it")
-    return None if found is None else int(found)
+    if found is None:
+        return None
+    if not re.fullmatch("[1-9][0-9]{0,8}", str(found)):
+        raise InputError(f"journal {shown(connection.engine)}: the version in its table meta is none: restore a copy of it")
+    return int(found)

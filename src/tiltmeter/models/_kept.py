@@ -91,6 +91,8 @@ class Kept:
             return table, found
         place = {key: number for number, key in enumerate(keys)}
         for key, value in self._store.read(keys):
+            if not isinstance(value, bytes):
+                raise InputError(f"the store of vectors {self._place} is damaged (it holds what is no vector): remove the file")
             if table is None:
                 table = np.empty((len(keys), len(value) // 4), dtype=np.float32)
             if key not in place or len(value) != 4 * table.shape[1]:

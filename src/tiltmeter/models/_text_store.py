@@ -73,7 +73,7 @@ class TextStore:
                 yield connection
         except OSError as error:
             raise InputError(f"{self._path} cannot be used ({error.strerror}): choose a folder you may write to") from None
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes what it cannot read
             said = "it is locked by another program" if "locked" in str(error) else str(error)
             raise InputError(f"{self._path} cannot be used ({said}): remove the file, what it held is computed anew") from None
 

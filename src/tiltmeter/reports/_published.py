@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from tiltmeter import registry
+from tiltmeter._damage import json_of
 from tiltmeter.errors import InputError
 from tiltmeter.study import FINDINGS, MARKS
 
@@ -43,7 +43,7 @@ def read_published(path: Path) -> pl.DataFrame:
         The file cannot be read, has another shape, or names a metric that is not known; the message says where.
     """
     try:
-        loaded = json.loads(path.read_text(encoding="utf-8"))
+        loaded = json_of(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read the published results {path}: {error}") from error
     if not isinstance(loaded, dict) or not loaded:

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from tiltmeter._damage import UNREADABLE
+from tiltmeter._damage import UNREADABLE, json_of
 from tiltmeter._lock import LOCK, only_writer
 from tiltmeter._paths import is_file, sha256
 from tiltmeter.errors import InputError
@@ -158,7 +158,7 @@ class RunFolder:
         file = self.path / "run.json"
         path = self.named(file)
         try:
-            loaded: Any = json.loads(file.read_text(encoding="utf-8"))
+            loaded: Any = json_of(file.read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as JSON ({error}); run the study again to make it anew") from error
         return checked(loaded, path)

@@ -47,7 +47,10 @@ def read_log(path: Path) -> pl.DataFrame:
             for attempt in item["attempts"]:
                 k = index[attempt["prompt"]["uuid"]]
                 prompt = item["prompts"][k]
-                metadata = json.dumps([item["metadata"], prompt["metadata"]])
+                told = [item["metadata"], prompt["metadata"]]
+                if not all(isinstance(one, dict | None) for one in told):
+                    raise TypeError(f"the metadata of item {i} are no mapping")
+                metadata = json.dumps(told)
                 rows.append((name, i, k, attempt["repetition_id"], attempt["answer"], prompt["text"], metadata))
         log = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError, pl.exceptions.PolarsError) as error:

@@ -13,6 +13,8 @@ from tiltmeter.study import RESPONSES
 __all__ = ["match"]
 
 _ATTEMPT = ("model", "prompt_id", "repetition")
+_LAST = 2**15 - 1
+"""The greatest number that `repetition` of RESPONSES can hold."""
 
 
 def match(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFrame, model: str) -> tuple[pl.DataFrame, dict[Path, int]]:
@@ -36,7 +38,7 @@ def match(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFrame, mod
     Raises
     ------
     InputError
-        No row of a file fits a prompt, or two rows are the same attempt.
+        No row of a file fits a prompt, two rows are the same attempt, or a repetition has a number that none can have.
     """
     numbered = [table.with_columns(file=pl.lit(i, pl.Int32)).with_row_index("row") for i, (_, table) in enumerate(tables)]
     whole = pl.concat(numbered, how="diagonal")
@@ -48,7 +50,9 @@ def match(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFrame, mod
             what = "prompt_id" if table["prompt_id"].is_not_null().any() else "prompt"
             compare = "compare with `tiltmeter plan STUDY --prompts FILE`"
             raise InputError(f"{path}: no {what} of the table is a prompt of this study; {compare}")
-    _refuse_twice([path for path, _ in tables], found)
+    paths = [path for path, _ in tables]
+    _refuse_out_of_bounds(paths, found)
+    _refuse_twice(paths, found)
     lost = {path: table.height - kept[i] for i, (path, table) in enumerate(tables) if table.height > kept[i]}
     return _as_responses(found, design), lost
 
@@ -78,6 +82,13 @@ def _numbered(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(
         pl.when(open_).then(pl.int_range(pl.len()).over("model", "prompt_id", open_)).otherwise("repetition").alias("repetition")
     )
+
+
+def _refuse_out_of_bounds(paths: Sequence[Path], rows: pl.DataFrame) -> None:
+    strange = rows.filter(~pl.col("repetition").is_between(0, _LAST))
+    if not strange.is_empty():
+        prompt, repetition, file = strange.select("prompt_id", "repetition", "file").row(0)
+        raise InputError(f"{paths[file]} has a repetition {repetition} of the prompt {prompt}; they are numbered from 0 to {_LAST:,}")
 
 
 def _refuse_twice(paths: Sequence[Path], rows: pl.DataFrame) -> None:

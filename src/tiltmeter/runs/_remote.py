@@ -6,7 +6,6 @@ everything it speaks of is there; a reader starts from it and takes no table tha
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import shutil
@@ -20,6 +19,7 @@ from typing import Any
 
 import polars as pl
 
+from tiltmeter._damage import json_of
 from tiltmeter._lock import only_writer
 from tiltmeter._paths import default_cache, is_file, sha256
 from tiltmeter.errors import InputError
@@ -227,7 +227,7 @@ def documents(url: str) -> list[tuple[str, dict[str, Any]]]:
     found = []
     for place, content in store.read_all(list(places)).items():
         with suppress(ValueError, RecursionError):
-            found.append((places[place], json.loads(content)))
+            found.append((places[place], json_of(content)))
     return sorted(found, key=lambda one: one[0])
 
 

@@ -79,7 +79,10 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], pl
     if family not in registry.names("studies"):
         known = [one for family in registry.names("studies") for one in (family, *_parts_of(family))]
         raise InputError(f"{place}unknown study {name!r}: {did_you_mean(name, known)} (or give a path to a .yaml file)")
-    study: Study = registry.load("studies", family)(rest or None, params)
+    try:
+        study: Study = registry.load("studies", family)(rest or None, params)
+    except InputError as error:
+        raise InputError(f"{place}{error}") from error
     if parts is None:
         return study
     by_name = {part.name: part for part in study.parts}
