@@ -8,6 +8,7 @@ the input that shows it. Exit status 1 where there are findings.
 from __future__ import annotations
 
 import argparse
+import atexit
 import base64
 import json
 import os
@@ -116,8 +117,8 @@ def _fuzz(name: str, folder: Path, seconds: int) -> None:
         return mutated(data if rng.random() < 0.7 else rng.choice(seeds), target.kind, rng)[:longest]
 
     longest = max(4096, 4 * max(map(len, seeds)))
-    # No alarm of libFuzzer's own: a panic of Polars removes its handler, and the alarm then ends the process. `examine` measures the time.
-    flags = [f"-max_total_time={seconds}", f"-max_len={longest}", "-print_final_stats=1", "-handle_alrm=0", "-rss_limit_mb=4096"]
+    atexit.register(os._exit, 0)  # after a panic of Polars the interpreter may not get to its end
+    flags = [f"-max_total_time={seconds}", f"-max_len={longest}", "-print_final_stats=1", "-timeout=30", "-rss_limit_mb=4096"]
     atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={folder}/left-", str(corpus)], one, custom_mutator=damage)
     atheris.Fuzz()
 

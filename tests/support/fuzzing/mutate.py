@@ -36,7 +36,7 @@ def mutated(data: bytes, kind: str, rng: random.Random) -> bytes:
     if maker is not None and rng.random() < 0.7:
         try:
             data = maker(data, rng)
-        except Exception:  # it was damaged before, so that nothing can be made of it
+        except (Exception, pl.exceptions.PanicException):  # it was damaged before, so that nothing can be made of it
             data = _raw(data, rng)
         if rng.random() < 0.8:
             return data
