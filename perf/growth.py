@@ -207,11 +207,11 @@ def main() -> None:
                 note,
             ),
             table("Peak memory", peaks, "Resident memory of the process while the stage runs, imports and tables at hand included."),
-            *([table("Faster than n log n, and why", rows)] if rows else []),
+            *([table("Stages that grow faster than n log n, and why", rows)] if rows else []),
         ],
         targets=[]
         if given.quick
-        else [target("stages that grow faster than n log n without a known reason: none", float(not unknown), 1.0)],
+        else [target("no stage grows faster than n log n without a known reason (1: so it is)", float(not unknown), 1.0)],
     )
 
 

@@ -204,6 +204,9 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
             status, said = obey_apart(filled(words), Path()) if block.page.name == "plugins.md" else obey(filled(words))
             # Whether a gate fails depends on the model; that it can decide does not.
             assert status == exits or (words[1] == "gate" and status in (0, 1)), f"{where}\n...{said[-1500:]}"
+        case "python" if words[1] == "-m":  # tests/perf runs these at tiny sizes
+            place = ROOT.joinpath(*words[2].split("."))
+            assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), where
         case "python":  # an example has a test of its own
             assert (ROOT / words[1]).is_file(), where
         case "pip":

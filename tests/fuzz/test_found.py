@@ -9,9 +9,7 @@ import sqlite3
 import time
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -134,6 +132,11 @@ READ = {
     ),
     "half an emoji in a log": ("Inspect log .json", _json({"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "Say 0?\ud83d"}]})),
     "a control character behind a line break": ("source .html", _HTML),
+    "a control character before what is left out": ("source .html", b"<p>a<sup class='reference'>[1]</sup>\x01b<i></i>&#1;c</p>"),
+    "problems of a build that are a number": (
+        "build: sentences.json",
+        b'{"inputs": "x", "tables": {"sentences": "y"}, "problems": 1, "whole": true}',
+    ),
     "notices nested without end": ("notices", _DEEP),
     "a kept page nested without end": ("wiki cache", _DEEP),
     "a kept page of another shape": ("wiki cache", _json({"origin": "http://127.0.0.1:9/api.php", "name": "Chad", "value": {"text": 1}})),
@@ -204,13 +207,15 @@ def test_a_database_nobody_writes_is_refused(name: str, tmp_path: Path) -> None:
         target.read(path.read_bytes(), tmp_path / "again")
 
 
-@pytest.mark.parametrize("change", [lambda about: about.pop("command"), lambda about: [one.pop("origin") for one in about["data"]]])
-def test_a_run_json_may_lack_what_older_runs_did_not_write(change: Callable[[dict[str, Any]], object], tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacking", ["command", "origin", "licence", "citation", "reason"])
+def test_a_run_json_may_lack_what_older_runs_did_not_write(lacking: str, tmp_path: Path) -> None:
     target = TARGETS["run folder: run.json"]
     about = json.loads(target.seeds()[0])
     about["data"] = [{"name": "d", "origin": "http://127.0.0.1/", "licence": "CC0", "restricted": None, "citation": "Doe"}]
     about["title"] = "half an emoji \ud83d"
-    change(about)
+    about["parts"]["other"] = {"status": "not run", "title": "Other", "reason": "no data"}
+    for one in (about, *about["data"], *about["parts"].values()):
+        one.pop(lacking, None)
     assert examine(target, _json(about), tmp_path) is None
 
 

@@ -161,7 +161,9 @@ class Store:
             record = json.loads(self.path(stage.name, ".json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             return {}
-        return record if isinstance(record, dict) and isinstance(record.get("tables"), dict) else {}
+        ours = isinstance(record, dict) and isinstance(record.get("tables"), dict)
+        problems = record.get("problems", []) if ours else None
+        return record if isinstance(problems, list) and all(isinstance(one, str) for one in problems) else {}
 
     def _is_edited(self, stage: Stage, record: Mapping[str, Any]) -> bool:
         written = record.get("tables", {})

@@ -73,11 +73,13 @@ def read_html(html: bytes | str, declared: str | None = None) -> Html:
         return Html("", None, ())
     named = root.find(".//title")
     title = tidy(named.text_content()) if named is not None else ""
+    for element in root.iter():  # what takes a part out joins the texts around it, and refuses control characters
+        element.text, element.tail = _fit(element.text), _fit(element.tail)
     for element in [one for one in root.iter() if _is_unread(one)]:
         if element.getparent() is not None:
             element.drop_tree()
     for broken in root.iter("br"):
-        broken.tail = "\n" + _fit(broken.tail)
+        broken.tail = "\n" + (broken.tail or "")
     blocks = _blocks(root)
     text = paragraphs(one.text_content() for one in blocks) or _everything(root)
     return Html(text, title or None, tuple(_links(one for one in blocks if one.tag == "p")))
@@ -126,8 +128,8 @@ def _fit(text: str | None) -> str:
 def _everything(root: Any) -> str:
     for element in root.iter():
         if isinstance(element.tag, str) and _PARTING.fullmatch(element.tag):
-            element.text = "\n\n" + _fit(element.text)
-            element.tail = "\n\n" + _fit(element.tail)
+            element.text = "\n\n" + (element.text or "")
+            element.tail = "\n\n" + (element.tail or "")
     return paragraphs(root.text_content().split("\n\n"))
 
 
