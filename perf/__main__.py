@@ -3,6 +3,7 @@
     python -m perf.peers                                  install the peers (once)
     python -m perf --page docs/performance.md             everything, some twenty minutes
     python -m perf journal growth                         some parts
+    python -m perf journal --into performance.json        some parts anew, in place of those measured before
     python -m perf --quick                                tiny sizes, to see that all of it works
     python -m perf --from performance.json --page FILE    the page again, nothing measured
 
@@ -28,11 +29,15 @@ from perf._tools import ROOT
 from perf.peers.__main__ import HOME, known
 
 
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="minutes")
+
+
 def run_part(name: str, given: list[str]) -> dict[str, Any]:
     """What one part told, or how it failed, and its seconds."""
     begun = time.perf_counter()
     done = subprocess.run([sys.executable, "-m", f"perf.{name}", *given], capture_output=True, text=True, cwd=ROOT, check=False)
-    seconds = {"seconds": round(time.perf_counter() - begun, 1)}
+    seconds = {"written": now(), "seconds": round(time.perf_counter() - begun, 1)}
     failed: dict[str, Any] = {}
     if done.returncode:
         failed = {"failed": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
@@ -48,25 +53,44 @@ def run_part(name: str, given: list[str]) -> dict[str, Any]:
     return seconds | whole | failed
 
 
-def measure(names: list[str], pythons: dict[str, str], missing: dict[str, str], *, quick: bool, postgres: str | None) -> dict[str, Any]:
-    """Run the parts; what is known of them, of the machine and of the peers."""
+def measure(
+    names: list[str],
+    pythons: dict[str, str],
+    missing: dict[str, str],
+    *,
+    quick: bool,
+    postgres: str | None,
+    before: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Run the parts; what is known of them, of the machine and of the peers, and of the other parts what was measured `before`.
+
+    Raises
+    ------
+    ValueError
+        That was measured on another machine, with other versions of libraries or peers, or in another size; nothing is measured then.
+    """
     versions, lost = peer_versions(pythons)
     asked = [f"--peer={name}={python}" for name, python in pythons.items() if name in versions]
     told: dict[str, Any] = {
-        "written": datetime.now(UTC).isoformat(timespec="minutes"),
+        "written": now(),
         "quick": quick,
         "machine": describe(),
         "peers": versions,
         "missing": missing | lost,
         "parts": {},
     }
+    if before is not None:
+        for what in ("machine", "peers", "quick"):
+            if told[what] != before[what]:
+                raise ValueError(f"it has another {what} ({before[what]}, now {told[what]})")
+        told["parts"] = {name: {"written": before["written"]} | one for name, one in before["parts"].items()}
     for name in names:
         given = [] if name in LONG else [*asked, *(["--quick"] if quick else [])]
         given += ["--postgres", postgres] if postgres and name == "journal" else []
         print(f"{name} ...", end=" ", file=sys.stderr, flush=True)
         told["parts"][name] = run_part(name, given)
         print(f"{told['parts'][name]['seconds']:,.0f} s", told["parts"][name].get("failed", ""), file=sys.stderr)
-    return told
+    return told | {"parts": {name: told["parts"][name] for name in sorted(told["parts"], key=[*PARTS, *LONG].index)}}
 
 
 def kept(told: dict[str, Any]) -> bool:
@@ -87,6 +111,7 @@ def main() -> int:
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("performance.json"), metavar="FILE", help="the JSON [default: %(default)s]"
     )
+    parser.add_argument("--into", type=Path, metavar="FILE", help="put the parts into this JSON of the same machine and versions")
     parser.add_argument("--page", type=Path, metavar="FILE", help="also write the page")
     parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="make the page of this JSON; measure nothing")
     given = parser.parse_args()
@@ -102,8 +127,13 @@ def main() -> int:
         missing = {name: reason for name, reason in missing.items() if name not in own}
         names = given.parts or [name for name, part in PARTS.items() if part.usual]
         names += [name for name in LONG if given.long and name not in names]
-        told = measure(names, pythons | own, missing, quick=given.quick, postgres=given.postgres)
-        given.output.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        try:
+            before = json.loads(given.into.read_text(encoding="utf-8")) if given.into else None
+            told = measure(names, pythons | own, missing, quick=given.quick, postgres=given.postgres, before=before)
+        except (OSError, ValueError) as error:
+            print(f"nothing can be put into {given.into}: {error}; measure everything anew", file=sys.stderr)
+            return 2
+        (given.into or given.output).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     if given.page:
         given.page.write_text(page(told), encoding="utf-8")
     return 0 if kept(told) else 1

@@ -51,6 +51,8 @@ def _part(name: str, one: Mapping[str, Any]) -> Iterator[str]:
     yield f"\n## {known.title if known else name.capitalize()}\n"
     if known:
         yield f"\n{known.about}\n"
+    if "written" in one:
+        yield f"\nMeasured {one['written']}, in {one['seconds']:,.0f} s.\n"
     if "failed" in one:
         yield f"\n**This part failed:** {_cell(one['failed'])}\n"
     for peer, reason in one.get("missing", {}).items():

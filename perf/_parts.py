@@ -50,7 +50,11 @@ PARTS: Final = {
     "counterfactual": Part(
         "Counterfactual pairs and words in company", "Beside the plain loops of the published definitions, with the libraries they name."
     ),
-    "cluster": Part("A second worker", "The Ray engine on one and on two workers of one core each, where work is CPU-bound."),
+    "cluster": Part(
+        "A second worker",
+        "The Ray engine on one and on two workers of one core each, where work is CPU-bound. Ray's own processes and the foreman take "
+        "about a quarter of a core; where the host has two cores they take it from the two workers, so that twice as much cannot be had.",
+    ),
     "opening": Part("Opening a run", "A finished run of the full suite, from the import to the tables in hand, in a fresh process."),
     "startup": Part("Starting", "The command, before anything happens."),
     "growth": Part(

@@ -61,6 +61,23 @@ def test_a_part_that_fails_is_said_so_and_the_status_is_one(environment: dict[st
     assert "**This part failed:** FileNotFoundError" in (tmp_path / "page.md").read_text()
 
 
+def test_a_part_is_measured_anew_into_what_was_measured_before(environment: dict[str, str], tmp_path: Path) -> None:
+    before, _ = measured(environment, tmp_path, "startup")
+    path, quick = tmp_path / "told.json", ("--quick", "--peers", tmp_path)
+    done = call(environment, "intervals", "--into", path, "--page", tmp_path / "page.md", *quick)
+    assert done.returncode == 0, done.stderr
+    told, page = json.loads(path.read_text()), (tmp_path / "page.md").read_text()
+    assert list(told["parts"]) == ["intervals", "startup"], "in the order of the page"
+    assert told["parts"]["startup"] == before["parts"]["startup"]
+    assert page.count("\nMeasured 20") == 2
+    text = json.dumps(told | {"machine": told["machine"] | {"cores": 999}})
+    path.write_text(text)
+    done = call(environment, "intervals", "--into", path, *quick)
+    assert done.returncode == 2
+    assert "another machine" in done.stderr
+    assert path.read_text() == text
+
+
 def test_a_part_nobody_knows_is_refused(environment: dict[str, str]) -> None:
     done = call(environment, "speed")
     assert done.returncode == 2

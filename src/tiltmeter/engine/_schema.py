@@ -107,5 +107,7 @@ def _version(connection: Connection) -> int | None:
     if found is None:
         return None
     if not re.fullmatch("[1-9][0-9]{0,8}", str(found)):
-        raise InputError(f"journal {shown(connection.engine)}: the version in its table meta is none: restore a copy of it")
+        raise InputError(
+            f"journal {shown(connection.engine)}: the version in its table meta is not a number that a journal has: restore a copy of it"
+        )
     return int(found)
