@@ -161,8 +161,10 @@ def test_from_the_list_of_runs_to_a_run(visit: Visit) -> None:
 
 def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
     visit.open_run("countries")
-    everything = COUNT.match(visit.page.get_by_text(COUNT).inner_text())
+    counted = visit.page.get_by_text(COUNT).inner_text()
+    everything = COUNT.match(counted)
     visit.choose("Group", "Germany")
+    sync_api.expect(visit.page.get_by_text(COUNT)).not_to_have_text(counted)  # words typed before the page is drawn anew would be lost
     visit.page.get_by_label("Words in metric").fill("selection_rate diplomat")
     visit.page.keyboard.press("Enter")
     visit.page.wait_for_function("[...document.querySelectorAll('p')].some(one => /^6 of [\\d,]+ findings/.test(one.textContent))")
