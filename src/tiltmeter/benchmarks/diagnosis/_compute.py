@@ -195,11 +195,10 @@ def _compare(observed: Floats, drawn: Floats, null: Floats, group_low: Floats, g
         samples, relabelled = (np.empty((*raw.shape, 0)) if one is None else comparison.compute(one) for one in (there, permuted))
         group = groups[comparison.group] if comparison.group else np.full(raw.shape, -1)
         group = np.where(np.isnan(raw), -1, group)
-        low = high = p = np.full(raw.shape, np.nan)
-        if comparison.extreme and permuted is not None:
-            p = excess_p(raw, relabelled, comparison.extreme)
+        tested = comparison.extreme and permuted is not None
+        p = excess_p(raw, relabelled, comparison.extreme) if tested else np.full(raw.shape, np.nan)
         if there is None:
-            pass
+            low = high = np.full(raw.shape, np.nan)
         elif comparison.none is not None:
             sign, none = comparison.extreme, comparison.none
             ends = lifted_interval(sign * (raw - none), sign * (samples - none), sign * (relabelled - none), request.level)
