@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tiltmeter.errors import InputError
 from tiltmeter.models._local import is_out_of_memory
@@ -17,14 +17,22 @@ if TYPE_CHECKING:
 __all__ = ["Elsewhere", "Kept", "in_turn"]
 
 _AT_ONCE: Final = 4096
-"""Texts computed between two writes to the store: what an interruption costs at most."""
+"""Texts that one process computes between two writes to the store: what an interruption costs at most."""
 
 Compute = Callable[[Sequence[str], int], "NDArray[np.float32]"]
-Elsewhere = Callable[[str, Sequence[Sequence[str]]], "list[NDArray[np.float32]]"]
-"""Computes batches of texts on other machines, each as `compute` of the same encoder or classifier there does with this `what`.
 
-Raises MemoryError where a batch does not fit.
-"""
+
+class Elsewhere(Protocol):
+    """Other machines, and how many workers there are at most."""
+
+    workers: int
+
+    def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        """Computes batches of texts, each as `compute` of the same encoder or classifier there does with this `what`.
+
+        Raises MemoryError where a batch does not fit.
+        """
+        ...
 
 
 class Kept:
@@ -42,12 +50,23 @@ class Kept:
         Where rows are kept; None: nowhere.
     batch_size
         Texts computed together at most; halved when they do not fit into memory.
+    elsewhere
+        Who computes, where it is not this process.
     """
 
-    def __init__(self, fingerprint: str, compute: Compute, width: Callable[[], int], store: Path | None, batch_size: int) -> None:
+    def __init__(
+        self,
+        fingerprint: str,
+        compute: Compute,
+        width: Callable[[], int],
+        store: Path | None,
+        batch_size: int,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         self._fingerprint, self._compute, self._width, self._batch_size = fingerprint, compute, width, batch_size
+        self._at_once = _AT_ONCE if elsewhere is None else _AT_ONCE * elsewhere.workers
         self._place = store
         self._store = None if store is None else TextStore(store)
 
@@ -70,8 +89,8 @@ class Kept:
         table, found = self._read(keys)
         # Long texts first: if a batch is too large for the memory, it shows at once. (Characters stand in for tokens.)
         lacking = sorted(np.flatnonzero(~found).tolist(), key=lambda number: -len(unique[number]))
-        for start in range(0, len(lacking), _AT_ONCE):
-            numbers = lacking[start : start + _AT_ONCE]
+        for start in range(0, len(lacking), self._at_once):
+            numbers = lacking[start : start + self._at_once]
             made = np.ascontiguousarray(self._computed([unique[number] for number in numbers]), dtype="<f4")
             if self._store is not None:
                 self._store.write((keys[number], row.tobytes()) for number, row in zip(numbers, made, strict=True))

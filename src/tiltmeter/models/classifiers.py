@@ -66,8 +66,8 @@ class TextClassifier:
             raise InputError(f"{weights.name} is no text classifier: its config.json names {', '.join(map(str, architectures))}")
         self._labels = _labels(weights)
         self._problem = weights.config.get("problem_type")
-        self._kept = Kept(f"classifier/1 {weights.identity}", self._compute, lambda: len(self._labels), store, batch_size)
-        self._ends = Kept(f"cut/1 {weights.identity}", self._too_long, lambda: 1, store, batch_size)
+        self._kept = Kept(f"classifier/1 {weights.identity}", self._compute, lambda: len(self._labels), store, batch_size, elsewhere)
+        self._ends = Kept(f"cut/1 {weights.identity}", self._too_long, lambda: 1, store, batch_size, elsewhere)
         self._lock = threading.RLock()
         self._model: _Loaded | None = None
 

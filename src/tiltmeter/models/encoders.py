@@ -57,8 +57,8 @@ class SentenceEncoder:
     def __init__(self, weights: Weights, *, store: Path | None, device: str, batch_size: int, elsewhere: Elsewhere | None = None) -> None:
         self._weights, self._device, self._elsewhere = weights, device, elsewhere
         self._name = f"{Path(weights.name).name}@{weights.identity.rpartition(':')[2].rpartition('@')[2][:16]}"
-        self._kept = Kept(f"encoder/1 {weights.identity}", self._compute, self._width, store, batch_size)
-        self._ends = Kept(f"cut/1 {weights.identity}", self._too_long, lambda: 1, store, batch_size)
+        self._kept = Kept(f"encoder/1 {weights.identity}", self._compute, self._width, store, batch_size, elsewhere)
+        self._ends = Kept(f"cut/1 {weights.identity}", self._too_long, lambda: 1, store, batch_size, elsewhere)
         self._lock = threading.RLock()
         self._model: Any = None
 

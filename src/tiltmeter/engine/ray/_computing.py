@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["OPENERS", "Computing", "Spread"]
 
 OPENERS: Final[dict[str, Callable[..., SentenceEncoder | TextClassifier]]] = {"encoder": open_encoder, "classifier": open_classifier}
-_PARTS: Final = 4
-"""Parts that each worker gets of a piece of work, so that all of them end at about the same time."""
+_SHARE: Final = 4
+"""A part is a fourth of what a worker would have of the rest: parts become smaller, so that all workers end at about the same time."""
 
 
 class Computing:
@@ -62,16 +62,22 @@ class Spread:
     """Hands batches of one encoder or classifier to the workers; see `tiltmeter.models._kept.Elsewhere`."""
 
     def __init__(self, work: Work, whose: str, working: Callable[[Work, str], AbstractContextManager[Team]], workers: int) -> None:
-        self._work, self._whose, self._working, self._workers = work, whose, working, workers
+        self._work, self._whose, self._working, self.workers = work, whose, working, workers
 
     def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        size = max(1, len(batches) // (_PARTS * self._workers))
         with self._working(self._work, self._whose) as team:
-            futures = [team.submit((what, batches[start : start + size]), _nothing) for start in range(0, len(batches), size)]
+            futures = [team.submit((what, part), _nothing) for part in self._parts(batches)]
             results = [future.result() for future in futures]
         if any(result is None for result in results):
             raise MemoryError
         return [rows for result in results for rows in result]
+
+    def _parts(self, batches: Sequence[Sequence[str]]) -> Iterator[Sequence[Sequence[str]]]:
+        start = 0
+        while start < len(batches):
+            end = start + max(1, (len(batches) - start) // (_SHARE * self.workers))
+            yield batches[start:end]
+            start = end
 
 
 def _nothing(_part: object) -> None:

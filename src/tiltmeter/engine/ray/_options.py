@@ -23,7 +23,8 @@ class RayOptions:
     gpus: float = 0.0
     """GPUs of each worker; a fraction lets several workers share one."""
     batch: int | None = None
-    """Prompts handed to a worker at a time; None: as many as it has connections, 16 at least."""
+    """Prompts handed to a worker at a time; None: to begin with as many as it has connections, 16 at least, and more
+    as long as they are soon answered."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> RayOptions:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tiltmeter.engine._feed import Job
 from tiltmeter.engine._journal import Journal, Row
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SpreadRun"]
 
+SHORT: Final = 6.0
+LONG: Final = 16.0
+"""Seconds that a batch may be out; shorter, and the next ones are larger, longer, and they are smaller."""
+FEWEST: Final = 16
+"""Requests in one of the last batches of a run, at least."""
+
 
 class SpreadRun(Run):
     """Its own workers each carry a batch to the cluster and wait for what comes of it.
@@ -35,7 +41,8 @@ class SpreadRun(Run):
     carriers
         Batches out at once.
     batch
-        Requests in a batch: the fewest and the most. In between, batches grow until one takes about a second.
+        Requests in a batch: the fewest and the most. In between, batches grow until one is out for some seconds; the last ones of a run
+        become smaller again, so that all workers end at about the same time.
     """
 
     def __init__(
@@ -54,8 +61,11 @@ class SpreadRun(Run):
     ) -> None:
         bounded = Limits(max_connections=carriers, timeout=limits.timeout, retries=limits.retries, deadline=limits.deadline)
         super().__init__(_Elsewhere(model), requests, sampling, journal, bounded, display, prices)
-        self._team, (self._least, self._most) = team, batch
+        self._team, self._carriers, (self._least, self._most) = team, carriers, batch
         self._size = self._least
+        self._waiting = carriers
+        """Carriers that have yet to be told that there is nothing more: once all is dealt, the last entries of the queue."""
+        self._all_dealt = False
         self._feed.claim_size = max(self._feed.claim_size, 2 * self._least)
         self._outstanding: set[bytes] = set()
 
@@ -69,16 +79,29 @@ class SpreadRun(Run):
         last = False
         while not self._stopping and not last:
             jobs: list[Job] = []
-            while len(jobs) < self._size and not last and not (jobs and self._queue.empty()):
+            size = self._fitting()
+            while len(jobs) < size and not last and not (jobs and self._queue.empty()):
                 job = await self._queue.get()
                 if job is None:
                     last = True
+                    self._waiting -= 1
                 else:
                     jobs.append(job)
             if self._queue.qsize() <= self._feed.claim_size:
                 self._hungry.set()
             if jobs:
                 await self._carry(number, jobs)
+
+    async def _deal(self) -> None:
+        await super()._deal()
+        self._all_dealt = True
+
+    def _fitting(self) -> int:
+        """Requests for the next batch."""
+        if not self._all_dealt:
+            return self._size
+        left = self._queue.qsize() - self._waiting
+        return max(min(self._size, left // self._carriers), min(self._least, FEWEST))
 
     async def _carry(self, number: int, jobs: list[Job]) -> None:
         """Have a batch asked, and asked again where a worker gave back less than all of it."""
@@ -98,10 +121,15 @@ class SpreadRun(Run):
             jobs = [job for job in jobs if job.key in self._outstanding]
 
     def _fit(self, size: int, seconds: float) -> None:
-        """What each batch costs by itself (some hundredths of a second) must be small beside it, and so must the time it is held by one."""
-        if seconds < 1.0 and size == self._size:
+        """What each batch costs by itself (some hundredths of a second) must be small beside it, and so must the time it is held by one.
+
+        A worker has several at once, so that a batch is out for that much longer than the worker is busy with it.
+        """
+        if size != self._size:
+            return
+        if seconds < SHORT:
             self._size = min(2 * self._size, self._most)
-        elif seconds > 4.0:
+        elif seconds > LONG:
             self._size = max(self._size // 2, self._least)
 
     def _reporter(self, loop: asyncio.AbstractEventLoop) -> Callable[[list[Row]], None]:

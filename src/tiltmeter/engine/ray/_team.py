@@ -24,7 +24,8 @@ START: Final = 300.0
 """Seconds without any worker after which a run is given up: a cluster that grows by itself needs minutes."""
 SILENCE: Final = 120.0
 """Seconds after which a foreman that says nothing counts as lost; to start one takes some seconds, on a busy machine more."""
-_POLL: Final = 0.25
+_POLL: Final = 1.0
+"""Seconds a foreman that has no news waits before it says so; each answer is a call, which costs a millisecond of some core."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,8 +68,9 @@ class Team:
         import ray
 
         self._left.set()
+        ray.kill(self._foreman)  # which ends the waiting of the thread, too
         self._thread.join()
-        ray.kill(self._foreman)
+        ray.kill(self._foreman)  # it may just have hired another one
 
     def assign(self, work: Work, whose: str) -> None:
         """From here on this is done, and what is left of the work before is dropped; workers that have the same already keep it.
@@ -139,6 +141,8 @@ class Team:
             try:
                 news = ray.get(self._foreman.take.remote(_POLL), timeout=SILENCE)
             except ray.exceptions.RayError as error:
+                if self._left.is_set():
+                    return
                 news = News([], [], {}, reason(error))
             except Exception as error:
                 self._fail(ProviderError(f"the connection to the cluster was lost ({type(error).__name__})"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PULSE", "Failed", "Report", "State", "Work", "Worker", "table"]
 
-PULSE: Final = 0.5
+PULSE: Final = 1.0
 """Seconds between two signs of life of a worker."""
 Report = Callable[[Any], None]
 """Sends a part of a result ahead, so that it is kept even if the worker is lost before it has the rest."""
