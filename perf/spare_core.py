@@ -1,0 +1,86 @@
+"""What a second Ray worker gives where the machine has room for Ray itself: workers held to a part of a core each.
+
+`cluster` fills every core of the machine with workers, whom the rest of Ray then takes time from; on two cores that is a tenth of it. Here
+workers get 0.7 of a core each, by the cpu controller of Linux (cgroup v1; needs root), so that two of them leave half a core free.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from perf._tools import Peers, options, table, target, tell
+from perf.cluster import LEAST_GAIN, answers
+from tiltmeter.engine import open_engine, open_journal
+
+CONTROLLER: Final = Path("/sys/fs/cgroup/cpu")
+PERIOD: Final = 20_000
+"""Microseconds in which a worker has its part of a core."""
+PART: Final = 0.7
+ROUNDS: Final = 3
+
+
+@contextmanager
+def held(process: int, part: float) -> Iterator[None]:
+    """This process has that part of a core and no more, for the time of the block."""
+    place = CONTROLLER / f"tiltmeter-perf-{process}"
+    place.mkdir()
+    try:
+        (place / "cpu.cfs_period_us").write_text(str(PERIOD))
+        (place / "cpu.cfs_quota_us").write_text(str(int(PERIOD * part)))
+        (place / "cgroup.procs").write_text(str(process))
+        yield
+        (CONTROLLER / "cgroup.procs").write_text(str(process))
+    finally:
+        place.rmdir()
+
+
+def workers_here() -> list[int]:
+    """The processes of Ray's workers that this process has started, directly or not."""
+    return [one.pid for one in psutil.Process().children(recursive=True) if any("MapWorker" in word for word in one.cmdline())]
+
+
+def rate(workers: int, stories: int) -> float:
+    """Answers a second of the storyteller, of so many workers."""
+    with (
+        tempfile.TemporaryDirectory() as place,
+        open_engine("ray", {"workers": str(workers)}) as engine,
+        open_journal(Path(place) / "journal.sqlite") as journal,
+        ExitStack() as holding,
+    ):
+        answers(engine, journal, 128 * workers)  # all of them load the model
+        found = workers_here()
+        assert len(found) == workers, f"{len(found)} processes of workers, not {workers}"
+        for process in found:
+            holding.enter_context(held(process, PART))
+        answers(engine, journal, 64 * workers)
+        return answers(engine, journal, stories)
+
+
+def main() -> None:
+    given = options(__doc__).parse_args()
+    stories, rounds = (32, 1) if given.quick else (1500, ROUNDS)
+    if not os.access(CONTROLLER / "cpu.cfs_quota_us", os.R_OK) or not os.access(CONTROLLER, os.W_OK):
+        peers = Peers([])
+        peers.missing["workers held to a part of a core"] = f"needs root and the cpu controller of cgroup v1 at {CONTROLLER}"
+        tell([], peers=peers)
+        return
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(rounds):
+        for workers, found in rates.items():
+            found.append(rate(workers, stories))
+    medians = {workers: statistics.median(found) for workers, found in rates.items()}
+    rows = [{"workers": workers, "answers of a small local model, a second": medians[workers]} for workers in rates]
+    gained = target("answers of a small local model: two workers beside one", medians[2] / medians[1], LEAST_GAIN)
+    tell([table("A second", rows, f"Medians of {rounds}; a worker has {PART} of a core.")], targets=[gained])
+
+
+if __name__ == "__main__":
+    main()
