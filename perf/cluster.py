@@ -115,12 +115,14 @@ def main() -> None:
         for name in rates
     ]
     targets = [
-        target(f"{words}: two workers beside one", best["two workers"][kind] / best["one worker"][kind], LEAST_GAIN)
+        target(f"{words}: two workers beside one, best of {rounds}", best["two workers"][kind] / best["one worker"][kind], LEAST_GAIN)
         for kind, words in KINDS.items()
     ]
     gains = ", ".join(f"{best['two processes'][kind] / best['one process'][kind]:.2f} for {kind}" for kind in KINDS)
+    usual = ", ".join(f"{middle['two workers'][kind] / middle['one worker'][kind]:.2f} for {kind}" for kind in KINDS)
     note = (
-        f"The best of {rounds}, and the median: other guests of the host can only slow it down. A worker and a process have one thread. "
+        f"The best of {rounds}, and the median: other guests of the host can only slow it down. What a second worker brings at the median: "
+        f"{usual}. A worker and a process have one thread. "
         f"What a second process brings on this machine: {gains}. The local engine uses every core it is given, for batches of one process."
     )
     tell([table("A second", rows, note)], targets=targets)

@@ -78,7 +78,7 @@ def main() -> None:
             found.append(rate(workers, stories))
     medians = {workers: statistics.median(found) for workers, found in rates.items()}
     rows = [{"workers": workers, "answers of a small local model, a second": medians[workers]} for workers in rates]
-    gained = target("answers of a small local model: two workers beside one", medians[2] / medians[1], LEAST_GAIN)
+    gained = target(f"answers of a small local model: two workers with {PART} of a core beside one", medians[2] / medians[1], LEAST_GAIN)
     tell([table("A second", rows, f"Medians of {rounds}; a worker has {PART} of a core.")], targets=[gained])
 
 
