@@ -12,7 +12,7 @@ demo: $(VENV)/.installed
 # Compiled modules are kept, whatever the environment says: the tests start many processes, and each would compile everything anew.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 2)') # two more: some tests mostly wait
+	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -15,10 +15,9 @@ from support.commands import Commands
 
 ROOT = Path(__file__).parent.parent
 
-# One thread for each test process and each command it starts: the workers together already use every core, and threads of OpenMP that wait
+# One thread for each test process and each command it starts: the workers together already use every core, and OpenMP threads that wait
 # for each other while spinning make matrix products many times slower. Set before anything reads it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
 @pytest.fixture(scope="session")
