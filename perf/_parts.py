@@ -53,11 +53,11 @@ PARTS: Final = {
     "cluster": Part(
         "A second worker",
         "The Ray engine on one and on two workers of one core each, where work is CPU-bound. Ray's own processes and the foreman take "
-        "a sixth of a core and wake a thousand times a second; where the host has two cores, all of it is at the cost of the two workers.",
+        "some of a core and wake often; where the host has two cores, all of it is at the cost of the two workers.",
     ),
     "spare_core": Part(
         "A second worker, with a core to spare",
-        "The same with workers held to 0.7 of a core each: two of them leave room for the rest of Ray.",
+        "The same with workers held to a part of a core each: two of them leave room for the rest of Ray.",
     ),
     "opening": Part("Opening a run", "A finished run of the full suite, from the import to the tables in hand, in a fresh process."),
     "startup": Part("Starting", "The command, before anything happens."),

@@ -7,7 +7,6 @@ is shown beside: the same work in one and in two processes that share nothing, w
 from __future__ import annotations
 
 import multiprocessing
-import os
 import statistics
 import tempfile
 import time
@@ -70,13 +69,8 @@ def alone(processes: int, stories: int, texts: int) -> dict[str, float]:
     context = multiprocessing.get_context("spawn")
     together, told = context.Barrier(processes), context.SimpleQueue()
     crew = [context.Process(target=_alone, args=(together, told, stories // processes, texts // processes)) for _ in range(processes)]
-    before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"  # as a worker of one core has it
-    try:
-        for one in crew:
-            one.start()
-    finally:
-        os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
+    for one in crew:
+        one.start()
     rates: list[dict[str, float]] = [told.get() for _ in crew]
     for one in crew:
         one.join()
@@ -84,6 +78,9 @@ def alone(processes: int, stories: int, texts: int) -> dict[str, float]:
 
 
 def _alone(together: Barrier, told: SimpleQueue[dict[str, float]], stories: int, texts: int) -> None:
+    import torch
+
+    torch.set_num_threads(1)  # as a worker of one core has it
     with tempfile.TemporaryDirectory() as place, open_engine() as engine, open_journal(Path(place) / "journal.sqlite") as journal:
         answers(engine, journal, 64)
         together.wait()

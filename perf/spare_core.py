@@ -1,7 +1,7 @@
 """What a second Ray worker gives where the machine has room for Ray itself: workers held to a part of a core each.
 
-`cluster` fills every core of the machine with workers, whom the rest of Ray then takes time from; on two cores that is a tenth of it. Here
-workers get 0.7 of a core each, by the cpu controller of Linux (cgroup v1; needs root), so that two of them leave half a core free.
+`cluster` fills every core of the machine with workers, whom the rest of Ray then takes time from; on two cores that shows. Here
+workers get a part of a core each, by the cpu controller of Linux (cgroup v1; needs root), so that two of them leave some free.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import statistics
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,8 +37,9 @@ def held(process: int, part: float) -> Iterator[None]:
         (place / "cpu.cfs_quota_us").write_text(str(int(PERIOD * part)))
         (place / "cgroup.procs").write_text(str(process))
         yield
-        (CONTROLLER / "cgroup.procs").write_text(str(process))
     finally:
+        with suppress(OSError):  # it is gone
+            (CONTROLLER / "cgroup.procs").write_text(str(process))
         place.rmdir()
 
 

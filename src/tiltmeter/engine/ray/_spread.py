@@ -61,7 +61,7 @@ class SpreadRun(Run):
     ) -> None:
         bounded = Limits(max_connections=carriers, timeout=limits.timeout, retries=limits.retries, deadline=limits.deadline)
         super().__init__(_Elsewhere(model), requests, sampling, journal, bounded, display, prices)
-        self._team, self._carriers, (self._least, self._most) = team, carriers, batch
+        self._team, (self._least, self._most) = team, batch
         self._size = self._least
         self._waiting = carriers
         """Carriers that have yet to be told that there is nothing more: once all is dealt, the last entries of the queue."""
@@ -101,7 +101,7 @@ class SpreadRun(Run):
         if not self._all_dealt:
             return self._size
         left = self._queue.qsize() - self._waiting
-        return max(min(self._size, left // self._carriers), min(self._least, FEWEST))
+        return max(min(self._size, left // self._limits.max_connections), min(self._least, FEWEST))
 
     async def _carry(self, number: int, jobs: list[Job]) -> None:
         """Have a batch asked, and asked again where a worker gave back less than all of it."""
