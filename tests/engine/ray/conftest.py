@@ -72,6 +72,6 @@ def engine(cluster: Any) -> Iterator[RayEngine]:
         yield opened
 
 
-def workers() -> list[psutil.Process]:
-    """Processes in which workers of any cluster on this machine live, ours being those below the present process."""
-    return [one for one in psutil.Process().children(recursive=True) if "MapWorker" in " ".join(one.cmdline()[:1])]
+def actors(kind: str = "MapWorker") -> list[psutil.Process]:
+    """Processes in which actors of any cluster on this machine live (workers, or those of another kind), below the present process."""
+    return [one for one in psutil.Process().children(recursive=True) if kind in " ".join(one.cmdline()[:1])]

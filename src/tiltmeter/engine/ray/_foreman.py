@@ -61,7 +61,9 @@ class Foreman:
     """An asynchronous actor; see the module's docstring."""
 
     def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+        from tiltmeter.engine.ray._resting import stir
+
+        self._stage, self._stir = stage, stir
         self._work: list[Any] = []
         self._latest = -1
         self._open: dict[int, bytes] = {}
@@ -84,10 +86,12 @@ class Foreman:
         """For a worker: see `assign`."""
         return self._work
 
-    async def give(self, batch: int, payload: bytes) -> None:
-        """Take in a batch."""
+    async def give(self, batch: int, payload: bytes, parts: list[Any]) -> None:
+        """Take in a batch, and the parts of its result that a foreman before has told of."""
         self._open[batch] = payload
+        self._sent[batch] = parts
         self._blocks.append(batch)
+        self._stir()
         await self._tell()
 
     async def block(self, number: int) -> tuple[int, bytes]:
@@ -101,17 +105,23 @@ class Foreman:
         if batch not in self._open or self._at.get(batch, worker) in self._seen.keys() - {worker}:
             return None
         self._at[batch] = worker
-        return self._sent.get(batch, [])
+        return self._sent[batch]
 
     async def part(self, batch: int, part: Any) -> None:
         """For a worker: a part of a result."""
         if batch in self._open:
-            self._sent.setdefault(batch, []).append(part)
+            self._sent[batch].append(part)
             self._news.parts.append((batch, part))
             await self._tell()
 
+    async def ended(self) -> None:
+        """For a worker: that the result of a batch is on its way."""
+        self._stir()
+
     async def pulse(self, worker: str, state: State) -> tuple[int, int]:
         """For a worker: that it lives; gives the latest work, and the latest in which nothing is to be begun any more (-1: none)."""
+        if worker not in self._seen:
+            self._stir()
         self._seen[worker] = monotonic()
         self._news.states[worker] = state
         return self._latest, self._stopped
@@ -124,6 +134,7 @@ class Foreman:
             del self._seen[name], self._news.states[name]
         if gone:
             self._blocks += [batch for batch in self._open if self._at.get(batch) not in self._seen]
+            self._stir()
             await self._tell()
 
     async def stop(self, work: int) -> None:
@@ -162,7 +173,12 @@ class Foreman:
         await self._tell()
 
     def _stages(self, me: Any, loop: asyncio.AbstractEventLoop) -> None:
+        import ray
+
+        from tiltmeter.engine.ray._resting import Resting
+
         quieten()
+        ray.data.DataContext.get_current().custom_execution_callback_classes = [Resting]
         blocks: Iterator[Any] = iter(_dataset(me, self._stage).iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0))
         for rows in blocks:
             for number, result in zip(rows["number"].to_pylist(), rows["payload"].to_pylist(), strict=True):
@@ -170,7 +186,7 @@ class Foreman:
 
     async def _finished(self, batch: int, result: bytes) -> None:
         if result and self._open.pop(batch, None) is not None:
-            self._sent.pop(batch, None)
+            del self._sent[batch]
             self._at.pop(batch, None)
             self._news.done.append((batch, result))
             await self._tell()

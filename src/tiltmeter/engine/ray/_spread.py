@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SpreadRun"]
 
-SHORT: Final = 6.0
-LONG: Final = 16.0
+SHORT: Final = 12.0
+LONG: Final = 32.0
 """Seconds that a batch may be out; shorter, and the next ones are larger, longer, and they are smaller."""
 FEWEST: Final = 16
 """Requests in one of the last batches of a run, at least."""
@@ -128,7 +128,7 @@ class SpreadRun(Run):
         if size != self._size:
             return
         if seconds < SHORT:
-            self._size = min(2 * self._size, self._most)
+            self._size = min((4 if seconds < SHORT / 4 else 2) * self._size, self._most)
         elif seconds > LONG:
             self._size = max(self._size // 2, self._least)
 

@@ -33,6 +33,8 @@ class _Batch:
     payload: bytes
     report: Callable[[Any], object]
     future: Future[Any] = field(default_factory=Future)
+    parts: list[Any] = field(default_factory=list)
+    """What was sent ahead: it is not done again where all begins again."""
     losses: int = 0
 
 
@@ -118,7 +120,7 @@ class Team:
     def _give(self, batch: _Batch) -> None:
         # Not waited for: if the foreman is lost, the thread that notices gives everything out again.
         self._open[self._given] = batch
-        self._foreman.give.remote(self._given, batch.payload)
+        self._foreman.give.remote(self._given, batch.payload, batch.parts)
         self._given += 1
 
     def _hire(self) -> None:
@@ -162,6 +164,7 @@ class Team:
                 batch = self._open.get(number)
             if batch is not None:
                 batch.losses = 0
+                batch.parts.append(part)
                 batch.report(part)
         for number, pickled in news.done:
             with self._lock:

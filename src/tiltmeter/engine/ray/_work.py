@@ -89,6 +89,11 @@ class Worker:
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """One batch."""
+        result = self._result(batch)
+        self._foreman.ended.remote()
+        return result
+
+    def _result(self, batch: pa.Table) -> pa.Table:
         import ray
 
         (number,), (pickled,) = batch["number"].to_pylist(), batch["payload"].to_pylist()
