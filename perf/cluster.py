@@ -99,7 +99,7 @@ def gained(rates: dict[str, dict[str, float]], one: str, two: str) -> str:
 
 def main() -> None:
     given = options(__doc__).parse_args()
-    stories, texts, rounds = (32, 256, 1) if given.quick else (4800, 8000, ROUNDS)
+    stories, texts, rounds = (32, 256, 1) if given.quick else (2400, 4800, ROUNDS)
     ways: dict[str, Callable[[], dict[str, float]]] = {
         "one worker": lambda: measured(1, stories, texts),
         "two workers": lambda: measured(2, stories, texts),
