@@ -6,9 +6,10 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
 
 from tiltmeter.engine._feed import Job
 from tiltmeter.engine._journal import Journal, Row, Taken
@@ -17,6 +18,7 @@ from tiltmeter.engine._pace import pace_of
 from tiltmeter.engine._prices import Prices
 from tiltmeter.engine._retry import Streak
 from tiltmeter.engine._run import GRACE, Run
+from tiltmeter.engine._writer import Writer
 from tiltmeter.engine.ray._work import Report, State
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, Model, Sampling
@@ -41,7 +43,7 @@ class Outcome(NamedTuple):
 
 
 class Asking:
-    """Asks one model; see `tiltmeter.engine.ray._work.Work`. A payload: the sampling and a list of jobs; a part of a result: rows."""
+    """Asks one model; see `tiltmeter.engine.ray._work.Work`. A payload: the sampling and a list of jobs; a part of a result: a row."""
 
     def __init__(self, model: Model, limits: Limits) -> None:
         self._model, self._limits = model, limits
@@ -66,9 +68,9 @@ class Asking:
         self._pace = pace_of(self._model.endpoint, self._limits, local=local)  # held, so that every batch goes on with it
         self._streak = Streak(self._model.endpoint, self._limits)
 
-    def do(self, payload: tuple[Sampling, Sequence[Job]], before: Sequence[Sequence[Row]], report: Report) -> Outcome:
+    def do(self, payload: tuple[Sampling, Sequence[Job]], before: Sequence[Row], report: Report) -> Outcome:
         """See `Work`."""
-        known = {row.key for rows in before for row in rows}
+        known = {row.key for row in before}
         sampling, jobs = payload
         lacking = [job for job in jobs if job.key not in known]
         return asyncio.run_coroutine_threadsafe(self._ask(sampling, lacking, report), self._loop).result()
@@ -127,16 +129,30 @@ class _Batch(Run):
     """A run over one batch. Whether anything works at all is judged over all batches of the worker."""
 
     def __init__(self, model: Model, sampling: Sampling, jobs: Sequence[Job], report: Report, limits: Limits, streak: Streak) -> None:
-        sink = cast(Journal, _Sink(report))  # it has the methods that a run uses
+        sink = cast(Journal, _Sink())  # it has the methods that a run uses
         super().__init__(model, [job.request for job in jobs], sampling, sink, limits, None, Prices())
         self._streak = streak
+        self._writer = _Reporter(sink, self._executor, self._owner, self._feed.finished, report)
+
+
+class _Reporter(Writer):
+    """Rows leave at once: what goes from the worker is gathered there."""
+
+    def __init__(self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None], report: Report) -> None:
+        super().__init__(journal, executor, owner, committed)
+        self._report, self._committed = report, committed
+
+    def add(self, row: Row) -> None:
+        """See `Writer.add`."""
+        self._report([row])
+        self._committed([row])
+
+    async def run(self) -> None:
+        """Nothing ever waits to be committed."""
 
 
 class _Sink:
-    """Stands where a run has its journal: everything is to be asked, and what comes is sent on."""
-
-    def __init__(self, report: Callable[[Any], None]) -> None:
-        self._report = report
+    """Stands where a run has its journal: everything is to be asked, and what comes is reported."""
 
     def name_model(self, fingerprint: str, name: str) -> None:
         return
@@ -146,9 +162,6 @@ class _Sink:
 
     def claim(self, keys: Sequence[bytes], owner: Owner) -> Taken:
         return Taken(set(), set(keys), set())
-
-    def record(self, rows: Sequence[Row]) -> None:
-        self._report(list(rows))
 
     def release(self, owner: Owner) -> None:
         return

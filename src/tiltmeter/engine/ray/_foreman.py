@@ -47,7 +47,7 @@ class Stage(NamedTuple):
 class News(NamedTuple):
     """What happened since the foreman was last asked."""
 
-    parts: list[tuple[int, Any]]
+    parts: list[tuple[int, list[Any]]]
     """Parts of results by batch, in order."""
     done: list[tuple[int, bytes]]
     """Pickled results by batch."""
@@ -107,12 +107,13 @@ class Foreman:
         self._at[batch] = worker
         return self._sent[batch]
 
-    async def part(self, batch: int, part: Any) -> None:
-        """For a worker: a part of a result."""
-        if batch in self._open:
-            self._sent[batch].append(part)
-            self._news.parts.append((batch, part))
-            await self._tell()
+    async def parts(self, gathered: dict[int, list[Any]]) -> None:
+        """For a worker: parts of results by batch."""
+        wanted = [(batch, parts) for batch, parts in gathered.items() if batch in self._open]
+        for batch, parts in wanted:
+            self._sent[batch] += parts
+        self._news.parts.extend(wanted)
+        await self._tell()
 
     async def ended(self) -> None:
         """For a worker: that the result of a batch is on its way."""
@@ -251,6 +252,7 @@ def quieten() -> None:
     context.enable_auto_log_stats = context.verbose_stats_logs = False
     context.target_max_block_size = 1  # bytes: a row is never divided, and never waits for another to fill its block
     context.target_min_block_size = 1
+    context.memory_usage_poll_interval_s = None  # nobody reads it
     context.execution_no_progress_timeout_s = -1  # an answer may take long, and the next batch longer
     logging.getLogger("ray.data").setLevel(logging.ERROR)
 

@@ -31,7 +31,7 @@ _POLL: Final = 1.0
 @dataclass(slots=True, eq=False)
 class _Batch:
     payload: bytes
-    report: Callable[[Any], object]
+    report: Callable[[list[Any]], object]
     future: Future[Any] = field(default_factory=Future)
     parts: list[Any] = field(default_factory=list)
     """What was sent ahead: it is not done again where all begins again."""
@@ -97,8 +97,8 @@ class Team:
                 self._whose, self._digest, self._work, self._work_ref = whose, digest, self._work + 1, ray.put(pickled)
                 self._foreman.assign.remote(self._work, [self._work_ref])
 
-    def submit(self, payload: Any, report: Callable[[Any], object]) -> Future[Any]:
-        """Hand out a batch; `report` is called, in a thread of the team, with each part the worker sends ahead.
+    def submit(self, payload: Any, report: Callable[[list[Any]], object]) -> Future[Any]:
+        """Hand out a batch; `report` is called, in a thread of the team, with the parts the worker sends ahead.
 
         The future ends with the result, or with the TiltmeterError for which there can be none.
         """
@@ -159,13 +159,13 @@ class Team:
         self.states = news.states
         if news.states:
             self._alive = monotonic()
-        for number, part in news.parts:
+        for number, parts in news.parts:
             with self._lock:
                 batch = self._open.get(number)
             if batch is not None:
                 batch.losses = 0
-                batch.parts.append(part)
-                batch.report(part)
+                batch.parts += parts
+                batch.report(parts)
         for number, pickled in news.done:
             with self._lock:
                 batch = self._open.pop(number, None)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from tiltmeter.engine.ray._courier import Courier
 from tiltmeter.errors import InputError, ProviderError, TiltmeterError
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ __all__ = ["PULSE", "Failed", "Report", "State", "Work", "Worker", "table"]
 
 PULSE: Final = 1.0
 """Seconds between two signs of life of a worker."""
-Report = Callable[[Any], None]
-"""Sends a part of a result ahead, so that it is kept even if the worker is lost before it has the rest."""
+Report = Callable[[list[Any]], None]
+"""Sends parts of a result ahead, so that they are kept even if the worker is lost before it has the rest."""
 
 
 class State(NamedTuple):
@@ -82,6 +83,7 @@ class Worker:
         import ray
 
         self._foreman, self._release = foreman, release
+        self._courier = Courier(foreman)
         self._held = _Held(-1, None, None)
         self._lock = threading.Lock()
         self._name = ray.get_runtime_context().get_actor_id()
@@ -104,14 +106,13 @@ class Worker:
         held = self._take_up(wanted)
         if held.number != wanted or held.work is None:
             return table(number, pickle.dumps(held.failed))
-        sent: list[Any] = []
         try:
-            result = held.work.do(payload, before, lambda part: sent.append(self._foreman.part.remote(number, part)))
+            result = held.work.do(payload, before, lambda parts: self._courier.give(number, parts))
         except TiltmeterError as error:
             result = Failed(str(error), isinstance(error, InputError))
         except Exception as error:
             result = _slip(error)
-        ray.get(sent)  # what was sent ahead has arrived before the batch counts as done
+        self._courier.settle()  # what was sent ahead has arrived before the batch counts as done
         return table(number, pickle.dumps(result))
 
     def _take_up(self, wanted: int) -> _Held:
