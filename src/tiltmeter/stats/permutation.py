@@ -27,7 +27,7 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> NDArray[np.float64
         seed: The same seed gives the same exchanges for the same n and G, whatever the columns.
 
     Returns:
-        (D, G, C) totals.
+        (D, G, C) totals, exact where all values are whole numbers.
 
     Raises:
         ValueError: if `x` is not finite with three axes, or has no group or more than 4.
@@ -39,9 +39,12 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> NDArray[np.float64
     if not 1 <= groups <= MOST_GROUPS:
         raise ValueError(f"the groups of an item can be exchanged for 1 to {MOST_GROUPS} groups, not for {groups}")
     orders = np.array(list(permutations(range(groups))))
-    # sources[h][order] is a row of G indicators: which group's block arrives at place h under that order.
-    sources = np.eye(groups)[orders].transpose(1, 0, 2)
-    flat = values.reshape(n * groups, columns)
+    # What is exchanged is how much each group has more than the last one; sources[h][order] is a row of G - 1 indicators:
+    # which of these blocks arrives at place h under that order (none where the last group's does).
+    sources = np.eye(groups)[orders].transpose(1, 0, 2)[:, :, :-1]
+    last = values[:, -1].sum(axis=0)
+    more = (values[:, :-1] - values[:, -1:]).reshape(n * (groups - 1), columns)
+    whole = values.sum(axis=(0, 1))
     generator = np.random.Generator(np.random.PCG64(seed))
     totals = np.empty((draws, groups, columns))
     rows = block_rows(n * groups)
@@ -49,8 +52,9 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> NDArray[np.float64
         count = min(rows, draws - begin)
         # Drawn row by row, so that the stream does not depend on how many rows make a block.
         chosen = np.array([generator.integers(len(orders), size=n, dtype=np.uint8) for _ in range(count)])
-        for place in range(groups):
-            # G products of G*C columns in all, where one product for each order would need G! * G * C.
-            indicators = np.take(sources[place], chosen, axis=0).reshape(count, n * groups)
-            totals[begin : begin + count, place] = indicators @ flat
+        block = totals[begin : begin + count]
+        for place in range(groups - 1):
+            indicators = np.take(sources[place], chosen, axis=0).reshape(count, n * (groups - 1))
+            block[:, place] = last + indicators @ more
+        block[:, -1] = whole - block[:, :-1].sum(axis=1)
     return totals
