@@ -8,6 +8,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -199,16 +201,33 @@ def test_tokens_per_minute(journal: Journal) -> None:
     assert 0.5 < time.monotonic() - begun < 3
 
 
+@contextmanager
+def handled(number: signal.Signals, handler: Any) -> Iterator[Any]:
+    """Whatever the tests themselves were started with (nohup ignores hangups)."""
+    before = signal.signal(number, handler)
+    try:
+        yield handler
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_drains_and_commits(journal: Journal, number: signal.Signals) -> None:
     model = Adder(delay=0.2)
-    before = signal.getsignal(number)
-    threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
-    tally = generate(model, sums(1000), GREEDY, journal=journal, limits=Limits(max_connections=8))
+    with handled(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL) as before:
+        threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
+        tally = generate(model, sums(1000), GREEDY, journal=journal, limits=Limits(max_connections=8))
+        assert signal.getsignal(number) is before
     assert tally.interrupted
     assert 0 < tally.answered < 100
     assert model.asked.total() == tally.answered == journal.counts()["ok"]
-    assert signal.getsignal(number) is before
+
+
+def test_a_hangup_that_is_ignored_as_under_nohup_ends_nothing(journal: Journal) -> None:
+    with handled(signal.SIGHUP, signal.SIG_IGN):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGHUP)).start()
+        tally = generate(Adder(delay=0.5), sums(8), GREEDY, journal=journal, limits=Limits(max_connections=8))
+    assert (tally.interrupted, tally.answered) == (False, 8)
 
 
 def test_a_second_signal_does_not_wait(journal: Journal) -> None:
