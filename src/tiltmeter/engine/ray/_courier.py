@@ -58,9 +58,9 @@ class Courier:
                 gathered, self._gathered = self._gathered, {}
             try:
                 ray.get(self._foreman.parts.remote(gathered))
-            except ray.exceptions.RayError as error:
+            except Exception as error:
                 with self._changed:
-                    self._error = error  # the foreman is gone, and this worker soon will be
+                    self._error = error  # most likely the foreman is gone, and this worker soon will be; who waits must not wait for ever
                     self._changed.notify_all()
                 return
             with self._changed:
