@@ -140,11 +140,11 @@ class _Reporter(Writer):
 
     def __init__(self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None], report: Report) -> None:
         super().__init__(journal, executor, owner, committed)
-        self._report, self._committed = report, committed
+        self._report = report
 
     def add(self, row: Row) -> None:
         """See `Writer.add`."""
-        self._report([row])
+        self._report(row)
         self._committed([row])
 
     async def run(self) -> None:

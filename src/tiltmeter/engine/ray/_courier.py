@@ -29,15 +29,15 @@ class Courier:
         self._error: Exception | None = None
         threading.Thread(target=self._run, name="tiltmeter-courier", daemon=True).start()
 
-    def give(self, batch: int, parts: list[Any]) -> None:
-        """Have parts of the result of a batch sent."""
+    def give(self, batch: int, part: Any) -> None:
+        """Have a part of the result of a batch sent."""
         with self._changed:
-            self._gathered.setdefault(batch, []).extend(parts)
-            self._given += len(parts)
+            self._gathered.setdefault(batch, []).append(part)
+            self._given += 1
             self._changed.notify_all()
 
     def settle(self) -> None:
-        """Return when all that was given so far has arrived. Raises what Ray raises where it cannot."""
+        """Return when all that was given so far has arrived. Raises the error that keeps it from arriving."""
         with self._changed:
             given = self._given
             if self._arrived < given:

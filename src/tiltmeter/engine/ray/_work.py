@@ -22,8 +22,8 @@ __all__ = ["PULSE", "Failed", "Report", "State", "Work", "Worker", "table"]
 
 PULSE: Final = 1.0
 """Seconds between two signs of life of a worker."""
-Report = Callable[[list[Any]], None]
-"""Sends parts of a result ahead, so that they are kept even if the worker is lost before it has the rest."""
+Report = Callable[[Any], None]
+"""Sends a part of a result ahead, so that it is kept even if the worker is lost before it has the rest."""
 
 
 class State(NamedTuple):
@@ -107,7 +107,7 @@ class Worker:
         if held.number != wanted or held.work is None:
             return table(number, pickle.dumps(held.failed))
         try:
-            result = held.work.do(payload, before, lambda parts: self._courier.give(number, parts))
+            result = held.work.do(payload, before, lambda part: self._courier.give(number, part))
         except TiltmeterError as error:
             result = Failed(str(error), isinstance(error, InputError))
         except Exception as error:
