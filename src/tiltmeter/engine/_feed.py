@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
 from itertools import islice
@@ -38,6 +38,8 @@ class Feed:
     ----------
     claim_size
         Requests claimed at a time. Small enough that a second process on the same journal finds work, too.
+
+    `ahead` may be set: how many requests at least to look up before they are claimed.
     """
 
     def __init__(
@@ -46,11 +48,18 @@ class Feed:
         self._requests = iter(requests)
         self._keys, self._journal, self._executor = keys, journal, executor
         self._owner, self.claim_size, self._tally = owner, claim_size, tally
-        self._lacking: deque[Job] = deque()
+        self.ahead = 0
+        self._exhausted = False
+        self._lacking: OrderedDict[bytes, Request] = OrderedDict()
         self._awaited: dict[bytes, Request] = {}
         self._polled = 0.0
         self._open: set[bytes] = set()
         self._failed: set[bytes] = set()
+
+    @property
+    def left(self) -> int | None:
+        """Requests that have yet to be claimed; None while there may be more than have been looked up."""
+        return len(self._lacking) if self._exhausted else None
 
     def finished(self, rows: list[Row]) -> None:
         """The journal has committed `rows`."""
@@ -59,15 +68,14 @@ class Feed:
 
     async def batches(self) -> AsyncIterator[list[Job]]:
         """Jobs to ask, in the order of the requests, at most `claim_size` at a time; ends when nothing is left to ask or to await."""
-        exhausted = False
-        while not exhausted or self._lacking or self._awaited:
-            if not self._lacking and not exhausted and len(self._awaited) < MOST_AWAITED:
-                exhausted = not await self._look_up()
+        while not self._exhausted or self._lacking or self._awaited:
+            while len(self._lacking) <= self.ahead and not self._exhausted and len(self._awaited) < MOST_AWAITED:
+                self._exhausted = not await self._look_up()
             if self._lacking:
-                chunk = [self._lacking.popleft() for _ in range(min(self.claim_size, len(self._lacking)))]
+                chunk = [Job(*self._lacking.popitem(last=False)) for _ in range(min(self.claim_size, len(self._lacking)))]
                 yield await self._claim(chunk)
             if self._awaited:
-                idle = exhausted or len(self._awaited) >= MOST_AWAITED
+                idle = self._exhausted or len(self._awaited) >= MOST_AWAITED
                 if idle and not self._lacking:
                     await asyncio.sleep(max(0.0, self._polled + POLL - monotonic()))
                 if monotonic() - self._polled >= POLL:
@@ -81,7 +89,7 @@ class Feed:
         for request in islice(self._requests, LOOK_UP):
             read += 1
             key = self._keys(request.messages, request.sample)
-            if key in fresh or key in self._open or key in self._failed or key in self._awaited:
+            if key in fresh or key in self._lacking or key in self._open or key in self._failed or key in self._awaited:
                 self._tally.repeated += 1
             else:
                 fresh[key] = request
@@ -89,7 +97,7 @@ class Feed:
         if fresh:
             held = await self._call(self._journal.held, list(fresh))
             self._tally.held += len(held)
-            self._lacking.extend(Job(key, request) for key, request in fresh.items() if key not in held)
+            self._lacking.update((key, request) for key, request in fresh.items() if key not in held)
         return read > 0
 
     async def _claim(self, jobs: list[Job]) -> list[Job]:

@@ -51,6 +51,14 @@ def test_answers_are_those_of_the_local_engine(engine: RayEngine, journal: Journ
     assert (again.held, again.answered, again.total) == (6000, 0, 6000)
 
 
+def test_a_request_that_comes_again_before_it_was_asked_is_asked_once(engine: RayEngine, journal: Journal) -> None:
+    with MisbehavingServer(lambda request, nth: slow(0.01)) as server:
+        model, requests = create_model("compatible/m", base_url=server.url), prompts(600, "twice")
+        tally = engine.generate(model, iter(requests * 2), GREEDY, journal=journal)
+    assert len(server.paid) == server.paid.total() == tally.answered == 600
+    assert (tally.held + tally.repeated, tally.done) == (600, tally.total)
+
+
 def test_an_endpoint_is_asked_no_harder_than_the_limits_say(engine: RayEngine, journal: Journal) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return rate_limited(0.05) if nth == 1 and request["messages"][-1]["content"].endswith("7") else slow(0.02)

@@ -179,7 +179,10 @@ class Foreman:
         from tiltmeter.engine.ray._resting import Resting
 
         quieten()
-        ray.data.DataContext.get_current().custom_execution_callback_classes = [Resting]
+        context = ray.data.DataContext.get_current()
+        context.custom_execution_callback_classes = [Resting]
+        # There are no more batches than workers can have: the source gives them all, not two from one look to the next.
+        context._max_num_blocks_in_streaming_gen_buffer = None  # type: ignore[assignment]
         blocks: Iterator[Any] = iter(_dataset(me, self._stage).iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0))
         for rows in blocks:
             for number, result in zip(rows["number"].to_pylist(), rows["payload"].to_pylist(), strict=True):

@@ -67,6 +67,7 @@ class SpreadRun(Run):
         """Carriers that have yet to be told that there is nothing more: once all is dealt, the last entries of the queue."""
         self._all_dealt = False
         self._feed.claim_size = max(self._feed.claim_size, 2 * self._least)
+        self._look_ahead()
         self._outstanding: set[bytes] = set()
 
     def stop(self, *, sentence: str | None = None, interrupted: bool = False, grace: float = GRACE) -> None:
@@ -97,11 +98,16 @@ class SpreadRun(Run):
         self._all_dealt = True
 
     def _fitting(self) -> int:
-        """Requests for the next batch."""
-        if not self._all_dealt:
+        """Requests for the next batch: where all that is left is known, no more than each carrier could have of it."""
+        unclaimed = self._feed.left
+        if unclaimed is None:
             return self._size
-        left = self._queue.qsize() - self._waiting
+        left = unclaimed + self._queue.qsize() - (self._waiting if self._all_dealt else 0)
         return max(min(self._size, left // self._limits.max_connections), min(self._least, FEWEST))
+
+    def _look_ahead(self) -> None:
+        """As far as all carriers have batches out: what follows then evens out by how much these differ."""
+        self._feed.ahead = self._limits.max_connections * self._size
 
     async def _carry(self, number: int, jobs: list[Job]) -> None:
         """Have a batch asked, and asked again where a worker gave back less than all of it."""
@@ -131,6 +137,7 @@ class SpreadRun(Run):
             self._size = min((4 if seconds < SHORT / 4 else 2) * self._size, self._most)
         elif seconds > LONG:
             self._size = max(self._size // 2, self._least)
+        self._look_ahead()
 
     def _reporter(self, loop: asyncio.AbstractEventLoop) -> Callable[[list[Row]], None]:
         def report(rows: list[Row]) -> None:
