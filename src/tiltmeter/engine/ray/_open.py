@@ -59,6 +59,8 @@ def open_ray(name: str, options: RayOptions) -> Iterator[RayEngine]:
         if mine:
             with _signals_kept(), _undisturbed() if _is_new(name) else nullcontext():
                 _join(name, options)
+            if _is_new(name):
+                _end_log_monitor()
         try:
             engine = RayEngine(redacted(name), options, _stage(options, started=mine and _is_new(name)))
             try:
@@ -83,6 +85,13 @@ def _silence() -> Iterator[None]:
         yield
     finally:
         worker.print_to_stdstream = before  # type: ignore[attr-defined]
+
+
+def _end_log_monitor() -> None:
+    """A process that looks through the logs twenty times a second, and shows them to nobody here; no setting leaves it out."""
+    end = getattr(getattr(import_module("ray._private.worker"), "_global_node", None), "kill_log_monitor", None)
+    if end is not None:
+        end(check_alive=False)
 
 
 def _is_new(name: str) -> bool:
