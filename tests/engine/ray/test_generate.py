@@ -59,6 +59,25 @@ def test_a_request_that_comes_again_before_it_was_asked_is_asked_once(engine: Ra
     assert (tally.held + tally.repeated, tally.done) == (600, tally.total)
 
 
+def test_no_batch_is_more_than_a_part_of_what_is_left(engine: RayEngine, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tiltmeter.engine.ray import _team
+
+    sizes: list[int] = []
+    submit = _team.Team.submit
+
+    def noted(self: _team.Team, payload: Any, report: Any) -> Any:
+        sizes.append(len(payload[1]))
+        return submit(self, payload, report)
+
+    monkeypatch.setattr(_team.Team, "submit", noted)
+    assert engine.generate(create_model("sim/mild"), iter(prompts(3000, "even")), GREEDY, journal=journal).answered == 3000
+    assert sum(sizes) == 3000
+    left = 3000 - np.cumsum([0, *sizes])
+    assert max(sizes) > 64  # they grow first
+    assert all(size <= max(64, rest // 4) for size, rest in zip(sizes, left, strict=False))
+    assert max(sizes[-8:]) <= 32
+
+
 def test_an_endpoint_is_asked_no_harder_than_the_limits_say(engine: RayEngine, journal: Journal) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         return rate_limited(0.05) if nth == 1 and request["messages"][-1]["content"].endswith("7") else slow(0.02)
