@@ -39,7 +39,7 @@ class Feed:
     claim_size
         Requests claimed at a time. Small enough that a second process on the same journal finds work, too.
 
-    `ahead` may be set: how many requests at least to look up before they are claimed.
+    `ahead` may be set: how many requests to have looked up beyond those that are claimed; it gets there by one look-up for each claim.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Feed:
     async def batches(self) -> AsyncIterator[list[Job]]:
         """Jobs to ask, in the order of the requests, at most `claim_size` at a time; ends when nothing is left to ask or to await."""
         while not self._exhausted or self._lacking or self._awaited:
-            while len(self._lacking) <= self.ahead and not self._exhausted and len(self._awaited) < MOST_AWAITED:
+            if len(self._lacking) <= self.ahead and not self._exhausted and len(self._awaited) < MOST_AWAITED:
                 self._exhausted = not await self._look_up()
             if self._lacking:
                 chunk = [Job(*self._lacking.popitem(last=False)) for _ in range(min(self.claim_size, len(self._lacking)))]

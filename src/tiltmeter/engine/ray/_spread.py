@@ -27,6 +27,8 @@ __all__ = ["SpreadRun"]
 SHORT: Final = 12.0
 LONG: Final = 32.0
 """Seconds that a batch may be out; shorter, and the next ones are larger, longer, and they are smaller."""
+GROWTH: Final = 4
+"""Times that batches become larger at once, where they are out for much too short."""
 FEWEST: Final = 16
 """Requests in one of the last batches of a run, at least."""
 
@@ -106,8 +108,8 @@ class SpreadRun(Run):
         return max(min(self._size, left // self._limits.max_connections), min(self._least, FEWEST))
 
     def _look_ahead(self) -> None:
-        """As far as all carriers have batches out: what follows then evens out by how much these differ."""
-        self._feed.ahead = self._limits.max_connections * self._size
+        """As far as all carriers may have batches out the next time these grow: what follows then evens out by how much they differ."""
+        self._feed.ahead = self._limits.max_connections * min(GROWTH * self._size, self._most)
 
     async def _carry(self, number: int, jobs: list[Job]) -> None:
         """Have a batch asked, and asked again where a worker gave back less than all of it."""
@@ -134,7 +136,7 @@ class SpreadRun(Run):
         if size != self._size:
             return
         if seconds < SHORT:
-            self._size = min((4 if seconds < SHORT / 4 else 2) * self._size, self._most)
+            self._size = min((GROWTH if seconds < SHORT / 4 else 2) * self._size, self._most)
         elif seconds > LONG:
             self._size = max(self._size // 2, self._least)
         self._look_ahead()
