@@ -59,9 +59,9 @@ def open_ray(name: str, options: RayOptions) -> Iterator[RayEngine]:
         if mine:
             with _signals_kept(), _undisturbed() if _is_new(name) else nullcontext():
                 _join(name, options)
-            if _is_new(name):
-                _end_log_monitor()
         try:
+            if mine and _is_new(name):
+                _end_log_monitor()
             engine = RayEngine(redacted(name), options, _stage(options, started=mine and _is_new(name)))
             try:
                 yield engine
