@@ -98,11 +98,11 @@ def test_half_characters_never_reach_a_table() -> None:
 )
 def test_hostile_text_takes_one_look(piece: str) -> None:
     many = MAX_LENGTH // 5 // len(piece)
-    begun = time.perf_counter()
+    begun = time.process_time()
     for text in (piece * many, "{" + piece * many):
         with suppress(ValueError):
             read_json(text)
-    assert time.perf_counter() - begun < 5  # quadratic work would take minutes
+    assert time.process_time() - begun < 5  # quadratic work would take minutes
 
 
 @given(st.text(alphabet=st.one_of(st.sampled_from("{}[]\",:'`~<>/\\ntk \n“”‘’"), st.characters()), max_size=200))

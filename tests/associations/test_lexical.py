@@ -140,9 +140,9 @@ def test_a_list_read_without_its_name_says_so() -> None:
     ["and happy ", "! ", "!", "Emily she ", "the 'a ", "she was , ", "\n", "\u201c", "x", "Emily Anna the ", "the big ", "of the "],
 )
 def test_a_very_long_text(filler: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     found = _read("Emily was patient. " + filler * 10_000, ["Emily"])
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert isinstance(found[0], list)
     assert found[0][0] == "patient"
 
@@ -195,9 +195,9 @@ def test_any_text_is_read(text: str, names: list[str | None]) -> None:
 
 def test_real_stories_in_time(shared: Path) -> None:
     texts = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv")["text"]
-    started = time.perf_counter()
+    started = time.process_time()
     lists, mentions = extract(_stories(*((text, [None]) for text in texts)))
-    assert time.perf_counter() - started < 60  # a third of that on one free core
+    assert time.process_time() - started < 60  # a third of that where nothing else runs
     assert (lists["status"] == "listed").sum() >= 0.98 * lists.height
     assert mentions.height >= 8 * lists.height
     assert (mentions["phrase"].str.count_matches(" ") < 8).all()  # a verb with its negation, and five words

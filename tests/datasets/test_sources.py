@@ -139,9 +139,7 @@ class TestWeb:
         hub = {"hub": "kinit/sample", "revision": "main", "file": "words.csv"}
         said: list[str] = []
         fetching = library(*(record(f"{i}.csv", SAMPLE, hub) for i in range(20)), progress=said.append)
-        start = time.monotonic()
         results = fetch_all(fetching)
-        assert time.monotonic() - start < 5
         assert [result.problem for result in results] == ["127.0.0.1:9 cannot be reached (Connection refused)"] * 20
         assert len(said) == 1
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import pytest
 
 from support.adder import Adder, add, sums
 from tiltmeter.engine import Journal, Limits, Prices, Request, Snapshot, agenerate, generate, request_key
+from tiltmeter.engine._run import Run
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, ModelError, Sampling
 
@@ -140,12 +141,11 @@ def test_one_refused_key_among_answers_does_not_end_the_run(journal: Journal) ->
     assert (tally.answered, tally.stopped) == (99, None)
 
 
-def test_no_server_is_one_sentence_after_a_few_seconds(journal: Journal) -> None:
+def test_no_server_is_one_sentence_before_all_is_tried(journal: Journal) -> None:
     model = Adder(lambda prompt, nth: ModelError("connection", "refused"), endpoint="http://localhost:9")
-    begun = time.monotonic()
     with pytest.raises(ProviderError, match="no server answers at http://localhost:9"):
         generate(model, sums(1000), GREEDY, journal=journal)
-    assert time.monotonic() - begun < 8
+    assert len(model.asked) < 1000
 
 
 def test_nothing_but_bad_requests_stops_early(journal: Journal) -> None:
@@ -198,7 +198,7 @@ def test_tokens_per_minute(journal: Journal) -> None:
     begun = time.monotonic()
     limits = Limits(tokens_per_minute=200 * 60 * 40, max_connections=4)
     generate(Adder(long), sums(41), Sampling(max_tokens=100), journal=journal, limits=limits)
-    assert 0.5 < time.monotonic() - begun < 3
+    assert time.monotonic() - begun > 0.5
 
 
 @contextmanager
@@ -211,32 +211,47 @@ def handled(number: signal.Signals, handler: Any) -> Iterator[Any]:
         signal.signal(number, before)
 
 
+def signalling(number: signal.Signals, *, at: int) -> Callable[[str, int], Completion]:
+    """A script that sends this process a signal with the answer of this number."""
+    answers = count(1)
+
+    def answer(prompt: str, nth: int) -> Completion:
+        if next(answers) == at:
+            os.kill(os.getpid(), number)
+        return add(prompt)
+
+    return answer
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_drains_and_commits(journal: Journal, number: signal.Signals) -> None:
-    model = Adder(delay=0.2)
+    model = Adder(signalling(number, at=20), delay=0.05)
     with handled(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL) as before:
-        threading.Timer(0.5, os.kill, (os.getpid(), number)).start()
         tally = generate(model, sums(1000), GREEDY, journal=journal, limits=Limits(max_connections=8))
         assert signal.getsignal(number) is before
     assert tally.interrupted
-    assert 0 < tally.answered < 100
+    assert 20 <= tally.answered < 100
     assert model.asked.total() == tally.answered == journal.counts()["ok"]
 
 
 def test_a_hangup_that_is_ignored_as_under_nohup_ends_nothing(journal: Journal) -> None:
     with handled(signal.SIGHUP, signal.SIG_IGN):
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGHUP)).start()
-        tally = generate(Adder(delay=0.5), sums(8), GREEDY, journal=journal, limits=Limits(max_connections=8))
-    assert (tally.interrupted, tally.answered) == (False, 8)
+        model = Adder(signalling(signal.SIGHUP, at=1), delay=0.05)
+        tally = generate(model, sums(30), GREEDY, journal=journal, limits=Limits(max_connections=8))
+    assert (tally.interrupted, tally.answered) == (False, 30)
 
 
-def test_a_second_signal_does_not_wait(journal: Journal) -> None:
-    model = Adder(delay=30.0)
-    for after in (0.3, 0.6):
-        threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
-    begun = time.monotonic()
-    assert generate(model, sums(10), GREEDY, journal=journal).interrupted
-    assert time.monotonic() - begun < 5
+def test_a_second_signal_does_not_wait(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run.stop, "__kwdefaults__", {**(Run.stop.__kwdefaults__ or {}), "grace": 3600.0})  # waiting would be a hang
+
+    class Interrupted(Adder):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
+            if not self.asked:
+                for after in (0.0, 0.3):
+                    asyncio.get_running_loop().call_later(after, os.kill, os.getpid(), signal.SIGINT)
+            return await super().complete(messages, sampling, sample)
+
+    assert generate(Interrupted(delay=3600.0), sums(10), GREEDY, journal=journal).interrupted
 
 
 async def test_inside_a_running_loop_it_uses_a_thread(journal: Journal) -> None:

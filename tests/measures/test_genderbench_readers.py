@@ -326,12 +326,12 @@ def test_words_of_recorded_answers_are_those_of_nltk(shared: Path, probe: str) -
 def test_long_answers_are_read_quickly() -> None:
     letter = "Dear all, she's led the team's work (well); he \"never\" gave up.\n\n**Her** report: self-reliant, warm... " * 12
     texts = pl.Series([f"{i} {letter}" for i in range(2_000)])
-    started = time.perf_counter()
+    started = time.process_time()
     genderbench.character_gender(texts)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_text_without_blanks_does_not_take_quadratic_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     genderbench.yes_no(pl.Series(["yes.)a" * 20_000, "a.?" * 40_000, "'" * 100_000, ".”" * 50_000, ". " * 50_000]))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

@@ -58,6 +58,6 @@ def test_no_word_is_lost(text: str) -> None:
 
 @pytest.mark.parametrize("piece", ["<think>", "</think>", "<", "<think></think>"])
 def test_hostile_texts_take_no_time(piece: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     split_thinking(piece * 50_000)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2

@@ -49,17 +49,50 @@ def test_a_schema_is_sent_where_the_endpoint_takes_one(journal: Journal) -> None
     assert seen[0]["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
-def test_an_endpoint_that_knows_no_schema_is_asked_in_words(journal: Journal) -> None:
+REJECTIONS = {
+    "400": (400, "response_format is not supported"),
+    "404": (404, "No endpoints found that can handle the requested parameters."),
+    "422": (422, "extra fields not permitted"),
+    "500": (500, "failed to compile the grammar"),
+}
+
+
+@pytest.mark.parametrize("rejection", REJECTIONS)
+@pytest.mark.parametrize("questions", [1, 19, 20, 200])
+def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(journal: Journal, rejection: str, questions: int) -> None:
+    status, said = REJECTIONS[rejection]
+
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         if "response_format" in request:
-            return Behaviour(status=400, body=json.dumps({"error": {"message": "response_format is not supported"}}).encode())
+            return Behaviour(status=status, body=json.dumps({"error": {"message": said}}).encode())
         return f"answer to {request['messages'][-1]['content']}"
 
     with MisbehavingServer(script) as server:
         asked = judge(server, journal)
-        given = asked.ask([ask(f"question {i}") for i in range(5)], schema=SCHEMA)
-        assert given["status"].to_list() == ["ok"] * 5
-        assert given["answer"].to_list() == [f"answer to question {i}" for i in range(5)]
+        given = asked.ask([ask(f"question {i}") for i in range(questions)], schema=SCHEMA)
+        assert given["status"].to_list() == ["ok"] * questions
+        assert given["answer"].to_list() == [f"answer to question {i}" for i in range(questions)]
+        again = asked.ask([ask(f"more {i}") for i in range(30)], schema=SCHEMA | {"title": "another"})
+        assert again["status"].to_list() == ["ok"] * 30
+        assert sum("response_format" in body for body in server.bodies) == 1
+        assert not any(tally.failed for tally in asked.tallies)
+        requests = server.requests
+        assert judge(server, journal).ask([ask("question 0")], schema=SCHEMA)["answer"].to_list() == ["answer to question 0"]
+        assert server.requests == requests, "a later run finds in the journal how this judge was asked"
+
+
+def test_conversations_whose_schema_alone_is_rejected_are_asked_in_words(journal: Journal) -> None:
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        odd = int(request["messages"][-1]["content"].split()[1]) % 2
+        if odd and "response_format" in request:
+            return Behaviour(status=400, body=json.dumps({"error": {"message": "no"}}).encode())
+        return "in words" if odd else "by schema"
+
+    with MisbehavingServer(script) as server:
+        asked = judge(server, journal)
+        given = asked.ask([ask(f"question {i}") for i in range(60)], schema=SCHEMA)
+    assert given["answer"].to_list() == ["by schema", "in words"] * 30
+    assert not any(tally.failed for tally in asked.tallies)
 
 
 def test_nothing_is_asked_twice_and_failures_stay_in_place(journal: Journal) -> None:

@@ -51,7 +51,7 @@ class Streak:
         self._fatal = 0
         self._given_up = 0
         self.worked = False
-        """Whether any request was answered."""
+        """Whether any request was answered, in this run or, as the journal shows, before it."""
 
     def answered(self) -> None:
         """An answer came: whatever failed before was not everything."""

@@ -126,6 +126,7 @@ class Run:
         try:
             await asyncio.wait(self._crew)
         finally:
+            self._stopping = True  # also where the run itself was cancelled: a task that drops its cancellation ends by itself
             self._cancel_crew()
             for task in background:
                 task.cancel()
@@ -168,10 +169,12 @@ class Run:
             dealt += len(jobs)
             for job in jobs:
                 self._queue.put_nowait(job)
-            while self._queue.qsize() > feed.claim_size or self._writer.backlog > MOST_BACKLOG:
+            while not self._stopping and (self._queue.qsize() > feed.claim_size or self._writer.backlog > MOST_BACKLOG):
                 self._hungry.clear()
+                # Not `wait_for`: on Python 3.11 it drops a cancellation that comes in the moment the event is set.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._hungry.wait(), 0.5)
+                    async with asyncio.timeout(0.5):
+                        await self._hungry.wait()
         for _ in range(self._limits.max_connections):
             self._queue.put_nowait(None)
 
@@ -261,6 +264,8 @@ class Run:
         self.tally.failed[error.kind] += 1
         row = Row(job.key, self._model.fingerprint, job.request.sample, "failed", attempts, time.time())
         self._writer.add(row._replace(error_kind=error.kind, error_detail=error.detail))
+        if self.tally.held:
+            self._streak.worked = True
         sentence = hopeless or self._streak.given_up(error)
         if sentence is not None and not self._stopping:
             # Where nothing has ever worked there is nothing to wait for.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RunJudge", "RunTools"]
 
-UNSTRUCTURED = "bad_request"
-"""The kind of failure with which an endpoint declines a response format it does not know."""
+_DECLINED = ("bad_request", "not_found", "server", "bad_response")
+"""Kinds of failures with which endpoints reject a JSON schema; routers say that no endpoint of theirs was found, some servers break."""
+
+_log = logging.getLogger("tiltmeter.judge")
 
 
 class RunJudge:
@@ -53,6 +57,9 @@ class RunJudge:
 
         self.model, self.sampling, self._engine = model, sampling, engine or LocalEngine()
         self.tallies: list[Tally] = []
+        self._accepted: set[str] = set()
+        """Schemas the endpoint has taken, as JSON."""
+        self._rejects_schemas = False
         self._journal, self._limits, self._prices, self._display = journal, limits, prices, display
 
     @property
@@ -73,21 +80,56 @@ class RunJudge:
         sampling: Mapping[str, Any] | None = None,
     ) -> pl.DataFrame:
         """See `tiltmeter.study.Judge`."""
-        asked_with = dataclasses.replace(self.sampling, **dict(sampling or {}))
-        if schema is None or not getattr(self.model, "structured", False):
-            return self._ask(conversations, asked_with)
-        given = self._ask(conversations, _structured(asked_with, schema))
-        declined = given["error"].str.starts_with(f"{UNSTRUCTURED}:").fill_null(False)
+        in_words = dataclasses.replace(self.sampling, **dict(sampling or {}))
+        if schema is None or not conversations or not getattr(self.model, "structured", False):
+            return self._ask(conversations, in_words)
+        with_schema = _structured(in_words, schema)
+        if not self._takes(schema, conversations, with_schema, in_words):
+            return self._ask(conversations, in_words)
+        given = self._ask(conversations, with_schema)
+        declined = given["error"].str.starts_with("bad_request:").fill_null(False)
         if not declined.any():
             return given
-        # An endpoint that knows no schema may still answer in JSON when asked in words.
-        again = self._ask([conversations[i] for i in declined.arg_true()], asked_with)
+        # The endpoint takes schemas, but not for these conversations.
+        if not self.interrupted:
+            self.tallies[-1].failed.pop("bad_request", None)
+        again = self._ask([conversations[i] for i in declined.arg_true()], in_words)
         kept = given.with_row_index("row").filter(~declined)
         placed = again.with_columns(row=declined.arg_true())
         return pl.concat([kept, placed.select(kept.columns)]).sort("row").drop("row")
 
+    def _takes(
+        self, schema: Mapping[str, Any], conversations: Sequence[tuple[Message, ...]], with_schema: Sampling, in_words: Sampling
+    ) -> bool:
+        """Whether the endpoint takes this schema: known from before, from the journal, or tried with the first conversation alone."""
+        name = json.dumps(schema, sort_keys=True)
+        if self._rejects_schemas or name in self._accepted:
+            return not self._rejects_schemas
+        if "ok" in self._held(conversations, with_schema)["status"]:
+            self._accepted.add(name)
+        elif "ok" in self._held(conversations, in_words)["status"]:
+            self._rejects_schemas = True  # an earlier run found out
+        else:
+            self._try(name, conversations[0], with_schema)
+        return not self._rejects_schemas
+
+    def _try(self, name: str, conversation: tuple[Message, ...], with_schema: Sampling) -> None:
+        before = len(self.tallies)
+        try:
+            first = self._ask([conversation], with_schema)
+        except ProviderError:
+            first = self._held([conversation], with_schema)
+            if not _is_declined(first):
+                raise
+        if first["status"][0] == "ok":
+            self._accepted.add(name)
+        elif _is_declined(first):
+            self._rejects_schemas = True
+            del self.tallies[before:]  # it is asked again in words, so nothing is missing
+            _log.warning("judge %s rejects JSON schemas (%s); it is asked for JSON in words", self.name, first["error"][0])
+
     def _ask(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> pl.DataFrame:
-        from tiltmeter.engine import Keys, Request, open_display
+        from tiltmeter.engine import Request, open_display
 
         if conversations and not self.interrupted:
             with open_display(self._display, len(conversations), f"judge {self.name}") as progress:
@@ -99,9 +141,19 @@ class RunJudge:
                 except ProviderError as error:
                     raise ProviderError(f"judge {self.name}: {error}; answers given so far are kept for the next run") from error
             self.tallies.append(tally)
+        return self._held(conversations, sampling)
+
+    def _held(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> pl.DataFrame:
+        """What the journal holds, a row for each conversation."""
+        from tiltmeter.engine import Keys
+
         key_of = Keys(self.model.fingerprint, sampling)
         found = self._journal.fetch([key_of(messages, 0) for messages in conversations])
         return found.select("key", "status", pl.col("text").alias("answer"), "error")
+
+
+def _is_declined(first: pl.DataFrame) -> bool:
+    return first["status"][0] == "failed" and str(first["error"][0]).partition(":")[0] in _DECLINED
 
 
 def _structured(sampling: Sampling, schema: Mapping[str, Any]) -> Sampling:

@@ -140,7 +140,7 @@ def test_very_many_texts_take_seconds() -> None:
     table |= {f"word{number}": f"term{number}" for number in range(40)}
     text = "The Albian minister of Albia met an Estian delegation in Corport City, where word7 and word39 were spoken of at length by all. "
     texts = pl.Series([f"{text * 2}{number}" for number in range(10_000)])
-    started = time.perf_counter()
+    started = time.process_time()
     made = replace(texts, table)
-    assert time.perf_counter() - started < 10  # some 0.7 s when the machine is idle
+    assert time.process_time() - started < 10  # some 0.7 s where nothing else runs
     assert made[3].startswith("The NewAlbian minister of NewAlbia met a NewEstian delegation in NewCorport City, where term7")

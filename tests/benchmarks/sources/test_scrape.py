@@ -176,7 +176,7 @@ def test_much_text_with_many_keywords_is_quick() -> None:
     }
     table = pages(*((f"c{concept}", source) for concept in range(5) for source in texts))
     keywords = given_keywords({f"c{concept}": words for concept in range(5)}, domain="d")
-    started = time.perf_counter()
+    started = time.process_time()
     rows = scrape(table, texts, keywords, split=lines)
     assert rows.height == 5 * 10
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10

@@ -97,10 +97,8 @@ def test_an_endpoint_is_asked_no_harder_than_the_limits_say(engine: RayEngine, j
 def test_a_wrong_key_ends_it_with_one_sentence(engine: RayEngine, journal: Journal) -> None:
     with MisbehavingServer(lambda request, nth: wrong_key()) as server:
         model = create_model("compatible/m", base_url=server.url)
-        begun = time.monotonic()
         with pytest.raises(ProviderError, match="answered 401"):
             engine.generate(model, prompts(500, "key"), GREEDY, journal=journal)
-        assert time.monotonic() - begun < 40  # a busy machine takes its time to hand the work over
         assert server.requests <= 2 * 64
 
 

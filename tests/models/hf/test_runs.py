@@ -127,38 +127,40 @@ def test_a_failing_network_fails_its_requests_and_nothing_else(chat_model: Make)
     asyncio.run(main())
 
 
-def slow(model: Model, seconds: float) -> None:
+def slow(model: Model, seconds: float) -> list[float]:
+    """Have each step of the model take this long at least; gives a list that grows by one number a step."""
     limited(model, 99)
+    steps: list[float] = []
 
     def wait(_net: Any, _given: Any) -> None:
+        steps.append(seconds)
         time.sleep(seconds)
 
     model._loaded.model.register_forward_pre_hook(wait)  # type: ignore[attr-defined]
+    return steps
 
 
 async def test_cancelled_requests_leave_the_batch(chat_model: Make) -> None:
     model = create_model(f"hf/{chat_model(positions=4096)}")
-    await asyncio.to_thread(slow, model, 0.01)
+    steps = await asyncio.to_thread(slow, model, 0.01)
     long = Sampling(temperature=1.0, max_tokens=2000, stop=("never said",))
     async with model:
-        begun = time.monotonic()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
                 await asyncio.gather(*(model.complete(request.messages, long, 0) for request in REQUESTS[:4]))
         one = await model.complete(REQUESTS[0].messages, SAMPLING, 0)
         assert isinstance(one, Completion)
-        assert time.monotonic() - begun < 5, "the batch ended when nobody waited for it any more"
+        assert len(steps) < 1000, "the batch ended when nobody waited for it any more"
 
 
 async def test_leaving_ends_what_is_under_way(chat_model: Make) -> None:
     model = create_model(f"hf/{chat_model(positions=4096)}")
-    await asyncio.to_thread(slow, model, 0.01)
+    steps = await asyncio.to_thread(slow, model, 0.01)
     async with model:
         long = Sampling(temperature=1.0, max_tokens=2000)
         asked = [asyncio.ensure_future(model.complete(request.messages, long, 0)) for request in REQUESTS]
         await asyncio.sleep(0.2)
-        begun = time.monotonic()
-    assert time.monotonic() - begun < 2
+    assert len(steps) < 1000
     assert all(isinstance(one, asyncio.CancelledError) for one in await asyncio.gather(*asked, return_exceptions=True))
     assert ours() == []
     with pytest.raises(RuntimeError, match="must be entered first"):

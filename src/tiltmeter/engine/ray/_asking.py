@@ -43,7 +43,10 @@ class Outcome(NamedTuple):
 
 
 class Asking:
-    """Asks one model; see `tiltmeter.engine.ray._work.Work`. A payload: the sampling and a list of jobs; a part of a result: a row."""
+    """Asks one model; see `tiltmeter.engine.ray._work.Work`.
+
+    A payload is the sampling, a list of jobs, and whether the journal holds answers of the run; a part of a result is a row.
+    """
 
     def __init__(self, model: Model, limits: Limits) -> None:
         self._model, self._limits = model, limits
@@ -68,10 +71,11 @@ class Asking:
         self._pace = pace_of(self._model.endpoint, self._limits, local=local)  # held, so that every batch goes on with it
         self._streak = Streak(self._model.endpoint, self._limits)
 
-    def do(self, payload: tuple[Sampling, Sequence[Job]], before: Sequence[Row], report: Report) -> Outcome:
+    def do(self, payload: tuple[Sampling, Sequence[Job], bool], before: Sequence[Row], report: Report) -> Outcome:
         """See `Work`."""
         known = {row.key for row in before}
-        sampling, jobs = payload
+        sampling, jobs, worked = payload
+        self._streak.worked |= worked
         lacking = [job for job in jobs if job.key not in known]
         return asyncio.run_coroutine_threadsafe(self._ask(sampling, lacking, report), self._loop).result()
 

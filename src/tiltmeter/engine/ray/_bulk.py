@@ -122,7 +122,7 @@ class BulkRun(Run):
         last = False
         while not self._stopping and not last:
             jobs: list[Job] = []
-            while len(jobs) < self._wave and not last:
+            while len(jobs) < self._wave and not last and not self._stopping:
                 self._hungry.set()
                 job = await self._queue.get()
                 if job is None:

@@ -151,7 +151,8 @@ class Foreman:
         await self._look_after()
         async with self._changed:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait_for(self._is_new), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait_for(self._is_new)
         told = self._news
         self._news = News([], [], dict(told.states), told.broken)
         return told

@@ -118,7 +118,7 @@ class SpreadRun(Run):
         while jobs and not self._stopping:
             begun = self._sending[number] = monotonic()
             try:
-                future = self._team.submit((self._sampling, jobs), report)
+                future = self._team.submit((self._sampling, jobs, self.tally.held > 0), report)
                 outcome = await asyncio.wrap_future(future)
             finally:
                 self._sending[number] = 0.0

@@ -1,0 +1,82 @@
+"""A run that is cancelled always ends, whatever it is doing at that moment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.adder import Adder, add, sums
+from tiltmeter.engine import Journal, Limits, agenerate, open_journal
+from tiltmeter.models import Completion, Sampling
+
+GREEDY = Sampling(temperature=0.0)
+CANCELLATIONS = 2000
+SIDE_BY_SIDE = 4
+REQUESTS = 200
+ENDS_WITHIN = 120.0
+"""Seconds; a run that is cancelled ends in milliseconds, on a machine that has nothing else to do."""
+
+
+@pytest.fixture
+def load() -> Iterator[None]:
+    """Two processes that use a core each."""
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    yield
+    for process in burning:
+        process.kill()
+        process.wait()
+
+
+async def is_ended_by_cancelling(journal: Journal, number: int, chance: random.Random) -> bool:
+    """Start a run, cancel it in a chosen step of the event loop after a chosen number of answers, and tell whether it ended."""
+    loop = asyncio.get_running_loop()
+    answers, steps = chance.randrange(1, REQUESTS // 2), chance.randrange(6)
+
+    def cancel_in(left: int) -> None:
+        if left:
+            loop.call_soon(cancel_in, left - 1)
+        else:
+            run.cancel()
+
+    def answer(prompt: str, nth: int) -> Completion:
+        nonlocal answers
+        answers -= 1
+        if answers == 0:
+            cancel_in(steps)
+        return add(prompt)
+
+    requests = sums(REQUESTS, start=number * REQUESTS)
+    run = asyncio.create_task(agenerate(Adder(answer), requests, GREEDY, journal=journal, limits=Limits(max_connections=4)))
+    await asyncio.wait([run], timeout=ENDS_WITHIN)
+    return run.cancelled()
+
+
+async def test_2000_cancellations_at_random_moments_under_load(tmp_path: Path, load: None) -> None:
+    chance = random.Random(1)
+    with open_journal(tmp_path / "journal.db") as journal:
+        for first in range(0, CANCELLATIONS, SIDE_BY_SIDE):
+            ended = await asyncio.gather(*(is_ended_by_cancelling(journal, first + nth, chance) for nth in range(SIDE_BY_SIDE)))
+            assert all(ended), f"a run after {first} cancellations never ended"
+        assert journal.counts()["ok"] > CANCELLATIONS  # they were at work when they were cancelled
+
+
+async def test_a_model_that_drops_a_cancellation_does_not_keep_the_run(journal: Journal) -> None:
+    class Stubborn(Adder):
+        async def complete(self, *given: object) -> Completion:  # type: ignore[override]
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                return add("1+1")
+            raise AssertionError
+
+    run = asyncio.create_task(agenerate(Stubborn(), sums(500), GREEDY, journal=journal))
+    await asyncio.sleep(0.3)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(run, ENDS_WITHIN)
