@@ -9,14 +9,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 import tiltmeter as tm
 from conftest import Tiltmeter
+from support import misbehaving
+from support.misbehaving import Behaviour, MisbehavingServer
 from tiltmeter.associations._planted import planted
-from tiltmeter.models.sim import Dials
+from tiltmeter.models import Message, Sampling
+from tiltmeter.models.sim import Dials, create
 from tiltmeter.runs import load
 
 RUN = ("run", "associations/gender", "-m", "sim/biased", "--limit", "40", "-P", "encoder=none", "--display", "none")
@@ -313,3 +317,33 @@ def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter, tiltmeter_once: 
     shown = tiltmeter("show", "run", "--normalised")
     assert shown.returncode == 2
     assert "only probes are put on one scale" in shown.stderr
+
+
+@pytest.mark.parametrize("stages", ["extract,refine", "whole"])
+def test_a_judge_whose_endpoint_rejects_schemas_reads_every_story(
+    tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, stages: str
+) -> None:
+    simulated, rejected = create("sim", "fair"), 0
+
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        nonlocal rejected
+        if "response_format" in request:
+            rejected += 1
+            return misbehaving.status(400, {}, '{"error": {"message": "response_format is not supported"}}')
+        asked = [Message(one["role"], one["content"]) for one in request["messages"]]
+        with pytest.raises(StopIteration) as answered:  # it never waits, and this is called inside an event loop
+            simulated.complete(asked, Sampling(temperature=request.get("temperature"), seed=request.get("seed")), 0).send(None)
+        return str(answered.value.value.text)
+
+    local = load_after(tiltmeter_once(*RUN, "--out", "run", "--judge", "sim/fair", "-P", f"stages={stages}"), tmp_path / "run")
+    with MisbehavingServer(script) as server:
+        judge = ("--judge", "vllm/judge", "--judge-base-url", server.url)
+        done = tiltmeter(*RUN, "--out", "other", *judge, "-P", f"stages={stages}")
+    assert "rejects JSON schemas" in done.stderr
+    assert rejected == 1
+    assert found_in(load_after(done, tmp_path / "other")) == found_in(local) != set()
+
+
+def load_after(done: subprocess.CompletedProcess[str], run: Path) -> tm.Run:
+    assert done.returncode == 0, done.stderr
+    return load(run)
