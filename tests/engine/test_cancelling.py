@@ -68,7 +68,7 @@ async def test_2000_cancellations_at_random_moments_under_load(tmp_path: Path, l
 
 async def test_a_model_that_drops_a_cancellation_does_not_keep_the_run(journal: Journal) -> None:
     class Stubborn(Adder):
-        async def complete(self, *given: object) -> Completion:  # type: ignore[override]
+        async def complete(self, *given: object) -> Completion:
             try:
                 await asyncio.sleep(3600)
             except asyncio.CancelledError:

@@ -169,7 +169,7 @@ class Run:
             dealt += len(jobs)
             for job in jobs:
                 self._queue.put_nowait(job)
-            while not self._stopping and (self._queue.qsize() > feed.claim_size or self._writer.backlog > MOST_BACKLOG):
+            while self._is_ahead():
                 self._hungry.clear()
                 # Not `wait_for`: on Python 3.11 it drops a cancellation that comes in the moment the event is set.
                 with suppress(TimeoutError):
@@ -177,6 +177,10 @@ class Run:
                         await self._hungry.wait()
         for _ in range(self._limits.max_connections):
             self._queue.put_nowait(None)
+
+    def _is_ahead(self) -> bool:
+        """Whether the feeder has to wait for the workers or the disk; never where the run is stopping."""
+        return not self._stopping and (self._queue.qsize() > self._feed.claim_size or self._writer.backlog > MOST_BACKLOG)
 
     async def _work(self, number: int) -> None:
         queue = self._queue
