@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError, ProviderError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import _steps as steps
+from tiltmeter.runs._failures import Failures
 from tiltmeter.runs._folder import RunFolder
 from tiltmeter.runs._load import Run
 from tiltmeter.runs._remote_place import runs_place
 from tiltmeter.runs._resolve import Resolved
 from tiltmeter.runs._stages import stage_tables
 from tiltmeter.runs._tools import RunJudge, RunTools
-from tiltmeter.study import NotRun, Part
+from tiltmeter.study import Part
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
@@ -135,15 +136,14 @@ def read_answers(
     engine: Engine | None = None,
 ) -> None:
     """From responses to findings; what a judge did not answer is a problem of the run."""
+    failures = Failures(folder)
     with stage_tables(folder) as stages:
         tools = RunTools(stages, library, judge, engine)
-        clock.time("measure", steps.measure, folder, resolved, parts, tools)
-        try:
-            clock.time("between", steps.between, resolved, parts, tools)
-        except NotRun as reason:
-            result.problems.append(str(reason))
-            parts = []
-        clock.time("analyse", steps.analyse, folder, resolved, parts, tools)
+        done = clock.time("measure", steps.measure, folder, resolved, parts, tools, failures)
+        parts = clock.time("between", steps.between, resolved, parts, tools, done, failures)
+        clock.time("analyse", steps.analyse, folder, resolved, parts, tools, done, failures)
+    failures.write()
+    result.problems += failures.problems
     if judge is not None:
         for tally in judge.tallies:
             result.problems += _problems(f"judge {judge.name}", tally, tally.total)

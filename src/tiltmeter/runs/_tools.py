@@ -128,10 +128,11 @@ class RunTools:
 
     @contextmanager
     def of(self, model: str, part: str) -> Iterator[None]:
-        """Work on one part of one model."""
+        """Work on one part of one model; what is kept of it is kept only if the block ends without error."""
         self._model, self._part = model, part
         try:
-            yield
+            with self._stages.all_or_nothing():
+                yield
         finally:
             self._model = self._part = None
 
