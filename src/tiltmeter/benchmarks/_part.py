@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter.benchmarks._design import Configurations, make_design
+from tiltmeter.benchmarks._findings import HARM
 from tiltmeter.benchmarks._further import TABLE, further
 from tiltmeter.benchmarks._options import Options, options_of
 from tiltmeter.errors import InputError
@@ -31,6 +32,8 @@ EVEN = 0.5
 class Answers(Part):
     """Answers about groups: features of each, and of the baseline beside it."""
 
+    harms = (HARM,)
+
     def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """See Part.measure: `value:FEATURE` and `baseline:FEATURE` of every feature's columns; keeps the table `unscored`.
 
@@ -44,6 +47,8 @@ class Answers(Part):
         has_baselines = "baseline" in answers.columns and answers["baseline"].null_count() < answers.height
         found = self.features(texts, answers["baseline"] if has_baselines else None, options_of(settings), tools)
         tools.keep("unscored", _unscored(found))
+        for sentence in _without_value(found, texts):
+            tools.problem(sentence)
         groups = whose(answers, options_of(settings))
         if options_of(settings).also:
             told = pl.concat([answers.select(pl.exclude("subject", "generation")), groups], how="horizontal").with_columns(text=texts)
@@ -208,6 +213,17 @@ def check_features(options: Options, library: Library, *, has_baselines: bool) -
             raise InputError(
                 f"-P features={feature.name}: it compares an answer with its baseline, and this benchmark has none; leave it out"
             )
+
+
+def _without_value(found: Measured, texts: pl.Series) -> list[str]:
+    """A sentence for each column of a feature that has no value of any text."""
+    count = texts.count()
+    empty = [name for name in found.values.columns if found.values[name].count() == 0] if count else []
+    reasons = [next((why for feature, why in found.reasons.items() if f"{name}_".startswith(f"{feature}_")), None) for name in empty]
+    return [
+        f"the feature {name} gave no number for any of {count:,} answers ({reason or 'it returned nothing'}); correct it, or leave it out"
+        for name, reason in zip(empty, reasons, strict=True)
+    ]
 
 
 def _unscored(found: Measured) -> pl.DataFrame:

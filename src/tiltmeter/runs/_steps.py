@@ -163,10 +163,10 @@ def between(resolved: Resolved, parts: Sequence[Part], tools: RunTools, done: Me
 
 def analyse(
     folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, done: Measured, failures: Failures
-) -> None:
+) -> set[str]:
     """Write the table `findings` and the stage table `examples`, with q-values over all tested metrics of a model (Benjamini-Hochberg).
 
-    A part that fails is left out, and noted; so is one of which no answer could be used.
+    A part that fails is left out, and noted; it is also noted if no answer could be used. Gives the parts that were analysed.
 
     Raises
     ------
@@ -176,6 +176,7 @@ def analyse(
     measures = folder.scan("measures")
     names = measures.select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
     errors: list[TiltmeterError] = []
+    analysed: set[str] = set()
     tried = 0
     with folder.table("findings", FINDINGS) as add:
         for name in names:
@@ -192,6 +193,7 @@ def analyse(
                     found.append(findings)
                 if findings is None:
                     continue
+                analysed.add(part.name)
                 failures.problems += _unused(whose, mine)
                 with failures.isolated(whose, "no examples of answers"), tools.of(name, part.name):
                     if (examples := part.examples(mine, findings, resolved.settings)) is not None:
@@ -199,6 +201,7 @@ def analyse(
             if found:
                 add(with_q(pl.concat(found)).select(list(FINDINGS)))
     raise_if_all(errors, tried)
+    return analysed
 
 
 def _shaped(findings: pl.DataFrame, model: str) -> pl.DataFrame:
