@@ -20,7 +20,7 @@ Became = Mapping[str, dict[str, Any]]
 
 
 def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *, by_prompt: bool = False) -> None:
-    """Add `responses` to what became of each part that was run: of each model how many there are (`found`) and how many there should be.
+    """Add `responses` to what became of each part that was run: of each model how many there are (`found`) and should be (`wanted`).
 
     Parameters
     ----------
@@ -34,7 +34,10 @@ def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *,
     for name, one in became.items():
         if one["status"] == "run":
             wanted = int(one["prompts" if by_prompt else "attempts"])
-            one["responses"] = {model: {"found": min(found.get((model, name), 0), wanted), "wanted": wanted} for model in models}
+            unit = "prompts" if by_prompt else "responses"
+            one["responses"] = {
+                model: {"found": min(found.get((model, name), 0), wanted), "wanted": wanted, "unit": unit} for model in models
+            }
 
 
 def _counts(became: Became, model: str) -> dict[str, tuple[int, int]]:
@@ -48,27 +51,27 @@ def is_whole(became: Became, model: str) -> bool:
     return all(found == wanted for found, wanted in _counts(became, model).values())
 
 
-def what_is_missing(study: Study, became: Became, model: str, happened: str, unit: str = "responses") -> str:
+def what_is_missing(study: Study, became: Became, model: str, happened: str) -> str:
     """One sentence that names the parts, and the harms, of which a model has nothing, and the parts of which it has not everything.
 
     Parameters
     ----------
     happened
-        The beginning, for instance "interrupted after {found} of {wanted} responses".
-    unit
-        What is counted.
+        The beginning, for instance "interrupted after {found} of {wanted} {unit}".
     """
     counts = _counts(became, model)
+    unit = next((one["responses"][model]["unit"] for one in became.values() if "responses" in one), "")
     found, wanted = (sum(pair[place] for pair in counts.values()) for place in (0, 1))
     absent = [part for part, (here, _) in counts.items() if not here]
     partly = [f"{part} ({here:,} of {of:,} {unit})" for part, (here, of) in counts.items() if 0 < here < of]
-    told = [happened.format(found=f"{found:,}", wanted=f"{wanted:,}")]
+    told = [happened.format(found=f"{found:,}", wanted=f"{wanted:,}", unit=unit)]
     if absent:
         several = f" ({len(absent)} of {len(study.parts)} {study.noun})" if len(study.parts) > 1 else ""
         told.append(f"not measured: {_few(absent)}{several}")
-    here_harms = {harm for part in study.parts if counts.get(part.name, (0, 0))[0] for harm in part.harms}
-    if harms := [harm for harm in dict.fromkeys(harm for part in study.parts for harm in part.harms) if harm not in here_harms]:
-        told.append(f"nothing at all of: {', '.join(harm.replace('_', ' ') for harm in harms)}")
+    measured_harms = {harm for part in study.parts if counts.get(part.name, (0, 0))[0] for harm in part.harms}
+    harms = dict.fromkeys(harm.replace("_", " ") for part in study.parts for harm in part.harms if harm not in measured_harms)
+    if harms and measured_harms:
+        told.append(f"nothing at all about: {', '.join(harms)}")
     if partly:
         told.append(f"measured in part: {_few(partly)}")
     return f"{model}: {'; '.join(told)}"

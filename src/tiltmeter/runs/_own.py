@@ -123,7 +123,7 @@ def analyse_responses(
         count_responses(folder, became, models, by_prompt=True)
         parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
         missing = [
-            what_is_missing(resolved.study, became, name, "the files answer {found} of {wanted} prompts", "prompts")
+            what_is_missing(resolved.study, became, name, "the files answer {found} of {wanted} {unit}")
             for name in models
             if not is_whole(became, name)
         ]

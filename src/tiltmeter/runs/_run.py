@@ -248,7 +248,7 @@ def _missing(study: Study, became: Mapping[str, dict[str, Any]], name: str, tall
     if tally.interrupted or tally.stopped:
         stopped = "interrupted" if tally.interrupted else "stopped early"
         because = f": {tally.stopped}".replace("{", "{{").replace("}", "}}") if tally.stopped else ""
-        happened = f"{stopped} after {{found}} of {{wanted}} responses{because}" + (f"; {failed}" if failed else "")
+        happened = f"{stopped} after {{found}} of {{wanted}} {{unit}}{because}" + (f"; {failed}" if failed else "")
         return [f"{what_is_missing(study, became, name, happened)}; {again}go on"]
     return [f"{what_is_missing(study, became, name, failed)}; {again}ask for them once more"] if failed else []
 

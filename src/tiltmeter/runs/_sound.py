@@ -38,7 +38,14 @@ _ABOUT: Mapping[str, Any] = {
     "repeats": (int, NoneType),
     "system_message": _NAME,
     "params": _Each(str),
-    "parts": _Each({"status": str, "title": _Maybe(str), "reason": _Maybe(str)}),
+    "parts": _Each(
+        {
+            "status": str,
+            **dict.fromkeys(("title", "reason"), _Maybe(str)),
+            "harms": _Maybe([str]),
+            "responses": _Maybe(_Each({"found": int, "wanted": int, "unit": str})),
+        }
+    ),
     "data": [{"name": str, **dict.fromkeys(("title", "origin", "licence", "restricted", "citation"), _Maybe(_NAME))}],
     "tables": _Each({"rows": _Maybe(int), "sha256": str}),
     "problems": [str],

@@ -45,11 +45,11 @@ def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict
             try:
                 design = part.design(library, resolved.settings)
             except NotRun as reason:
-                became[part.name] = {"title": part.title, "status": "not run", "reason": str(reason)}
+                became[part.name] = {"title": part.title, "harms": list(part.harms), "status": "not run", "reason": str(reason)}
                 continue
             add(design)
             asked = {"prompts": design.height, "attempts": int(design["repetitions"].sum())}
-            became[part.name] = {"title": part.title, "status": "run", **asked}
+            became[part.name] = {"title": part.title, "harms": list(part.harms), "status": "run", **asked}
     return became
 
 
