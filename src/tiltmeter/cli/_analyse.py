@@ -44,7 +44,8 @@ def analyse(
     params: o.Params = None,
     definition: o.Definition = None,
     limit: Annotated[
-        str | None, typer.Option(metavar="N|A-B|0.1", help="The items that were asked, where they were limited: as `run` and `plan` take it.")
+        str | None,
+        typer.Option(metavar="N|A-B|0.1", help="The items that were asked, as `run` and `plan` take it."),
     ] = None,
     seed: o.Seed = None,
     max_connections: o.MaxConnections = 64,

@@ -32,9 +32,7 @@ def missing(model: str, parts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
             by_harm.setdefault(harm, []).append(name)
     return {
         "absent": [titles[name] for name in parts if name not in measured],
-        "partly": [
-            {"title": titles[name], **one} for name, one in counts.items() if name in measured and one["found"] < one["wanted"]
-        ],
+        "partly": [{"title": titles[name], **one} for name, one in counts.items() if name in measured and one["found"] < one["wanted"]],
         "harms": [
             {"title": harm_title(harm), "asks": HARMS[harm].asks if harm in HARMS else "", "parts": [titles[name] for name in names]}
             for harm, names in by_harm.items()

@@ -10,7 +10,7 @@ import polars as pl
 from tiltmeter.runs._folder import RunFolder
 from tiltmeter.study import Study
 
-__all__ = ["close_parts", "count_responses", "is_whole", "measured_title", "what_is_missing"]
+__all__ = ["close_parts", "count_responses", "is_whole", "measured_title", "unread", "what_is_missing"]
 
 NAMED = 20
 """Parts named in one sentence."""
@@ -82,6 +82,19 @@ def close_parts(became: Became, reason: str) -> None:
     for one in became.values():
         if "responses" in one and one["responses"] and not any(of["found"] for of in one["responses"].values()):
             one.update(status="not run", reason=reason)
+
+
+def unread(folder: RunFolder) -> list[str]:
+    """Of each part of which some responses were not read because the judge was stopped, how many."""
+    attempt = ["model", "prompt_id", "repetition"]
+    answered = folder.scan("responses").filter(pl.col("status") == "ok").select(attempt)
+    measures = folder.scan("measures").join(answered, on=attempt, how="semi")
+    counts = measures.group_by("model", "part", maintain_order=True).agg((pl.col("outcome") == "failed").sum(), pl.len()).collect()
+    return [
+        f"{model}, {part}: the judge has not read {left:,} of {every:,} responses"
+        for model, part, left, every in counts.iter_rows()
+        if left
+    ]
 
 
 def measured_title(study: Study, became: Became) -> str:

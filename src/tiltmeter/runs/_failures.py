@@ -54,9 +54,10 @@ class Failures:
                 errors.append(error)
         except (Exception, pl.exceptions.PanicException) as error:
             said = printable(redacted(str(error)), one_line=True)[:LONGEST]
+            place = self._folder.named(self._folder.path / ERRORS)
             self.problems.append(
-                f"{whose}: {what}: {type(error).__name__}: {said} (traceback: {self._folder.named(self._folder.path / ERRORS)}); correct the"
-                " function or plugin it comes from, or report it, and run the same command again: the responses are kept"
+                f"{whose}: {what}: {type(error).__name__}: {said} (traceback: {place}); correct the function or plugin it comes from, or"
+                " report it, and run the same command again: the responses are kept"
             )
             self._tracebacks.append(f"{whose}: {what}\n{redacted(''.join(traceback.format_exception(error)))}")
 

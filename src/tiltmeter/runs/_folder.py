@@ -318,7 +318,9 @@ def _hint(where: str | Path, root: str | Path) -> str:
 
 
 def _is_ours(name: str) -> bool:
-    return name in ("study.yaml", "run.json", ERRORS, STAGES, *(f"{table}.parquet" for table in TABLES)) or _ASIDE.fullmatch(name) is not None
+    return (
+        name in ("study.yaml", "run.json", ERRORS, STAGES, *(f"{table}.parquet" for table in TABLES)) or _ASIDE.fullmatch(name) is not None
+    )
 
 
 def merge(pieces: Sequence[Path], whole: Path) -> None:

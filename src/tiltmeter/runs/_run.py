@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, ProviderError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import _steps as steps
-from tiltmeter.runs._coverage import close_parts, count_responses, measured_title, what_is_missing
+from tiltmeter.runs._coverage import close_parts, count_responses, measured_title, unread, what_is_missing
 from tiltmeter.runs._failures import Failures
 from tiltmeter.runs._folder import RunFolder
 from tiltmeter.runs._load import Run
@@ -123,7 +123,7 @@ def run_study(
         count_responses(folder, became, names)
         result.problems += [one for name in names for one in _missing(resolved.study, became, name, tallies.get(name), silent.get(name))]
         result.problems += problems_of(became)
-        close_parts(became, "no model answered any of its prompts")
+        close_parts(became, "no response to any of its prompts")
         asked = None
         if judge is not None:
             asked = RunJudge(*judge, journal=journal, limits=limits, prices=prices, display=display, engine=engine)
@@ -162,6 +162,8 @@ def read_answers(
             became[one.name].update(status="not run", reason="it could not be measured or analysed: see the problems of this run")
     result.problems += [*tools.problems, *failures.problems]
     if judge is not None:
+        if judge.interrupted:
+            result.problems += unread(folder)
         for tally in judge.tallies:
             result.problems += _judge_problems(f"judge {judge.name}", tally)
 
@@ -216,8 +218,10 @@ def _generate_all(
         if tally.interrupted:
             break
     if silent and not tallies:
-        raise next(iter(silent.values())) if len(silent) == 1 else ProviderError(
-            "no model answered: " + "; ".join(f"{name}: {error}" for name, error in silent.items())
+        raise (
+            next(iter(silent.values()))
+            if len(silent) == 1
+            else ProviderError("no model answered: " + "; ".join(f"{name}: {error}" for name, error in silent.items()))
         )
     return tallies, silent
 
@@ -313,7 +317,9 @@ def _judge_problems(name: str, tally: Tally) -> list[str]:
         found.append(f"{name}: stopped early: {tally.stopped}")
     if tally.failures:
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.failed.items()))
-        found.append(f"{name}: {tally.failures:,} of {tally.total:,} answers failed ({kinds}); run the same command again to ask for them once more")
+        found.append(
+            f"{name}: {tally.failures:,} of {tally.total:,} answers failed ({kinds}); run the same command again to ask for them once more"
+        )
     return found
 
 

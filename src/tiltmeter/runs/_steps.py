@@ -119,12 +119,13 @@ def measure(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools:
                 if asked.is_empty():
                     continue
                 tried += 1
-                rows = None
+                made: list[pl.DataFrame] = []
                 with failures.isolated(f"{name}, {part.name}", "not measured", errors), tools.of(name, part.name):
                     rows, own = measured(part, asked, resolved, tools)
                     types.check(rows)
+                    made.append(rows)
                     done[name, part.name] = own
-                if rows is not None and (name, part.name) in done:
+                for rows in made:  # outside the block: that a table cannot be written is not the part's failure
                     add(rows)
     raise_if_all(errors, tried)
     return done
@@ -161,9 +162,7 @@ def between(resolved: Resolved, parts: Sequence[Part], tools: RunTools, done: Me
     return left
 
 
-def analyse(
-    folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, done: Measured, failures: Failures
-) -> set[str]:
+def analyse(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, done: Measured, failures: Failures) -> set[str]:
     """Write the table `findings` and the stage table `examples`, with q-values over all tested metrics of a model (Benjamini-Hochberg).
 
     A part that fails is left out, and noted; it is also noted if no answer could be used. Gives the parts that were analysed.
