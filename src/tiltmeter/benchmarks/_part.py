@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tiltmeter.benchmarks._design import Configurations, make_design
 from tiltmeter.benchmarks._findings import HARM
-from tiltmeter.benchmarks._further import TABLE, further
+from tiltmeter.benchmarks._further import TABLE, check_also, further
 from tiltmeter.benchmarks._options import Options, options_of
 from tiltmeter.errors import InputError
 from tiltmeter.measures import refused
@@ -17,7 +17,7 @@ from tiltmeter.study import NO_TOOLS, Part, Settings, Tools
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
-    from tiltmeter.measures.features import Measured
+    from tiltmeter.measures.features import Feature, Measured
 
 __all__ = ["BASELINE", "VALUE", "Answers", "BenchmarkPart"]
 
@@ -143,7 +143,7 @@ class BenchmarkPart(Answers):
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
         """See Part.design. The features are opened first, so that what cannot be had shows before anything is paid for."""
         options = options_of(settings)
-        check_features(options, library, has_baselines=self._benchmark["baseline"].null_count() < self._benchmark.height)
+        opened = check_features(options, library, has_baselines=self._benchmark["baseline"].null_count() < self._benchmark.height)
         for column in options.groups:
             if self._benchmark[column].null_count() == self._benchmark.height:
                 raise InputError(f"-P group={column}: {self.name} has nothing in that column; group by concept")
@@ -155,6 +155,7 @@ class BenchmarkPart(Answers):
             raise InputError(
                 f"{self.name}: all prompts are about {groups[0]}; at least two groups can be compared, so choose another -P group="
             )
+        check_also(pl.concat([made.select("root"), whose(made, options)], how="horizontal"), opened, options)
         return made
 
     def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
@@ -190,8 +191,8 @@ def whose(answers: pl.DataFrame, options: Options) -> pl.DataFrame:
     )
 
 
-def check_features(options: Options, library: Library, *, has_baselines: bool) -> None:
-    """Raises InputError, ProviderError or NotRun where a feature cannot be had, as far as that shows without loading weights."""
+def check_features(options: Options, library: Library, *, has_baselines: bool) -> Sequence[Feature]:
+    """The features; raises InputError, ProviderError or NotRun where one cannot be had, as far as that shows without loading weights."""
     from tiltmeter.datasets import DataUnavailable
     from tiltmeter.datasets.encoders import ENCODERS, encoder_folder
     from tiltmeter.measures.features import open_features
@@ -213,6 +214,7 @@ def check_features(options: Options, library: Library, *, has_baselines: bool) -
             raise InputError(
                 f"-P features={feature.name}: it compares an answer with its baseline, and this benchmark has none; leave it out"
             )
+    return opened
 
 
 def _without_value(found: Measured, texts: pl.Series) -> list[str]:

@@ -72,7 +72,7 @@ def what_is_missing(study: Study, became: Became, model: str, happened: str) -> 
     harms = dict.fromkeys(harm.replace("_", " ") for part in study.parts for harm in part.harms if harm not in measured_harms)
     if harms and measured_harms:
         told.append(f"nothing at all about: {', '.join(harms)}")
-    if partly:
+    if partly and len(counts) > 1:
         told.append(f"measured in part: {_few(partly)}")
     return f"{model}: {'; '.join(told)}"
 

@@ -62,6 +62,7 @@ class Asking:
 
 
 NOBODY = Asking()
+LIMITED = "; if the study was asked with --limit, give the same --limit here"
 
 
 def analyse_responses(
@@ -123,7 +124,7 @@ def analyse_responses(
         count_responses(folder, became, models, by_prompt=True)
         parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
         missing = [
-            what_is_missing(resolved.study, became, name, "the files answer {found} of {wanted} {unit}")
+            what_is_missing(resolved.study, became, name, "the files answer {found} of {wanted} {unit}") + LIMITED
             for name in models
             if not is_whole(became, name)
         ]
