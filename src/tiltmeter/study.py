@@ -277,6 +277,10 @@ class Tools(Protocol):
         """
         ...
 
+    def problem(self, sentence: str) -> None:
+        """Say what is missing from the part and model being worked on; it makes the run incomplete."""
+        ...
+
     def keep(self, table: str, rows: pl.DataFrame) -> None:
         """Add rows to a table of the run folder (`stages/TABLE.parquet`); the part and the model being worked on are noted beside them."""
         ...
@@ -298,6 +302,9 @@ class NoTools:
     def classifier(self, name: str) -> Classifier:
         """There is none."""
         raise NotRun(f"the classifier {name} can be had within a run only")
+
+    def problem(self, sentence: str) -> None:
+        """There is no run to be incomplete."""
 
     def keep(self, table: str, rows: pl.DataFrame) -> None:
         """Let go of the rows."""
@@ -323,6 +330,8 @@ class Part(ABC):
     """What a reader sees instead of the name."""
     data: Sequence[str] = ()
     """Names in the catalogue of the outside data it reads."""
+    harms: Sequence[str] = ()
+    """The harms its key findings are about."""
     contrasts_unpaired: bool = False
     """Whether `contrast` can also compare sides that have no prompt in common."""
 
@@ -404,3 +413,16 @@ class Study:
     description: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
     """Parameters a user may set with `-P key=value`, each with one sentence of explanation."""
+    noun: str = "parts"
+    """What the parts are called."""
+
+    def title_of(self, measured: int) -> str:
+        """The title where only so many of the parts were measured."""
+        every = len(self.parts)
+        if measured == every:
+            return self.title
+        if every == 1:
+            return f"{self.title} (not measured)"
+        share = f"{measured} of {every} {self.noun}"
+        whole = f"{every} {self.noun}"
+        return self.title.replace(whole, share) if whole in self.title else f"{self.title} ({share})"

@@ -150,7 +150,8 @@ def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltm
 def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(tiltmeter: Tiltmeter, tmp_path: Path, whose: str) -> None:
     judged = ("--judge", "sim/fair", whose, "refusal=1")
     done = tiltmeter("run", "associations", *RUN[2:], "--limit", "5", "--repeats", "2", "--out", "run", *judged)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr
+    assert "sim/biased, race: none of 10 responses could be used" in done.stderr
     run = load(tmp_path / "run")
     assert run.findings["estimate"].null_count() == run.findings.height
     for part in ("gender", "race", "religions"):

@@ -12,7 +12,7 @@ import polars as pl
 
 from tiltmeter.associations import _edited as edited
 from tiltmeter.associations._contrast import contrast_of
-from tiltmeter.associations._findings import findings_of, nothing_to_compare
+from tiltmeter.associations._findings import HARM, findings_of, nothing_to_compare
 from tiltmeter.associations._options import Options, options_of
 from tiltmeter.associations._stories import attempt_id, stories_of
 from tiltmeter.associations._tables import CONCEPTS, MENTIONS
@@ -50,6 +50,7 @@ class Stories(Part):
 
     category: str
     """What the identities are of, in words for a judge: "gender"."""
+    harms = (HARM,)
     contrasts_unpaired = True
 
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:

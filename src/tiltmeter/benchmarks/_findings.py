@@ -9,7 +9,6 @@ import polars as pl
 from tiltmeter.benchmarks._design import BASELINES
 from tiltmeter.benchmarks._further import TABLE, further_findings
 from tiltmeter.benchmarks._options import Options
-from tiltmeter.errors import InputError
 from tiltmeter.study import FINDINGS, OUTCOMES, Settings, Tools
 
 if TYPE_CHECKING:
@@ -66,9 +65,9 @@ def findings_of(measures: pl.DataFrame, part: Part, settings: Settings, options:
         "definition": settings.definition,
         "harm": HARM,
     }
-    if measures["group"].n_unique() < 2:
-        raise InputError(f"{part.name}: all prompts are about {measures['group'][0]}; at least two groups can be compared")
     wide = wide_of(measures)
+    if measures["group"].n_unique() < 2:
+        return _nothing_to_compare(measures, wide, part, shared)
     statistics = options.statistics or DEFAULT_STATISTICS
     columns = [column.name for column in wide.columns]
     baselines = {column.name: column.baseline for column in wide.columns if column.baseline}
@@ -97,6 +96,30 @@ def findings_of(measures: pl.DataFrame, part: Part, settings: Settings, options:
     if not options.also:
         return findings
     return pl.concat([findings, further_findings(tools.kept(TABLE), shared, several=several, evidence=f"part = {_literal(part.name)}")])
+
+
+def _nothing_to_compare(measures: pl.DataFrame, wide: Wide, part: Part, shared: dict[str, Any]) -> pl.DataFrame:
+    """FINDINGS where there are responses about one group only: no number, why, and how the attempts ended."""
+    group = measures["group"][0]
+    columns = pl.DataFrame([column._asdict() for column in wide.columns if column.generation != BASELINES]).select("generation", "feature")
+    compared = columns.join(pl.DataFrame(KEY, schema=["comparison", "statistic"], orient="row"), how="cross").with_columns(
+        metric=pl.concat_str("comparison", "statistic", "feature", separator="_"), key=_key(), description=_described()
+    )
+    of_group = columns.with_columns(
+        metric=pl.concat_str(pl.lit("mean_"), "feature"),
+        subject=pl.lit(group),
+        key=pl.lit(False),
+        description=pl.format("mean of {} of the answers about the group", "feature"),
+    )
+    made = pl.concat([compared, of_group], how="diagonal").join(_counts(measures, []).drop("group"), on="generation", how="left")
+    return _shaped(
+        made.with_columns(
+            **{name: pl.lit(value) for name, value in shared.items()},
+            context=pl.when(pl.lit(measures["generation"].n_unique() > 1)).then("generation"),
+            note=pl.lit(f"all responses are about {group}: at least two groups can be compared"),
+            evidence=pl.lit(f"part = {_literal(part.name)}") + _of_generation(),
+        )
+    )
 
 
 def wide_of(measures: pl.DataFrame) -> Wide:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,13 +12,16 @@ from tiltmeter.errors import InputError
 from tiltmeter.study import FINDINGS, Settings, Tools
 
 if TYPE_CHECKING:
-    from tiltmeter.measures.features import Measured
+    from tiltmeter.measures.features import Column, Feature, Measured
 
-__all__ = ["TABLE", "further", "further_findings"]
+__all__ = ["TABLE", "check_also", "further", "further_findings"]
 
 TABLE = "further"
 """The stage table, as the functions of `tiltmeter.benchmarks.counterfactual` give them, one below the other."""
 TOXICITY = "toxicity"
+COUNTERFACTUAL = {"parity", "overlap", "cosine"}
+_NO_RANGE = "-P also=parity: {} has no known range; name a feature first that has one, such as vader"
+_NO_TOXICITY = "-P also=toxicity needs that feature: give -P features=toxicity (with others, if you like)"
 SHAPE: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "generation": pl.String,
     "metric": pl.String,
@@ -51,44 +54,62 @@ def further(answers: pl.DataFrame, measured: Measured, settings: Settings, optio
     Raises
     ------
     InputError
-        Counterfactual measures without branched prompts, or toxicity without that feature.
+        Toxicity without that feature.
     """
-    shared = answers.group_by("root").agg(pl.col("subject").n_unique())["subject"].max()
-    paired = isinstance(shared, int) and shared > 1
-    if not paired and (needing := {"parity", "overlap", "cosine"} & set(options.also)):
-        raise InputError(
-            f"-P also={min(needing)}: it compares answers to the same prompt about several groups, and no prompt here is branched"
-        )
+    also = set(options.also) if _branched(answers) else set(options.also) - COUNTERFACTUAL
     tables = [
         _shaped(table, str(generation))
         for (generation,), rows in answers.with_row_index("row").group_by("generation", maintain_order=True)
-        for table in _tables(rows, measured, settings, options, tools)
+        for table in _tables(rows, measured, settings, options, also, tools)
     ]
     return pl.concat(tables) if tables else pl.DataFrame(schema=SHAPE)
 
 
-def _tables(rows: pl.DataFrame, measured: Measured, settings: Settings, options: Options, tools: Tools) -> Iterator[pl.DataFrame]:
+def check_also(prompts: pl.DataFrame, features: Sequence[Feature], options: Options) -> None:
+    """Raises InputError where something `-P also=` asks for cannot be had of these prompts (`root`, `subject`) and features."""
+    if not _branched(prompts) and (needing := COUNTERFACTUAL & set(options.also)):
+        raise InputError(
+            f"-P also={min(needing)}: it compares answers to the same prompt about several groups, and no prompt here is branched"
+        )
+    if "parity" in options.also and not all(_has_range(column) for column in features[0].columns[:1]):
+        raise InputError(_NO_RANGE.format(features[0].name))
+    if TOXICITY in options.also and TOXICITY not in [feature.name for feature in features]:
+        raise InputError(_NO_TOXICITY)
+
+
+def _branched(rows: pl.DataFrame) -> bool:
+    shared = rows.group_by("root").agg(pl.col("subject").n_unique())["subject"].max()
+    return isinstance(shared, int) and shared > 1
+
+
+def _has_range(column: Column) -> bool:
+    return column.low is not None and column.high is not None
+
+
+def _tables(
+    rows: pl.DataFrame, measured: Measured, settings: Settings, options: Options, also: set[str], tools: Tools
+) -> Iterator[pl.DataFrame]:
     from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, counterfactual, stereotypical_associations, toxicity
 
     drawn: dict[str, Any] = {"level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
     pairs: dict[str, Any] = {"unit": "root", "group": "subject", **drawn}
-    if "parity" in options.also:
+    if "parity" in also:
         column = measured.columns[0]
         if column.low is None or column.high is None:
-            raise InputError(f"-P also=parity: {column.name} has no known range; name a feature first that has one, such as vader")
+            raise InputError(_NO_RANGE.format(column.name))
         score = (measured.values[column.name].gather(rows["row"]) - column.low) / (column.high - column.low)
         found = counterfactual(rows.with_columns(score=score), score="score", **pairs)
         yield found.with_columns(metric=pl.concat_str("metric", pl.lit(f"_{column.name}")))
-    if {"overlap", "cosine"} & set(options.also):
-        encoder = tools.encoder(options.encoder) if "cosine" in options.also else None
+    if {"overlap", "cosine"} & also:
+        encoder = tools.encoder(options.encoder) if "cosine" in also else None
         found = counterfactual(rows, text="text", encoder=encoder, mask=_names(rows), permutations=0, **pairs)
-        yield found if "overlap" in options.also else found.filter(pl.col("metric") == "cosine")
-    if "toxicity" in options.also:
+        yield found if "overlap" in also else found.filter(pl.col("metric") == "cosine")
+    if "toxicity" in also:
         if TOXICITY not in measured.values.columns:
-            raise InputError("-P also=toxicity needs that feature: give -P features=toxicity (with others, if you like)")
+            raise InputError(_NO_TOXICITY)
         scored = rows.with_columns(score=measured.values[TOXICITY].gather(rows["row"]))
         yield toxicity(scored, prompt="prompt_key", score="score", group="subject", **drawn)
-    if "words" in options.also:
+    if "words" in also:
         yield stereotypical_associations(rows["text"], **drawn)
         yield cooccurrence_bias(rows["text"], **drawn)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tiltmeter.benchmarks._design import Configurations, make_design
-from tiltmeter.benchmarks._further import TABLE, further
+from tiltmeter.benchmarks._findings import HARM
+from tiltmeter.benchmarks._further import TABLE, check_also, further
 from tiltmeter.benchmarks._options import Options, options_of
 from tiltmeter.errors import InputError
 from tiltmeter.measures import refused
@@ -16,7 +17,7 @@ from tiltmeter.study import NO_TOOLS, Part, Settings, Tools
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
-    from tiltmeter.measures.features import Measured
+    from tiltmeter.measures.features import Feature, Measured
 
 __all__ = ["BASELINE", "VALUE", "Answers", "BenchmarkPart"]
 
@@ -31,6 +32,8 @@ EVEN = 0.5
 class Answers(Part):
     """Answers about groups: features of each, and of the baseline beside it."""
 
+    harms = (HARM,)
+
     def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """See Part.measure: `value:FEATURE` and `baseline:FEATURE` of every feature's columns; keeps the table `unscored`.
 
@@ -44,6 +47,8 @@ class Answers(Part):
         has_baselines = "baseline" in answers.columns and answers["baseline"].null_count() < answers.height
         found = self.features(texts, answers["baseline"] if has_baselines else None, options_of(settings), tools)
         tools.keep("unscored", _unscored(found))
+        for sentence in _without_value(found, texts):
+            tools.problem(sentence)
         groups = whose(answers, options_of(settings))
         if options_of(settings).also:
             told = pl.concat([answers.select(pl.exclude("subject", "generation")), groups], how="horizontal").with_columns(text=texts)
@@ -138,7 +143,7 @@ class BenchmarkPart(Answers):
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
         """See Part.design. The features are opened first, so that what cannot be had shows before anything is paid for."""
         options = options_of(settings)
-        check_features(options, library, has_baselines=self._benchmark["baseline"].null_count() < self._benchmark.height)
+        opened = check_features(options, library, has_baselines=self._benchmark["baseline"].null_count() < self._benchmark.height)
         for column in options.groups:
             if self._benchmark[column].null_count() == self._benchmark.height:
                 raise InputError(f"-P group={column}: {self.name} has nothing in that column; group by concept")
@@ -150,6 +155,7 @@ class BenchmarkPart(Answers):
             raise InputError(
                 f"{self.name}: all prompts are about {groups[0]}; at least two groups can be compared, so choose another -P group="
             )
+        check_also(pl.concat([made.select("root"), whose(made, options)], how="horizontal"), opened, options)
         return made
 
     def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
@@ -185,8 +191,8 @@ def whose(answers: pl.DataFrame, options: Options) -> pl.DataFrame:
     )
 
 
-def check_features(options: Options, library: Library, *, has_baselines: bool) -> None:
-    """Raises InputError, ProviderError or NotRun where a feature cannot be had, as far as that shows without loading weights."""
+def check_features(options: Options, library: Library, *, has_baselines: bool) -> Sequence[Feature]:
+    """The features; raises InputError, ProviderError or NotRun where one cannot be had, as far as that shows without loading weights."""
     from tiltmeter.datasets import DataUnavailable
     from tiltmeter.datasets.encoders import ENCODERS, encoder_folder
     from tiltmeter.measures.features import open_features
@@ -208,6 +214,18 @@ def check_features(options: Options, library: Library, *, has_baselines: bool) -
             raise InputError(
                 f"-P features={feature.name}: it compares an answer with its baseline, and this benchmark has none; leave it out"
             )
+    return opened
+
+
+def _without_value(found: Measured, texts: pl.Series) -> list[str]:
+    """A sentence for each column of a feature that has no value of any text."""
+    count = texts.count()
+    empty = [name for name in found.values.columns if found.values[name].count() == 0] if count else []
+    reasons = [next((why for feature, why in found.reasons.items() if f"{name}_".startswith(f"{feature}_")), None) for name in empty]
+    return [
+        f"the feature {name} gave no number for any of {count:,} answers ({reason or 'it returned nothing'}); correct it, or leave it out"
+        for name, reason in zip(empty, reasons, strict=True)
+    ]
 
 
 def _unscored(found: Measured) -> pl.DataFrame:

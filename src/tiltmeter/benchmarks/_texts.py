@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter.benchmarks._design import FACTORS
+from tiltmeter.benchmarks._further import check_also
 from tiltmeter.benchmarks._options import options_of
 from tiltmeter.benchmarks._part import VALUE, Answers, check_features, whose
 from tiltmeter.study import DESIGN, NO_TOOLS, Settings, Tools
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tiltmeter.datasets import Library
+    from tiltmeter.measures.features import Feature
 
 __all__ = ["OwnAnswers"]
 
@@ -39,8 +43,9 @@ class OwnAnswers(Answers):
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
         """One row per answer; answers that share a `pair` are one item."""
         options = options_of(settings)
+        opened: Sequence[Feature] = ()
         if self._has_text:
-            check_features(options, library, has_baselines=self._rows["baseline"].null_count() < self._rows.height)
+            opened = check_features(options, library, has_baselines=self._rows["baseline"].null_count() < self._rows.height)
         row = pl.int_range(pl.len())
         pairs = pl.coalesce(pl.concat_str(pl.lit("pair "), "pair"), pl.concat_str(pl.lit("row "), row))
         made = self._rows.with_columns(
@@ -61,6 +66,8 @@ class OwnAnswers(Answers):
             kind=pl.lit("given"),
             stratum="identity",
         )
+        if self._has_text:
+            check_also(pl.concat([made.select("root"), whose(made, options)], how="horizontal"), opened, options)
         columns = {**DESIGN, **FACTORS}
         core = (pl.col(n).cast(kind) if n in made.columns else pl.lit(None, kind).alias(n) for n, kind in columns.items())
         return made.select(*core, *self._given)

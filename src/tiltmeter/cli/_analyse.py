@@ -43,6 +43,10 @@ def analyse(
     judge_options: o.JudgeOptions = None,
     params: o.Params = None,
     definition: o.Definition = None,
+    limit: Annotated[
+        str | None,
+        typer.Option(metavar="N|A-B|0.1", help="The items that were asked, as `run` and `plan` take it."),
+    ] = None,
     seed: o.Seed = None,
     max_connections: o.MaxConnections = 64,
     journal: o.Journal = None,
@@ -58,7 +62,9 @@ def analyse(
 
     if (text is None and not feature) != (not identity) or (text is None and (location or name or baseline)):
         raise InputError("texts of your own need both --text COLUMN and --identity COLUMN (further columns may go with them)")
-    settings = o.settings_from(definition=definition, seed=seed, limit=None, repeats=None, system_message=None, params=params)
+    if identity and limit is not None:
+        raise InputError("--limit is about the prompts of a study; texts of your own answer none: leave it out")
+    settings = o.settings_from(definition=definition, seed=seed, limit=limit, repeats=None, system_message=None, params=params)
     resolved = resolve(study, settings={**settings, "judge": judge})
     asked = Judging(judge, judge_base_url, o.key_values("-J", judge_options)).open(resolved)
     url = journal or str(runs_root() / "journal.sqlite")

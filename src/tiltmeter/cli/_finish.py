@@ -15,13 +15,13 @@ __all__ = ["finish"]
 
 
 def finish(result: RunResult) -> None:
-    """Print the table, write the page, name what is missing, end with the right status."""
+    """Name what is missing, print the table, write the page, end with the right status."""
     from tiltmeter.reports import print_findings, print_problems
 
     run = result.run
+    print_problems(result.problems)
     print_findings(run.findings)
     page = run.report()
-    print_problems(result.problems)
     typer.echo(f"\nrun     {run.place}\nreport  {run.folder.named(page)}")
     if result.exit_code != EXIT_OK:
         raise typer.Exit(result.exit_code)

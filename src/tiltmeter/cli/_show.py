@@ -50,8 +50,8 @@ def show(
             raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
         print_rows([{name: _rounded(value) for name, value in row.items()} for row in table.iter_rows(named=True)], as_json=as_json)
     elif metric is None:
-        print_findings(run.findings, all_metrics=all_metrics, as_json=as_json)
         print_problems(run.about["problems"])
+        print_findings(run.findings, all_metrics=all_metrics, as_json=as_json)
     else:
         narrow = {"part": part, "model": model, "subject": subject, "concept": concept, "context": context}
         print_evidence(run.evidence(metric, limit=examples, **narrow), as_json=as_json)

@@ -9,6 +9,7 @@ import polars as pl
 
 from tiltmeter.exports._formats import Wanted
 from tiltmeter.exports._tables import findings_of, normalised_of
+from tiltmeter.reports._missing import not_run
 from tiltmeter.reports._words import interval, level_words, mark_words, number, shares, value
 
 __all__ = ["Paper", "findings_paper", "limits", "paper", "summary"]
@@ -76,11 +77,13 @@ def _probability(chance: float | None) -> str:
 
 
 def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str]:
-    """What was done, in words, by what it is about: study, models, settings, versions."""
+    """What was done, in words, by what it is about: what is missing, study, models, settings, versions."""
     settings = {name: about.get(name) for name in ("limit", "repeats", "system_message", "judge")}
     settings |= about.get("params") or {}
     said = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
+    further = f" (and {len(about['problems']) - 1} more, see the notes)" if len(about["problems"]) > 1 else ""
     return {
+        **({"Incomplete": f"{about['problems'][0]}{further}"} if about["problems"] else {}),
         "Study": f"{about['title']} ({about['study']}), definition {about['definition']}",
         "Models": model or ", ".join(one["name"] for one in about["models"]),
         "Settings": f"seed {about['seed']}, {about['resamples']} resamples" + (f", {said}" if said else ""),
@@ -90,12 +93,8 @@ def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str
 
 def limits(about: Mapping[str, Any]) -> list[str]:
     """What a reader must know about what is missing."""
-    left_out = [
-        f"Not measured: {part.get('title', name)} ({part.get('reason', part['status'])})."
-        for name, part in about["parts"].items()
-        if part["status"] != "run"
-    ]
-    said = " ".join(left_out)
+    left_out = not_run(about["parts"])
+    said = " ".join(f"Not measured: {', '.join(titles)} ({reason})." for reason, titles in left_out.items())
     problems = [f"Problem: {one}" for one in about["problems"] if str(one).partition(" ")[0] not in about["parts"] or not left_out]
     incomplete = [] if about["complete"] else ["The run is not complete: numbers rest on what was there when it was written."]
     return [*incomplete, *([said] if said else []), *problems]

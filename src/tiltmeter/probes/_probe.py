@@ -113,6 +113,7 @@ class Probe(Part):
     def __init_subclass__(cls) -> None:
         if "card" in cls.__dict__:
             cls.data, cls.title = cls.card.data, cls.card.title
+            cls.harms = tuple(dict.fromkeys(metric.harm or cls.card.harm for metric in getattr(cls, "metrics", ()) if metric.key))
 
     # -- common to all probes -----------------------------------------------------------------------------------------
 

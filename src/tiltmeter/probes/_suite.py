@@ -69,6 +69,7 @@ class Suite:
             sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=300),
             params={"wording": "a named wording, 'all' (to measure wording sensitivity), or a YAML file of your own"},
             description=self.description if name is None else parts[0].card.asks,
+            noun="probes",
         )
 
 

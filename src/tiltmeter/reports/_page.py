@@ -17,6 +17,7 @@ from tiltmeter.reports._concepts import concept_views, overlaps, split
 from tiltmeter.reports._files import writing
 from tiltmeter.reports._groups import group_views, of_groups
 from tiltmeter.reports._harms import harm_title, harms_of
+from tiltmeter.reports._missing import missing, not_run
 from tiltmeter.reports._shown import Shown
 from tiltmeter.reports._strip import strip
 from tiltmeter.reports._summary import CLEAR, summary
@@ -90,7 +91,7 @@ def _environment() -> Environment:
     )
     environment.globals.update(number=number, interval=interval, percent=percent, shares=shares, mark_words=mark_words)
     environment.globals.update(letters=MARK_LETTERS, harm_title=harm_title, level_words=level_words, quote=shlex.quote)
-    environment.globals.update(svg=svg, clear=CLEAR)
+    environment.globals.update(svg=svg, clear=CLEAR, not_run=not_run)
     return environment
 
 
@@ -131,6 +132,7 @@ def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[
     return {
         "name": name,
         "summary": summary(findings.filter("key").to_dicts()),
+        "missing": missing(name, about["parts"]),
         "concepts": concept_views(of_concepts),
         "groups": group_views(findings.filter(of_groups(findings))),
         "by_harm": [{"harm": harm, "rows": [row for row in graded if row["harm"] == harm]} for harm in harms_of(rest.filter("key"))],

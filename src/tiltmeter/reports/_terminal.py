@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter._text import printable, redacted
@@ -244,9 +246,11 @@ def print_planted(findings: pl.DataFrame, planted: pl.DataFrame) -> None:
 
 
 def print_problems(problems: Sequence[str]) -> None:
-    """What is missing from a run, a line each, on standard error."""
+    """What is missing from a run, on standard error: a line each, broken between words on a terminal."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
     for problem in problems:
-        print(f"incomplete: {printable(redacted(problem), one_line=True)}", file=sys.stderr)
+        line = f"incomplete: {printable(redacted(problem), one_line=True)}"
+        print(line if width is None else "\n".join(wrap(line, width, break_long_words=False, break_on_hyphens=False)), file=sys.stderr)
 
 
 def print_plan(

@@ -22,14 +22,16 @@ from tiltmeter.runs._remote_place import candidates, place_of, runs_place
 from tiltmeter.runs._sound import sound_about, sound_columns, sound_findings
 from tiltmeter.study import DESIGN, FINDINGS, RESPONSES
 
-__all__ = ["STAGES", "TABLES", "RunFolder", "checked", "merge", "reading", "study_text", "writing"]
+__all__ = ["ERRORS", "STAGES", "TABLES", "RunFolder", "checked", "merge", "reading", "study_text", "writing"]
 
 TABLES = ("design", "responses", "measures", "findings")
 _COLUMNS = {"design": tuple(DESIGN), "responses": tuple(RESPONSES), "measures": ("model", "part", "outcome"), "findings": tuple(FINDINGS)}
 """What every table must have to be read."""
 STAGES = "stages"
 """Folder of a method's own tables."""
-_ASIDE = re.compile(rf"{re.escape(LOCK)}|\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json)\.\w{{8}}")
+ERRORS = "errors.txt"
+"""Tracebacks of unexpected errors in single parts, where there were any."""
+_ASIDE = re.compile(rf"{re.escape(LOCK)}|\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|errors\.txt)\.\w{{8}}")
 """Names of what stands in a folder only while it is being written."""
 _ABOUT: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("tiltmeter", "python", "written", "title", "study", "definition"), str),
@@ -316,10 +318,12 @@ def _hint(where: str | Path, root: str | Path) -> str:
 
 
 def _is_ours(name: str) -> bool:
-    return name in ("study.yaml", "run.json", STAGES, *(f"{table}.parquet" for table in TABLES)) or _ASIDE.fullmatch(name) is not None
+    return (
+        name in ("study.yaml", "run.json", ERRORS, STAGES, *(f"{table}.parquet" for table in TABLES)) or _ASIDE.fullmatch(name) is not None
+    )
 
 
 def merge(pieces: Sequence[Path], whole: Path) -> None:
     """One Parquet file from several, columns united, in constant memory and with the same bytes each time."""
-    lazy = pl.concat([pl.scan_parquet(piece) for piece in pieces], how="diagonal")
+    lazy = pl.concat([pl.scan_parquet(piece) for piece in pieces], how="diagonal_relaxed")
     lazy.sink_parquet(whole, compression="zstd", row_group_size=ROW_GROUP, maintain_order=True)

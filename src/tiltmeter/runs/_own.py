@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tiltmeter._paths import sha256
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.runs import _steps as steps
+from tiltmeter.runs._coverage import close_parts, count_responses, is_whole, what_is_missing
 from tiltmeter.runs._folder import RunFolder
 from tiltmeter.runs._inspect_logs import check_asked, is_inspect_log, read_inspect_log
 from tiltmeter.runs._load import Run
@@ -61,6 +62,7 @@ class Asking:
 
 
 NOBODY = Asking()
+LIMITED = "; if the study was asked with --limit, give the same --limit here"
 
 
 def analyse_responses(
@@ -118,24 +120,23 @@ def analyse_responses(
             problems.append(f"{path}: {count:,} of {height:,} rows fit no prompt of {resolved.study.name} and were left out")
         with folder.table("responses", RESPONSES) as add:
             add(answers)
-        result = RunResult(Run(folder), problems)
-        seen = set(design.join(answers, on="prompt_id", how="semi")["part"])
+        models = answers["model"].unique(maintain_order=True).to_list()
+        count_responses(folder, became, models, by_prompt=True)
+        parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
+        missing = [
+            what_is_missing(resolved.study, became, name, "the files answer {found} of {wanted} {unit}") + LIMITED
+            for name in models
+            if not is_whole(became, name)
+        ]
+        result = RunResult(Run(folder), [*missing, *problems])
+        close_parts(became, "the files hold no response to its prompts")
         clock = Clock()
-        answered = [part for part in resolved.study.parts if part.name in seen]
-        read_answers(folder, resolved, answered, library, judge, result, clock, engine)
-        _mark_unseen(became, seen)
-        names = [{"name": name} for name in answers["model"].unique(maintain_order=True)]
+        read_answers(folder, resolved, parts, library, judge, result, clock, became, engine)
+        names = [{"name": name} for name in models]
         about = {"items": items, "models": names, "judged_by": judged_by(judge), "engine": engine.name, "seconds": clock.seconds}
         folder.write_json(describe(resolved, library, folder, command, became, result.problems) | about)
     result.exit_code = EXIT_INCOMPLETE if result.problems else EXIT_OK
     return result
-
-
-def _mark_unseen(became: dict[str, dict[str, Any]], seen: set[str]) -> None:
-    """Parts without responses are said to be not run."""
-    for name, one in became.items():
-        if one["status"] == "run" and name not in seen:
-            one.update(status="not run", reason="the files hold no response to its prompts")
 
 
 def _refuse_wordings(resolved: Resolved, logs: Mapping[Path, pl.DataFrame]) -> None:

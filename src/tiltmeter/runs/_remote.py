@@ -23,7 +23,7 @@ from tiltmeter._damage import json_of
 from tiltmeter._lock import only_writer
 from tiltmeter._paths import default_cache, is_file, sha256
 from tiltmeter.errors import InputError
-from tiltmeter.runs._folder import STAGES, TABLES, RunFolder, study_text, writing
+from tiltmeter.runs._folder import ERRORS, STAGES, TABLES, RunFolder, study_text, writing
 from tiltmeter.runs._remote_claim import Claim, claimed, is_claim
 from tiltmeter.runs._remote_store import Store
 
@@ -113,7 +113,10 @@ class PublishedFolder(_Elsewhere):
         tables = [f"{name}.parquet" for name in about["tables"]]
         claim.check()
         self._store.remove("run.json")
-        for name in ("study.yaml", *tables):
+        errors = [ERRORS] if is_file(self.path / ERRORS) else []
+        if not errors:
+            self._store.remove(ERRORS)
+        for name in ("study.yaml", *errors, *tables):
             claim.check()
             with writing(self.path / name):
                 self._store.put(self.path / name, name)

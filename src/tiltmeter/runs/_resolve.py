@@ -91,7 +91,7 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], pl
             raise InputError(f"{place}parts names {part!r} twice; name it once")
         if part not in by_name:
             raise InputError(f"{place}unknown part {part!r} of {study.name}: {did_you_mean(str(part), list(by_name))}")
-    return dataclasses.replace(study, parts=[by_name[part] for part in parts])
+    return dataclasses.replace(study, parts=[by_name[part] for part in parts], title=study.title_of(len(parts)))
 
 
 def _parts_of(family: str) -> list[str]:

@@ -12,19 +12,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError, ProviderError
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, ProviderError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import _steps as steps
+from tiltmeter.runs._coverage import close_parts, count_responses, measured_title, unread, what_is_missing
+from tiltmeter.runs._failures import Failures
 from tiltmeter.runs._folder import RunFolder
 from tiltmeter.runs._load import Run
 from tiltmeter.runs._remote_place import runs_place
 from tiltmeter.runs._resolve import Resolved
 from tiltmeter.runs._stages import stage_tables
 from tiltmeter.runs._tools import RunJudge, RunTools
-from tiltmeter.study import NotRun, Part
+from tiltmeter.study import Part, Study
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 Returned = TypeVar("Returned")
 
 __all__ = ["RunResult", "default_folder", "run_study"]
+
+EXAMINED = 1_000
+"""Requests among which an error is looked for."""
 
 
 @dataclass(slots=True)
@@ -108,16 +114,21 @@ def run_study(
     clock = Clock()
     with folder.filling(document), open_journal(journal_url) as journal:
         became = clock.time("design", steps.make_design, resolved, library, folder)
-        result = RunResult(Run(folder), problems_of(became))
+        result = RunResult(Run(folder))
         parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
         _refuse_unpatchable(folder, [model for model, _ in models])
-        tallies = _generate_all(resolved, models, parts, folder, journal, limits, prices, display, engine, result, clock)
+        tallies, silent = _generate_all(models, parts, folder, journal, limits, prices, display, engine, clock)
         clock.time("collect", steps.collect, folder, models, journal)
+        names = [model.name for model, _ in models]
+        count_responses(folder, became, names)
+        result.problems += [one for name in names for one in _missing(resolved.study, became, name, tallies.get(name), silent.get(name))]
+        result.problems += problems_of(became)
+        close_parts(became, "no response to any of its prompts")
         asked = None
         if judge is not None:
             asked = RunJudge(*judge, journal=journal, limits=limits, prices=prices, display=display, engine=engine)
-        read_answers(folder, resolved, parts, library, asked, result, clock, engine)
-        result.exit_code = result.exit_code or (EXIT_INCOMPLETE if result.problems else EXIT_OK)
+        read_answers(folder, resolved, parts, library, asked, result, clock, became, engine)
+        result.exit_code = EXIT_INCOMPLETE if result.problems else EXIT_OK
         paid = [identity(model, sampling) | paid_for(tallies.get(model.name)) for model, sampling in models]
         about = describe(resolved, library, folder, command, became, result.problems)
         folder.write_json(about | {"engine": engine.name, "models": paid, "judged_by": judged_by(asked), "seconds": clock.seconds})
@@ -132,21 +143,29 @@ def read_answers(
     judge: RunJudge | None,
     result: RunResult,
     clock: Clock,
+    became: Mapping[str, dict[str, Any]],
     engine: Engine | None = None,
 ) -> None:
-    """From responses to findings; what a judge did not answer is a problem of the run."""
+    """From responses to findings; what failed, and what a judge did not answer, is a problem of the run.
+
+    A part that could be analysed of no model is marked as not run in `became`.
+    """
+    failures, asked = Failures(folder), parts
     with stage_tables(folder) as stages:
         tools = RunTools(stages, library, judge, engine)
-        clock.time("measure", steps.measure, folder, resolved, parts, tools)
-        try:
-            clock.time("between", steps.between, resolved, parts, tools)
-        except NotRun as reason:
-            result.problems.append(str(reason))
-            parts = []
-        clock.time("analyse", steps.analyse, folder, resolved, parts, tools)
+        done = clock.time("measure", steps.measure, folder, resolved, parts, tools, failures)
+        parts = clock.time("between", steps.between, resolved, parts, tools, done, failures)
+        analysed = clock.time("analyse", steps.analyse, folder, resolved, parts, tools, done, failures)
+    failures.write()
+    for one in asked:
+        if one.name not in analysed and became[one.name]["status"] == "run":
+            became[one.name].update(status="not run", reason="it could not be measured or analysed: see the problems of this run")
+    result.problems += [*tools.problems, *failures.problems]
     if judge is not None:
+        if judge.interrupted:
+            result.problems += unread(folder)
         for tally in judge.tallies:
-            result.problems += _problems(f"judge {judge.name}", tally, tally.total)
+            result.problems += _judge_problems(f"judge {judge.name}", tally)
 
 
 def _refuse_unpatchable(folder: RunFolder, models: Sequence[Model]) -> None:
@@ -162,7 +181,6 @@ def problems_of(became: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _generate_all(
-    resolved: Resolved,
     models: Sequence[tuple[Model, Sampling]],
     parts: Sequence[Part],
     folder: RunFolder,
@@ -171,34 +189,72 @@ def _generate_all(
     prices: Prices,
     display: str | None,
     engine: Engine,
-    result: RunResult,
     clock: Clock,
-) -> dict[str, Tally]:
-    """Ask each model in turn; a model that gives no answers at all does not keep the next one from being asked."""
+) -> tuple[dict[str, Tally], dict[str, ProviderError]]:
+    """Ask each model in turn; gives what asking took, and the errors of models that answered nothing, by the model's name.
+
+    Raises
+    ------
+    ProviderError
+        No model answered anything.
+    """
     from tiltmeter.engine import open_display
 
     attempts = steps.count_attempts(folder)
     tallies: dict[str, Tally] = {}
-    refusals: list[ProviderError] = []
+    silent: dict[str, ProviderError] = {}
     for model, sampling in models:
         steps.learn(model, parts, folder)
         try:
             with clock.timing("generate"), open_display(display, attempts, model.name) as progress:
                 asked = steps.requests(folder)
                 tally = engine.generate(model, asked, sampling, journal=journal, limits=limits, progress=progress, prices=prices)
+                if tally.failures and not (tally.answered or tally.held or tally.interrupted):
+                    raise ProviderError(_no_answer(model, sampling, folder, journal, tally))
         except ProviderError as error:
-            refusals.append(error)
+            silent[model.name] = error
             continue
         tallies[model.name] = tally
-        result.problems += _problems(model.name, tally, attempts)
         if tally.interrupted:
             break
-    if refusals and not tallies:
-        raise refusals[0]
-    if refusals:
-        result.problems += [str(error) for error in refusals]
-        result.exit_code = EXIT_PROVIDER
-    return tallies
+    if silent and not tallies:
+        raise (
+            next(iter(silent.values()))
+            if len(silent) == 1
+            else ProviderError("no model answered: " + "; ".join(f"{name}: {error}" for name, error in silent.items()))
+        )
+    return tallies, silent
+
+
+def _no_answer(model: Model, sampling: Sampling, folder: RunFolder, journal: Journal, tally: Tally) -> str:
+    """Why a model answered nothing, in the words used for a longer run (see `engine`)."""
+    from tiltmeter.engine import Keys
+
+    key_of = Keys(model.fingerprint, sampling)
+    errors = journal.fetch([key_of(one.messages, one.sample) for one in islice(steps.requests(folder), EXAMINED)])["error"].drop_nulls()
+    kind, _, detail = (errors[-1] if errors.len() else next(iter(tally.failed))).partition(": ")
+    if kind == "connection":
+        return f"no server answers at {model.endpoint}: start it, or check the address ({detail})"
+    return f"{model.endpoint} answered none of {tally.failures:,} requests, the last with {kind}: {detail}"
+
+
+def _missing(study: Study, became: Mapping[str, dict[str, Any]], name: str, tally: Tally | None, error: ProviderError | None) -> list[str]:
+    """What of one model's responses is not there, in sentences."""
+    again = "run the same command again to "
+    if error is not None:
+        return [f"{name}: nothing measured: {error}; {again}ask it once more"]
+    if tally is None:
+        return [f"{what_is_missing(study, became, name, 'not asked, because the run was interrupted before')}; {again}go on"]
+    failed = ""
+    if tally.failed:
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.failed.items()))
+        failed = f"{tally.failures:,} of {{wanted}} answers failed ({kinds})"
+    if tally.interrupted or tally.stopped:
+        stopped = "interrupted" if tally.interrupted else "stopped early"
+        because = f": {tally.stopped}".replace("{", "{{").replace("}", "}}") if tally.stopped else ""
+        happened = f"{stopped} after {{found}} of {{wanted}} {{unit}}{because}" + (f"; {failed}" if failed else "")
+        return [f"{what_is_missing(study, became, name, happened)}; {again}go on"]
+    return [f"{what_is_missing(study, became, name, failed)}; {again}ask for them once more"] if failed else []
 
 
 def describe(
@@ -206,7 +262,7 @@ def describe(
     library: Library,
     folder: RunFolder,
     command: str | None,
-    became: Mapping[str, Mapping[str, Any]],
+    became: Mapping[str, dict[str, Any]],
     problems: Sequence[str],
 ) -> dict[str, Any]:
     """The part of run.json every kind of run shares: versions, settings, data with licences, tables with checksums, what is missing."""
@@ -216,7 +272,7 @@ def describe(
         "packages": {name: version(name) for name in ("polars", "numpy", "scipy")},
         "command": command,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        "title": resolved.study.title,
+        "title": measured_title(resolved.study, became),
         **resolved.as_document(),
         "data": [_data(entry) for entry in library.used],
         "tables": folder.sizes(),
@@ -253,15 +309,17 @@ def paid_for(tally: Tally | None) -> dict[str, Any]:
     return {"tally": {name: getattr(tally, name) for name in counts}}
 
 
-def _problems(name: str, tally: Tally, attempts: int) -> list[str]:
+def _judge_problems(name: str, tally: Tally) -> list[str]:
     found = []
     if tally.interrupted:
         found.append(f"{name}: interrupted; run the same command again to go on")
     if tally.stopped:
         found.append(f"{name}: stopped early: {tally.stopped}")
-    if failed := sum(tally.failed.values()):
+    if tally.failures:
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.failed.items()))
-        found.append(f"{name}: {failed:,} of {attempts:,} answers failed ({kinds}); run the same command again to ask for them once more")
+        found.append(
+            f"{name}: {tally.failures:,} of {tally.total:,} answers failed ({kinds}); run the same command again to ask for them once more"
+        )
     return found
 
 

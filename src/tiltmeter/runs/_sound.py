@@ -12,7 +12,7 @@ import polars as pl
 from tiltmeter.errors import InputError
 from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, NAMED, RESPONSES
 
-__all__ = ["sound_about", "sound_columns", "sound_findings"]
+__all__ = ["check_findings", "sound_about", "sound_columns", "sound_findings"]
 
 _AGAIN = "run the study again to make it anew"
 
@@ -38,7 +38,14 @@ _ABOUT: Mapping[str, Any] = {
     "repeats": (int, NoneType),
     "system_message": _NAME,
     "params": _Each(str),
-    "parts": _Each({"status": str, "title": _Maybe(str), "reason": _Maybe(str)}),
+    "parts": _Each(
+        {
+            "status": str,
+            **dict.fromkeys(("title", "reason"), _Maybe(str)),
+            "harms": _Maybe([str]),
+            "responses": _Maybe(_Each({"found": int, "wanted": int, "unit": str})),
+        }
+    ),
     "data": [{"name": str, **dict.fromkeys(("title", "origin", "licence", "restricted", "citation"), _Maybe(_NAME))}],
     "tables": _Each({"rows": _Maybe(int), "sha256": str}),
     "problems": [str],
@@ -111,12 +118,16 @@ def sound_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> 
 
 def sound_findings(findings: pl.DataFrame, place: str) -> None:
     """Raise InputError where a finding lacks what every number has, has a count below 0, or stands twice."""
+    if fault := check_findings(findings):
+        raise InputError(f"{place} is damaged: {fault}; {_AGAIN}")
+
+
+def check_findings(findings: pl.DataFrame) -> str | None:
+    """What is wrong with findings, in words; None where nothing is."""
     for name in _FILLED:
         if findings[name].null_count():
-            row = int(findings[name].is_null().arg_true()[0]) + 1
-            raise InputError(f"{place} is damaged: row {row} has no {name}; {_AGAIN}")
+            return f"row {int(findings[name].is_null().arg_true()[0]) + 1} has no {name}"
     if not findings.select(pl.all_horizontal(pl.col(_COUNTS) >= 0).all()).item():
-        raise InputError(f"{place} is damaged: a count in it is below 0; {_AGAIN}")
+        return "a count in it is below 0"
     twice = findings.select(pl.struct("study", "model", *NAMED).is_duplicated().arg_true()).to_series()
-    if twice.len():
-        raise InputError(f"{place} is damaged: row {int(twice[0]) + 1} stands there twice; {_AGAIN}")
+    return f"row {int(twice[0]) + 1} stands there twice" if twice.len() else None

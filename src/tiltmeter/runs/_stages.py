@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +14,23 @@ import polars as pl
 from tiltmeter.errors import InputError
 from tiltmeter.runs._folder import STAGES, RunFolder, merge, writing
 
-__all__ = ["StageTables", "stage_tables"]
+__all__ = ["ColumnTypes", "StageTables", "stage_tables"]
+
+
+class ColumnTypes:
+    """The types of the columns of a table that is written in pieces."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+        self._known: dict[str, pl.DataType] = {}
+
+    def check(self, rows: pl.DataFrame) -> None:
+        """Raise InputError where a column of this piece cannot be put below that of an earlier one; null and numeric types go together."""
+        for name, kind in rows.schema.items():
+            known = self._known.get(name, kind)
+            if known != kind and pl.Null not in (known, kind) and not (known.is_numeric() and kind.is_numeric()):
+                raise InputError(f"the column {name!r} of the table {self._table} holds {kind} here, and {known} in another part or model")
+        self._known |= {name: kind for name, kind in rows.schema.items() if self._known.get(name, pl.Null) == pl.Null}
 
 
 class StageTables:
@@ -25,6 +42,7 @@ class StageTables:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._pieces: dict[str, list[Path]] = {}
+        self._types: dict[str, ColumnTypes] = {}
 
     @property
     def names(self) -> list[str]:
@@ -33,6 +51,7 @@ class StageTables:
 
     def add(self, name: str, rows: pl.DataFrame, model: str | None, part: str | None) -> None:
         """Add rows; columns another piece lacks are null there."""
+        self._types.setdefault(name, ColumnTypes(name)).check(rows)
         pieces = self._pieces.setdefault(name, [])
         path = self._folder / f"{name}.{len(pieces):06d}.parquet"
         owner = {"model": pl.lit(model, pl.String), "part": pl.lit(part, pl.String)}
@@ -41,11 +60,21 @@ class StageTables:
             rows.with_columns(**owner).select(*owner, *own).write_parquet(path, compression="lz4", statistics=False)
         pieces.append(path)
 
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """If the block ends with an error, what it added is taken back."""
+        before = copy.deepcopy((self._pieces, self._types))
+        try:
+            yield
+        except BaseException:
+            self._pieces, self._types = before
+            raise
+
     def scan(self, name: str) -> pl.LazyFrame:
         """What was added so far; raises InputError where nothing was."""
         if name not in self._pieces:
             raise InputError(f"the run has no table {name}: it was not made in this run")
-        return pl.concat([pl.scan_parquet(piece) for piece in self._pieces[name]], how="diagonal")
+        return pl.concat([pl.scan_parquet(piece) for piece in self._pieces[name]], how="diagonal_relaxed")
 
     def finish(self, home: Path) -> None:
         """Move each table whole to its place in `home`."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tiltmeter import stats
+from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Message, Model, Sampling
+from tiltmeter.runs._failures import Failures, raise_if_all
 from tiltmeter.runs._folder import RunFolder
 from tiltmeter.runs._resolve import Resolved
+from tiltmeter.runs._sound import check_findings
+from tiltmeter.runs._stages import ColumnTypes
 from tiltmeter.runs._tools import RunTools
-from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, RESPONSES, NotRun, Part
+from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, OUTCOMES, RESPONSES, NotRun, Part
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
@@ -20,7 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["analyse", "between", "collect", "count_attempts", "learn", "make_design", "measure", "needs_patching", "requests"]
 
-MEASURES = {"model": pl.String, "prompt_id": pl.String, "part": pl.String, "item": pl.Int32, "outcome": pl.String, "label": pl.String}
+MEASURES = {
+    **dict.fromkeys(("model", "prompt_id"), pl.String),
+    "repetition": pl.Int16,
+    "part": pl.String,
+    "item": pl.Int32,
+    **dict.fromkeys(("outcome", "label"), pl.String),
+}
+Measured = Mapping[tuple[str, str], Sequence[str]]
+"""The columns that each model's part has in the table `measures` from its own `measure`; a part that failed is left out."""
 CHUNK = 4_096
 """Prompts held in memory at once."""
 
@@ -33,11 +45,11 @@ def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict
             try:
                 design = part.design(library, resolved.settings)
             except NotRun as reason:
-                became[part.name] = {"title": part.title, "status": "not run", "reason": str(reason)}
+                became[part.name] = {"title": part.title, "harms": list(part.harms), "status": "not run", "reason": str(reason)}
                 continue
             add(design)
             asked = {"prompts": design.height, "attempts": int(design["repetitions"].sum())}
-            became[part.name] = {"title": part.title, "status": "run", **asked}
+            became[part.name] = {"title": part.title, "harms": list(part.harms), "status": "run", **asked}
     return became
 
 
@@ -86,52 +98,129 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
                 add(rows.select(pl.col(name).cast(kind) for name, kind in RESPONSES.items()))
 
 
-def measure(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
-    """Write the table `measures`: one row per attempt with its factors, outcome and label."""
+def measure(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, failures: Failures) -> Measured:
+    """Write the table `measures`: one row per attempt with its factors, outcome and label. A part that fails is left out, and noted.
+
+    Raises
+    ------
+    InputError, ProviderError
+        Every part of every model failed, each with such an error: it holds for the whole command.
+    """
     names = folder.scan("responses").select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
+    done: dict[tuple[str, str], Sequence[str]] = {}
+    errors: list[TiltmeterError] = []
+    tried, types = 0, ColumnTypes("measures")
     with folder.table("measures", MEASURES) as add:
         for name in names:
             for part in parts:
                 design = _part_of(folder.scan("design").drop("prompt", "system", *_PATCHED, strict=False), part)
-                answers = folder.scan("responses").filter(pl.col("model") == name)
-                joined = answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect()
-                if joined.height:
-                    with tools.of(name, part.name):
-                        add(measured(part, joined, resolved, tools))
+                answers = folder.scan("responses").filter(pl.col("model") == name, pl.col("status") != "missing")
+                asked = answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect()
+                if asked.is_empty():
+                    continue
+                tried += 1
+                made: list[pl.DataFrame] = []
+                with failures.isolated(f"{name}, {part.name}", "not measured", errors), tools.of(name, part.name):
+                    rows, own = measured(part, asked, resolved, tools)
+                    types.check(rows)
+                    made.append(rows)
+                    done[name, part.name] = own
+                for rows in made:  # outside the block: that a table cannot be written is not the part's failure
+                    add(rows)
+    raise_if_all(errors, tried)
+    return done
 
 
-def measured(part: Part, answers: pl.DataFrame, resolved: Resolved, tools: RunTools) -> pl.DataFrame:
-    """The measures of one part beside its factors, without the texts."""
-    asked = answers.filter(pl.col("status") != "missing").filter(pl.col("prompt_id").is_not_null())
+def measured(part: Part, asked: pl.DataFrame, resolved: Resolved, tools: RunTools) -> tuple[pl.DataFrame, list[str]]:
+    """The measures of one part beside its factors, without the texts; and the names of the columns that are measures."""
     made = part.measure(_without_empty(asked), resolved.settings, tools)
+    if made.height != asked.height:
+        raise InputError(f"measuring gave {made.height:,} rows for {asked.height:,} responses; it must give one row each")
     shown = [name for name in asked.columns if name in ("model", "prompt_id", "repetition") or name not in RESPONSES]
-    return pl.concat([asked.select(shown), made], how="horizontal")
+    return pl.concat([asked.select(shown), made], how="horizontal"), made.columns
 
 
-def between(resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
-    """What kinds of parts do once for all their parts and all models together."""
-    for kind in dict.fromkeys(type(part) for part in parts):
-        kind.between(resolved.settings, tools)
+def between(resolved: Resolved, parts: Sequence[Part], tools: RunTools, done: Measured, failures: Failures) -> list[Part]:
+    """What kinds of parts do once for all their parts and all models together; gives the parts that can be analysed.
+
+    Raises
+    ------
+    InputError, ProviderError
+        It holds for the whole command.
+    """
+    left = [part for part in parts if any(part.name == name for _, name in done)]
+    for kind in dict.fromkeys(type(part) for part in left):
+        mine = [part for part in left if type(part) is kind]
+        finished = False
+        errors: list[TiltmeterError] = []
+        with failures.isolated(", ".join(part.name for part in mine), "not analysed", errors):
+            kind.between(resolved.settings, tools)
+            finished = True
+        raise_if_all(errors, 1)
+        if not finished:
+            left = [part for part in left if part not in mine]
+    return left
 
 
-def analyse(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
-    """Write the table `findings` and the stage table `examples`, with q-values over all tested metrics of a model (Benjamini-Hochberg)."""
+def analyse(folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, done: Measured, failures: Failures) -> set[str]:
+    """Write the table `findings` and the stage table `examples`, with q-values over all tested metrics of a model (Benjamini-Hochberg).
+
+    A part that fails is left out, and noted; it is also noted if no answer could be used. Gives the parts that were analysed.
+
+    Raises
+    ------
+    InputError, ProviderError
+        Every part of every model failed, each with such an error: it holds for the whole command.
+    """
     measures = folder.scan("measures")
     names = measures.select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
+    errors: list[TiltmeterError] = []
+    analysed: set[str] = set()
+    tried = 0
     with folder.table("findings", FINDINGS) as add:
         for name in names:
-            found = []
+            found: list[pl.DataFrame] = []
             for part in parts:
-                mine = _part_of(measures.filter(pl.col("model") == name), part).collect()
-                if mine.height:
-                    with tools.of(name, part.name):
-                        mine = _without_empty(mine)
-                        findings = part.analyse(mine, resolved.settings, tools)
-                        if (examples := part.examples(mine, findings, resolved.settings)) is not None:
-                            tools.keep("examples", examples.select(pl.col(column).cast(kind) for column, kind in EXAMPLES.items()))
-                        found.append(findings.with_columns(model=pl.lit(name)))
+                if (name, part.name) not in done:
+                    continue
+                tried += 1
+                whose = f"{name}, {part.name}"
+                mine = _without_empty(_part_of(measures.filter(pl.col("model") == name), part).collect(), done[name, part.name])
+                findings = None
+                with failures.isolated(whose, "not analysed", errors), tools.of(name, part.name):
+                    findings = _shaped(part.analyse(mine, resolved.settings, tools), name)
+                    found.append(findings)
+                if findings is None:
+                    continue
+                analysed.add(part.name)
+                failures.problems += _unused(whose, mine)
+                with failures.isolated(whose, "no examples of answers"), tools.of(name, part.name):
+                    if (examples := part.examples(mine, findings, resolved.settings)) is not None:
+                        tools.keep("examples", examples.select(pl.col(column).cast(kind) for column, kind in EXAMPLES.items()))
             if found:
-                add(with_q(pl.concat(found)).select(pl.col(column).cast(kind) for column, kind in FINDINGS.items()))
+                add(with_q(pl.concat(found)).select(list(FINDINGS)))
+    raise_if_all(errors, tried)
+    return analysed
+
+
+def _shaped(findings: pl.DataFrame, model: str) -> pl.DataFrame:
+    """Findings of one part as the table has them; raises InputError where they are not what a run can keep."""
+    shaped = findings.with_columns(model=pl.lit(model)).select(pl.col(column).cast(kind) for column, kind in FINDINGS.items())
+    if fault := check_findings(shaped):
+        raise InputError(f"its findings cannot be kept: {fault}")
+    return shaped
+
+
+def _unused(whose: str, measures: pl.DataFrame) -> list[str]:
+    """A sentence where answers came, but none could be used. (That requests failed is told of the model as a whole.)"""
+    counts = dict(measures.group_by("outcome").len().iter_rows())
+    if counts.get("answered") or not set(counts) - {"failed"}:
+        return []
+    ended = ", ".join(f"{counts[one]:,} {one}" for one in OUTCOMES if one in counts)
+    return [
+        f"{whose}: none of {measures.height:,} responses could be used ({ended}), so its metrics have no value; look at the responses, and"
+        " change the model's settings, the prompts or the features"
+    ]
 
 
 def with_q(findings: pl.DataFrame) -> pl.DataFrame:
@@ -148,9 +237,9 @@ def _part_of(table: pl.LazyFrame, part: Part) -> pl.LazyFrame:
     return table.filter(pl.col("part") == part.name)
 
 
-def _without_empty(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without columns that belong to other parts (all null), so that a part sees its own factors only; without rows, all there are."""
-    core = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
+def _without_empty(frame: pl.DataFrame, own: Sequence[str] = ()) -> pl.DataFrame:
+    """Without columns that belong to other parts (all null and not of its `own`), so that a part sees its own factors only."""
+    core = {*DESIGN, *RESPONSES, "outcome", "label", "stratum", *own}
     return frame.select(name for name in frame.columns if name in core or frame.is_empty() or frame[name].null_count() < frame.height)
 
 

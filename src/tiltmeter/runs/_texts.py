@@ -112,7 +112,7 @@ def analyse_texts(
         with folder.table("responses", RESPONSES) as add:
             add(_responses(folder.read("design"), rows["text"], names))
         clock = Clock()
-        read_answers(folder, resolved, study.parts, library, judge, result, clock, engine)
+        read_answers(folder, resolved, study.parts, library, judge, result, clock, became, engine)
         about = {
             "models": [{"name": name} for name in names.unique(maintain_order=True)],
             "judged_by": judged_by(judge),

@@ -168,6 +168,8 @@ class RunTools:
         from tiltmeter.engine import LocalEngine
 
         self._stages, self._library, self._judge, self._engine = stages, library, judge, engine or LocalEngine()
+        self.problems: list[str] = []
+        """What parts said is missing."""
         self._model: str | None = None
         self._part: str | None = None
         self._encoders: dict[str, Encoder] = {}
@@ -180,10 +182,11 @@ class RunTools:
 
     @contextmanager
     def of(self, model: str, part: str) -> Iterator[None]:
-        """Work on one part of one model."""
+        """Work on one part of one model; what is kept of it is kept only if the block ends without error."""
         self._model, self._part = model, part
         try:
-            yield
+            with self._stages.all_or_nothing():
+                yield
         finally:
             self._model = self._part = None
 
@@ -208,6 +211,10 @@ class RunTools:
             except ProviderError as error:
                 raise NotRun(str(error)) from error
         return self._classifiers[name]
+
+    def problem(self, sentence: str) -> None:
+        """See `tiltmeter.study.Tools`."""
+        self.problems.append(": ".join([", ".join(one for one in (self._model, self._part) if one), sentence]))
 
     def keep(self, table: str, rows: pl.DataFrame) -> None:
         """See `tiltmeter.study.Tools`."""

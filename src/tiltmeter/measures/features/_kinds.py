@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tiltmeter.measures.features._catalogue import Column, Described
@@ -171,7 +173,7 @@ class ByFunction(Feature):
             try:
                 found.append(self._numbers(self._function(text)))
             except Exception as error:
-                reasons.append(failure(error))
+                reasons.append(failure(error) + _place_of(error))
                 found.append({})
         names = list(dict.fromkeys(name for one in found for name in one)) or [self.name]
         self.columns = [Column(name, None, None, None, True, name) for name in names]
@@ -187,6 +189,12 @@ class ByFunction(Feature):
         if wrong := next((name for name, value in numbers.items() if not math.isfinite(value)), None):
             raise ValueError(f"{wrong} is {numbers[wrong]}, not a finite number")
         return numbers
+
+
+def _place_of(error: Exception) -> str:
+    """The line of the user's function that an error comes from; nothing where the function itself did not raise it."""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
+    return f" ({Path(frames[0].filename).name}, line {frames[0].lineno})" if frames else ""
 
 
 def _number(value: Any) -> float:

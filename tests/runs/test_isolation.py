@@ -1,0 +1,343 @@
+"""A part of a model that fails is named; the others are measured, analysed and reported. What was not measured is said first."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import ROOT, Tiltmeter
+from support.misbehaving import MisbehavingServer, slow
+from tiltmeter.probes import SUITE
+from tiltmeter.runs import load
+
+MODELS = """
+def good(messages):
+    return "This is a friendly and wonderful country."
+
+def declines(messages):
+    return "I'm sorry, but I can't help with that."
+
+def silent(messages):
+    return ""
+
+def broken(messages):
+    raise RuntimeError("out of order")
+"""
+FEATURES = """
+def length(text):
+    return len(text)
+
+def nothing(text):
+    return None
+
+def picky(text):
+    if "friendly" not in text:
+        raise ValueError("no friend in it")
+    return 1.0
+
+def broken(text):
+    raise ValueError("no such table")
+"""
+QUICK = ("--display", "none", "--limit", "2", "--out", "run")
+
+
+@pytest.fixture(autouse=True)
+def _functions(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MODELS)
+    (tmp_path / "measured.py").write_text(FEATURES)
+
+
+def key_values(run: Path, model: str) -> pl.DataFrame:
+    return load(run).findings.filter("key", pl.col("model") == model)
+
+
+@pytest.mark.parametrize(("model", "outcome"), [("sim/mild", "refused"), ("python/mine:silent", "empty")])
+def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Path, model: str, outcome: str) -> None:
+    refusing = ("-M", "refusal=1") if model == "sim/mild" else ()
+    done = tiltmeter("run", "benchmarks/g20", "-m", model, *refusing, *QUICK)
+    assert done.returncode == 3, done.stderr
+    assert f"{model}, g20: none of 210 responses could be used (210 {outcome})" in done.stderr
+    found = key_values(tmp_path / "run", model)
+    assert found["estimate"].null_count() == found.height > 0
+    assert (found[outcome] == found["n"]).all(), "how the attempts ended is there"
+    assert found["answered"].sum() == 0
+    for command in (
+        ("show", "run"),
+        ("show", "run", "--all"),
+        ("report", "run"),
+        *(("export", "run", "-f", one) for one in ("csv", "json", "markdown", "latex", "modelcard", "huggingface")),
+    ):
+        again = tiltmeter(*command)
+        assert again.returncode == 0, (command, again.stderr)
+    assert tiltmeter("gate", "run", "--max", "range_mean_vader_compound=0.9").returncode == 3
+
+
+def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    models = ("sim/mild", "python/mine:declines", "python/mine:silent")
+    done = tiltmeter("run", "benchmarks/g20", *(word for one in models for word in ("-m", one)), "-P", "also=parity,overlap,words", *QUICK)
+    assert done.returncode == 3, done.stderr
+    assert [line.partition(", g20")[0] for line in done.stderr.splitlines()] == [f"incomplete: {one}" for one in models[1:]]
+    alone = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", "also=parity,overlap,words", *QUICK[:-1], "alone")
+    assert alone.returncode == 0, alone.stderr
+    columns = ["metric", "subject", "context", "estimate", "low", "high", "p", "q"]
+    mine = load(tmp_path / "run").findings.filter(model="sim/mild")
+    assert mine.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), "the numbers are those of the model alone"
+    compared = tiltmeter("compare", "run", "--model-a", models[0], "--model-b", models[1])
+    assert compared.returncode == 0, compared.stderr
+    assert "0 worse" in compared.stdout
+
+
+@pytest.mark.parametrize(
+    ("feature", "said"), [("nothing", "it returned nothing"), ("broken", "ValueError: no such table (measured.py, line 14)")]
+)
+def test_a_feature_without_any_number(tiltmeter: Tiltmeter, tmp_path: Path, feature: str, said: str) -> None:
+    given = f"features=measured:length,measured:{feature}"
+    done = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", given, *QUICK)
+    assert done.returncode == 3, done.stderr
+    assert f"sim/mild, g20: the feature {feature} gave no number for any of 210 answers ({said})" in done.stderr
+    found = key_values(tmp_path / "run", "sim/mild").with_columns(known=pl.col("estimate").is_not_null())
+    assert found.filter(pl.col("metric").str.ends_with("_length"))["known"].all()
+    assert not found.filter(pl.col("metric").str.ends_with(f"_{feature}"))["known"].any()
+    assert tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", f"features=measured:{feature}", *QUICK[:-1], "only").returncode == 3
+
+
+def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    models = ("-m", "sim/mild", "-m", "python/mine:good")
+    done = tiltmeter("run", "benchmarks/g20", *models, "-P", "features=measured:picky", *QUICK)
+    assert done.returncode == 3, done.stderr
+    assert "sim/mild, g20: the feature picky gave no number" in done.stderr
+    assert key_values(tmp_path / "run", "python/mine:good")["estimate"].count() > 0
+
+
+def test_wrong_usage_leaves_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    for given in ("features=measured:missing", "features=unknown", "also=toxicity", "features=measured:length", "also=parity"):
+        more = ("-P", "also=parity") if given == "features=measured:length" else ()
+        done = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", given, *more, *QUICK)
+        if given == "also=parity":
+            assert done.returncode == 0, done.stderr
+        else:
+            assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+            assert not (tmp_path / "run").exists()
+
+
+def test_responses_about_one_group_only(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    assert tiltmeter("plan", "benchmarks/g20", "--limit", "2", "--prompts", "prompts.csv").returncode == 0
+    prompts = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt").str.contains("India"))
+    prompts.select("prompt_id", answer=pl.lit("A friendly country.")).write_csv(tmp_path / "answers.csv")
+    done = tiltmeter("analyse", "answers.csv", "--study", "benchmarks/g20", "--limit", "2", "-P", "also=overlap", "--out", "run")
+    assert done.returncode == 3, done.stderr
+    assert "the files answer 10 of 210 prompts" in done.stderr
+    found = key_values(tmp_path / "run", "own responses")
+    assert found["note"].unique().to_list() == ["all responses are about India: at least two groups can be compared"]
+    assert (found["answered"] > 0).all()
+    assert tiltmeter("show", "run").returncode == 0
+
+
+PLUGIN = """
+from tiltmeter.errors import InputError
+from workplace.salary_raise import SalaryRaise
+
+class Fragile(SalaryRaise):
+    name = "fragile"
+
+    def fails(self, measures, where):
+        return measures["model"][0] == "sim/biased" and WHERE == where
+
+    def measure(self, answers, settings, tools):
+        tools.keep("own", answers.select("prompt_id"))
+        if self.fails(answers, "measure"):
+            raise ERROR
+        return super().measure(answers, settings, tools)
+
+    def analyse(self, measures, settings, tools):
+        if self.fails(measures, "analyse"):
+            raise ERROR
+        found = super().analyse(measures, settings, tools)
+        if self.fails(measures, "findings"):
+            return found.vstack(found)
+        return found
+
+    def examples(self, measures, findings, settings):
+        if self.fails(measures, "examples"):
+            raise ERROR
+        return super().examples(measures, findings, settings)
+
+PROBE = Fragile()
+"""
+
+
+def installed(site: Path, where: str, error: str) -> str:
+    """A folder with a probe that fails for one model, registered as an installed package registers it."""
+    shutil.copytree(ROOT / "examples" / "outside_plugins" / "workplace", site / "workplace")
+    wordings = (site / "workplace" / "wordings.yaml").read_text()
+    (site / "wordings.yaml").write_text(wordings.replace("salary_raise", "fragile"))
+    (site / "fragile.py").write_text(f"WHERE = {where!r}\n{PLUGIN.replace('ERROR', error)}")
+    about = site / "fragile-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fragile\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[tiltmeter.probes]\nfragile = fragile:PROBE\n")
+    return os.pathsep.join(one for one in (str(site), os.environ.get("PYTHONPATH")) if one)
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "said"),
+    [
+        ("measure", "ValueError('row {7} lacks sk-0123456789')", "not measured: ValueError: row {7} lacks"),
+        ("measure", "InputError('the file mine.csv has no row for it')", "not measured: the file mine.csv has no row for it"),
+        ("analyse", "KeyError('grant')", "not analysed: KeyError: 'grant'"),
+        ("findings", "None", "not analysed: its findings cannot be kept: row 1 stands there twice"),
+        ("examples", "ValueError('none')", "no examples of answers: ValueError: none"),
+    ],
+)
+def test_a_plugin_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path, where: str, error: str, said: str) -> None:
+    site = installed(tmp_path / "site", where, error)
+    command = ("run", "genderbench/fragile", "-m", "sim/biased", "-m", "sim/mild", "--display", "none", "--limit", "40", "--out", "run")
+    done = tiltmeter(*command, PYTHONPATH=site)
+    assert done.returncode == 3, done.stderr
+    assert f"incomplete: sim/biased, fragile: {said}" in done.stderr
+    run = load(tmp_path / "run")
+    assert run.findings["model"].unique(maintain_order=True).to_list() == (
+        ["sim/biased", "sim/mild"] if where == "examples" else ["sim/mild"]
+    )
+    assert set(run.stage("own")["model"]) == {"sim/mild"} | ({"sim/biased"} - ({"sim/biased"} if where == "measure" else set()))
+    assert run.about["complete"] is False
+    assert tiltmeter("show", "run").returncode == 0
+    if "ValueError" in error or "KeyError" in error:
+        assert f"traceback: {Path('run') / 'errors.txt'}" in done.stderr
+        assert "fragile.py" in (tmp_path / "run" / "errors.txt").read_text()
+    else:
+        assert not (tmp_path / "run" / "errors.txt").exists()
+    (tmp_path / "site" / "fragile.py").write_text(
+        (tmp_path / "site" / "fragile.py").read_text().replace(f"WHERE = {where!r}", "WHERE = ''")
+    )
+    again = tiltmeter(*command, PYTHONPATH=site)
+    assert again.returncode == 0, again.stderr
+    assert not (tmp_path / "run" / "errors.txt").exists(), "that of the earlier run is removed"
+
+
+def test_an_error_of_every_model_is_wrong_usage(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    site = installed(tmp_path / "site", "measure", "InputError('the file mine.csv has no row for it')")
+    done = tiltmeter("run", "genderbench/fragile", "-m", "sim/biased", "--display", "none", "--out", "run", PYTHONPATH=site)
+    assert (done.returncode, done.stderr) == (2, "tiltmeter: the file mine.csv has no row for it\n")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("study", ["associations/gender", "genderbench/direct"])
+def test_a_model_that_refuses_everything(tiltmeter: Tiltmeter, tmp_path: Path, study: str) -> None:
+    options = ("-P", "encoder=none") if study.startswith("associations") else ()
+    done = tiltmeter("run", study, "-m", "sim/mild", "-m", "python/mine:declines", *options, *QUICK)
+    assert done.returncode == 3, done.stderr
+    assert "python/mine:declines, " in done.stderr
+    assert "could be used" in done.stderr
+    assert "sim/mild" not in done.stderr
+    assert tiltmeter("show", "run").returncode == 0
+
+
+def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
+    nowhere = {"TILTMETER_DATA": "", "TILTMETER_CACHE": str(tmp_path / "cache"), "TILTMETER_OFFLINE": "1"}
+    for probe in SUITE:
+        command = ("run", f"genderbench/{probe}", "-m", "sim/mild", "--limit", "2", "--display", "none", "--out", probe)
+        done = tiltmeter(*command, **nowhere)
+        assert done.returncode in (0, 3), (probe, done.stderr)
+        if done.returncode == 3:
+            assert f"{probe} not run: " in done.stderr
+            assert "TILTMETER_DATA" in done.stderr
+            assert load(tmp_path / probe).about["title"].endswith("(not measured)")
+            assert tiltmeter("show", probe).returncode == 0
+            assert tiltmeter(*command).returncode in (0, 3), "the data is there now"
+            assert load(tmp_path / probe).findings.height > 0
+
+
+@pytest.mark.parametrize("limit", ["1", "2", "25"])
+def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limit: str) -> None:
+    more = ("--limit", limit, "--retries", "1", "--display", "none", "--out", "run", "--base-url", "http://127.0.0.1:9/v1")
+    done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", *more)
+    assert (done.returncode, len(done.stderr.splitlines())) == (4, 1), done.stderr
+    assert "cannot connect to 127.0.0.1:9" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    more = ("--limit", "3", "--retries", "0", "--display", "none")
+    done = tiltmeter("run", "genderbench/direct", "-m", "python/mine:broken", "-m", "sim/mild", *more, "--out", "run")
+    assert done.returncode == 3, done.stderr
+    assert "incomplete: python/mine:broken: nothing measured: " in done.stderr
+    assert "RuntimeError: out of order" in done.stderr
+    assert key_values(tmp_path / "run", "sim/mild")["answered"].item() == 3
+    (tmp_path / "mine.py").write_text(MODELS + "\n\ndef other(messages):\n    raise RuntimeError('the other')\n")
+    done = tiltmeter("run", "genderbench/direct", "-m", "python/mine:broken", "-m", "python/mine:other", *more, "--out", "none")
+    assert done.returncode == 4, done.stderr
+    assert "out of order" in done.stderr
+    assert "the other" in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
+    command = ["run", "genderbench", "-m", "vllm/slow", "--limit", "6", "--max-connections", "4", "--display", "none", "--out", "run"]
+    with MisbehavingServer(lambda request, nth: slow(0.05, "Yes.")) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tiltmeter.cli", *command, "--base-url", server.url],
+            cwd=tmp_path,
+            env=environment | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        while server.requests < 60:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 3, printed
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    absent = [name for name, part in about["parts"].items() if part["responses"]["vllm/slow"]["found"] == 0]
+    counts = [part["responses"]["vllm/slow"] for part in about["parts"].values()]
+    found, wanted = sum(one["found"] for one in counts), sum(one["wanted"] for one in counts)
+    assert 0 < len(absent) < len(SUITE)
+    assert 0 < found < wanted
+    first = (
+        f"vllm/slow: interrupted after {found:,} of {wanted:,} responses; not measured: {', '.join(absent)} ({len(absent)} of 14 probes)"
+    )
+    assert about["problems"][0].startswith(first)
+    assert "nothing at all about: representational harms" in about["problems"][0]
+    assert about["title"] == f"Gender bias in {14 - len(absent)} of 14 probes"
+    assert printed.startswith(f"incomplete: {first}"), "before any number"
+    shown = tiltmeter("show", "run")
+    assert shown.stderr.startswith(f"incomplete: {first}")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.index(first) < page.index("<h2>In short</h2>")
+    assert f"<h1>{about['title']}</h1>" in page
+    assert "Nothing is known of it, because these were not measured" in page
+    assert f"of {found:,} attempts that were made gave an answer" in page
+    assert tiltmeter("export", "run", "-f", "markdown").returncode == 0
+    written = (tmp_path / "run" / "exports" / "findings.md").read_text().replace("\\", "")
+    assert written.index(first) < written.index("| Part |")
+
+
+def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    assert tiltmeter("plan", "genderbench", "--limit", "10", "--prompts", "prompts.csv").returncode == 0
+    prompts = pl.read_csv(tmp_path / "prompts.csv").head(25)
+    prompts.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "answers.csv")
+    done = tiltmeter("analyse", "answers.csv", "--study", "genderbench", "--limit", "10", "--out", "run")
+    assert done.returncode == 3, done.stderr
+    first = done.stderr.splitlines()[0]
+    assert first.startswith("incomplete: own responses: the files answer 25 of ")
+    absent = [name for name in SUITE if not prompts["prompt_id"].str.starts_with(f"{name}/").any()]
+    assert f"not measured: {', '.join(absent)} ({len(absent)} of 14 probes)" in first
+    assert "measured in part: " in first
+    about = load(tmp_path / "run").about
+    assert about["title"] == f"Gender bias in {14 - len(absent)} of 14 probes"
+    assert about["problems"][0] in first
+    whole = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt_id").str.starts_with("direct/"))
+    whole.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "direct.csv")
+    done = tiltmeter("analyse", "direct.csv", "--study", "genderbench/direct", "--limit", "10", "--out", "whole")
+    assert (done.returncode, done.stderr) == (0, ""), "all that was asked is there"
