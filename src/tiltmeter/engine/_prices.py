@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from tiltmeter._yaml import yaml_of
 from tiltmeter.errors import InputError
 
-__all__ = ["Price", "Prices"]
+__all__ = ["Cost", "Price", "Prices"]
 
 
 class Price(NamedTuple):
@@ -20,6 +20,17 @@ class Price(NamedTuple):
 
     input: float
     output: float
+
+
+class Cost(NamedTuple):
+    """US dollars from `low` to `high` for what `of` says: a model, "judge MODEL", or "total".
+
+    `low` is None where a price is not known, `high` where there is no upper end.
+    """
+
+    of: str
+    low: float | None
+    high: float | None
 
 
 class Prices:

@@ -95,8 +95,7 @@ class Judging:
             if self.options or self.base_url:
                 raise InputError("-J and --judge-base-url are about a judge; name it with --judge PROVIDER/NAME")
             return None
-        if resolved.study.judging is None:
-            raise InputError(f"{resolved.study.name} asks no judge; leave --judge out")
+        assert resolved.study.judging is not None  # see `resolve`
         return _open(chosen, resolved.study.judging, self.base_url, self.options, {})
 
 

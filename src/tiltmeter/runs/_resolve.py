@@ -17,7 +17,7 @@ from tiltmeter.study import Settings, Study
 
 __all__ = ["Resolved", "parse_limit", "resolve"]
 
-_SETTINGS = [field.name for field in dataclasses.fields(Settings)]
+_SETTINGS = [field.name for field in dataclasses.fields(Settings) if field.name != "limits"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,14 +33,22 @@ class Resolved:
     def as_document(self) -> dict[str, Any]:
         """The content of `study.yaml`; `resolve` of that file gives an equal study."""
         settings = dataclasses.asdict(self.settings)
-        if isinstance(self.settings.limit, tuple):
-            settings["limit"] = "{}-{}".format(*self.settings.limit)
+        own = [f"{part}={_limit_text(limit)}" for part, limit in settings.pop("limits").items()]
+        if own or isinstance(self.settings.limit, tuple):
+            settings["limit"] = ",".join([*([] if self.settings.limit is None else [_limit_text(self.settings.limit)]), *own])
         sampling = dataclasses.asdict(self.sampling) | {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
         document = {"study": self.study.name, "parts": [part.name for part in self.study.parts], **settings, "sampling": sampling}
         return document | ({"inputs": dict(self.inputs)} if self.inputs else {})
 
 
-def parse_limit(text: str) -> int | float | tuple[int, int]:
+Limit = int | float | tuple[int, int]
+
+
+def _limit_text(limit: Limit) -> str:
+    return "{}-{}".format(*limit) if isinstance(limit, tuple) else str(limit)
+
+
+def parse_limit(text: str) -> Limit:
     """`N` items, `A-B` the items numbered A to B, or a share such as `0.1`."""
     first, dash, last = text.partition("-")
     try:
@@ -56,6 +64,24 @@ def parse_limit(text: str) -> int | float | tuple[int, int]:
     except ValueError:
         pass
     raise InputError(f"--limit {text!r} is not a number of items (50), a range (0-99) or a share (0.1)")
+
+
+def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[str, Limit]]:
+    """The limit of all parts, and those of single ones: `100,hiring_an=2000`."""
+    common: list[Limit] = []
+    own: dict[str, Limit] = {}
+    for piece in text.split(","):
+        part, equals, value = (one.strip() for one in piece.rpartition("="))
+        limit = parse_limit(value)
+        if equals and part not in parts:
+            raise InputError(f"--limit {piece.strip()}: the study has no part {part!r}: {did_you_mean(part, parts)}")
+        if part in own or (not equals and common):
+            raise InputError(f"--limit {text!r} gives {f'{part} two limits' if equals else 'two limits for all parts'}; give one")
+        if equals:
+            own[part] = limit
+        else:
+            common.append(limit)
+    return (common or [None])[0], own
 
 
 def _read_file(path: Path) -> object:
@@ -99,11 +125,11 @@ def _parts_of(family: str) -> list[str]:
     return [f"{family}/{name}" for name in dict.fromkeys((*study.parts, *getattr(study, "others", ())))]
 
 
-def _settings(values: Mapping[str, Any], place: str) -> Settings:
+def _settings(values: Mapping[str, Any], study: Study, place: str) -> Settings:
     values = {key: value for key, value in values.items() if key in _SETTINGS}
     if "limit" in values:
         try:
-            values["limit"] = parse_limit(str(values["limit"]))
+            values["limit"], values["limits"] = _parse_limits(str(values["limit"]), [part.name for part in study.parts])
         except InputError as error:
             raise InputError(f"{place}{error}") from None
     return Settings(**values)
@@ -155,6 +181,8 @@ def resolve(name: str, *, settings: Mapping[str, Any] | None = None, sampling: M
     for key in params:
         if key not in study.params:
             raise InputError(f"{place}unknown parameter {key!r} (-P) of {study.name}: {did_you_mean(key, ['definition', *study.params])}")
-    chosen = _settings(written | flags | {"params": params}, place if "limit" not in flags else "")
+    chosen = _settings(written | flags | {"params": params}, study, place if "limit" not in flags else "")
+    if chosen.judge is not None and study.judging is None:
+        raise InputError(f"{study.name} asks no judge; leave --judge out")
     inputs = {str(file): sha256(file) for value in params.values() for file in _files(value)}
     return Resolved(study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs)
