@@ -12,7 +12,9 @@ from typing import Any
 __all__ = ["digest_of"]
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
-_CHANGING = frozenset("append extend insert remove pop popitem clear add discard update setdefault sort reverse appendleft".split())
+_CHANGING = frozenset(
+    ("append", "extend", "insert", "remove", "pop", "popitem", "clear", "add", "discard", "update", "setdefault", "sort", "reverse")
+)
 """Methods that change a list, set or dictionary."""
 
 

@@ -83,7 +83,9 @@ def _made(name: str, place: str, function: Callable[..., Any], options: dict[str
     needed = [one.name for one in parameters[1:] if one.name in known and one.default is one.empty and one.name not in options]
     if needed:
         raise InputError(f"{name} needs -M {needed[0]}=VALUE")
-    return FunctionModel(name, function, frozenset(named) & frozenset(_GIVEN), options, takes_text=_takes_text(parameters[0]), digest=digest)
+    return FunctionModel(
+        name, function, frozenset(named) & frozenset(_GIVEN), options, takes_text=_takes_text(parameters[0]), digest=digest
+    )
 
 
 def _takes_text(parameter: inspect.Parameter) -> bool:

@@ -103,14 +103,18 @@ def _costs(resolved: Resolved, models: list[str], parts: pl.DataFrame, question_
         each = max(1, len(models))
         said = resolved.study.judging.max_tokens
         low = each * (question_tokens + questions), float(each * questions)
-        bound = longest is not None and said is not None
-        high = (each * (question_tokens + questions * (longest + said)), float(each * questions * said)) if bound else None
+        high = None
+        if longest is not None and said is not None:
+            high = each * (question_tokens + questions * (longest + said)), float(each * questions * said)
         costs.append(cost(f"judge {judge}", judge, low, high if questions else low))
     if len(costs) > 1:
-        lows, highs = [one.low for one in costs], [one.high for one in costs]
-        known = None not in lows
-        costs.append(Cost("total", sum(lows) if known else None, sum(highs) if known and None not in highs else None))
+        costs.append(Cost("total", _sum([one.low for one in costs]), _sum([one.high for one in costs])))
     return costs
+
+
+def _sum(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def _precision(resolved: Resolved, part: Part, design: pl.DataFrame) -> list[dict[str, object]]:
@@ -175,5 +179,5 @@ def _warnings(metrics: pl.DataFrame, parts: pl.DataFrame, resolved: Resolved) ->
 
 def _rounded(items: int) -> int:
     """Upwards to two digits: the number comes from one simulation."""
-    unit = 10 ** max(0, len(str(items)) - 2)
+    unit: int = 10 ** max(0, len(str(items)) - 2)
     return -(-items // unit) * unit

@@ -81,7 +81,7 @@ def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[s
             own[part] = limit
         else:
             common.append(limit)
-    return (common or [None])[0], own
+    return (common[0] if common else None), own
 
 
 def _read_file(path: Path) -> object:
@@ -154,8 +154,8 @@ def _files(value: str) -> list[Path]:
         return []
 
 
-def resolve(name: str, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None) -> Resolved:
-    """The study called `name` (a built-in name or a path to a YAML file) with the user's settings.
+def resolve(name: str | Path | Study, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None) -> Resolved:
+    """The study called `name` (a built-in name or a path to a YAML file), or a `Study` itself, with the user's settings.
 
     Parameters
     ----------
@@ -171,13 +171,17 @@ def resolve(name: str, *, settings: Mapping[str, Any] | None = None, sampling: M
     """
     from tiltmeter.runs._document import check
 
-    path = Path(name)
-    is_yaml = path.suffix in (".yaml", ".yml")
+    made = name if isinstance(name, Study) else None
+    if made is None and not isinstance(name, str | Path):
+        raise InputError(f"the study must be a name such as genderbench, a path to a YAML file or a Study, not {type(name).__name__}")
+    named = made.name if made else str(name)
+    path = Path(named)
+    is_yaml = made is None and path.suffix in (".yaml", ".yml")
     place = f"{path}: " if is_yaml else ""
-    written = check(_read_file(path) if is_yaml else {"study": name}, place)
-    flags = check({"study": name, **(settings or {}), "sampling": dict(sampling or {})}, "")
+    written = check(_read_file(path) if is_yaml else {"study": named}, place)
+    flags = check({"study": named, **(settings or {}), "sampling": dict(sampling or {})}, "")
     params = written["params"] | flags["params"]
-    study = _study(written["study"], written.get("parts"), params, place)
+    study = made or _study(written["study"], written.get("parts"), params, place)
     for key in params:
         if key not in study.params:
             raise InputError(f"{place}unknown parameter {key!r} (-P) of {study.name}: {did_you_mean(key, ['definition', *study.params])}")
