@@ -9,7 +9,7 @@ from typing import Any
 
 from tiltmeter import registry
 from tiltmeter._paths import is_file, sha256
-from tiltmeter._yaml import yaml_of
+from tiltmeter._yaml import read_yaml
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.registry import did_you_mean
@@ -82,20 +82,6 @@ def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[s
         else:
             common.append(limit)
     return (common[0] if common else None), own
-
-
-def _read_file(path: Path) -> object:
-    import yaml
-
-    try:
-        loaded: object = yaml_of(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the study file {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InputError(f"{path}{place}: not valid YAML ({getattr(error, 'problem', None) or error}); mend that line") from error
-    return loaded
 
 
 def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], place: str) -> Study:
@@ -178,7 +164,7 @@ def resolve(name: str | Path | Study, *, settings: Mapping[str, Any] | None = No
     path = Path(named)
     is_yaml = made is None and path.suffix in (".yaml", ".yml")
     place = f"{path}: " if is_yaml else ""
-    written = check(_read_file(path) if is_yaml else {"study": named}, place)
+    written = check(read_yaml(path, "study file") if is_yaml else {"study": named}, place)
     flags = check({"study": named, **(settings or {}), "sampling": dict(sampling or {})}, "")
     params = written["params"] | flags["params"]
     study = made or _study(written["study"], written.get("parts"), params, place)
