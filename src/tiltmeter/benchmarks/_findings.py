@@ -67,7 +67,7 @@ def findings_of(measures: pl.DataFrame, part: Part, settings: Settings, options:
         "harm": HARM,
     }
     if measures["group"].n_unique() < 2:
-        raise InputError(f"{part.name}: all prompts are about {measures['group'][0]}; at least two groups can be compared")
+        raise InputError(f"{part.name}: all prompts are about {measures['group'][0]}; at least two groups are needed")
     wide = wide_of(measures)
     statistics = options.statistics or DEFAULT_STATISTICS
     columns = [column.name for column in wide.columns]

@@ -147,9 +147,7 @@ class BenchmarkPart(Answers):
             made.select(pl.concat_str([pl.col(name).fill_null("none") for name in options.groups], separator=" / ")).to_series().unique()
         )
         if groups.len() < 2:
-            raise InputError(
-                f"{self.name}: all prompts are about {groups[0]}; at least two groups can be compared, so choose another -P group="
-            )
+            raise InputError(f"{self.name}: all prompts are about {groups[0]}; at least two groups are needed, so choose another -P group=")
         return made
 
     def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:

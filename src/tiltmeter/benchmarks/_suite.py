@@ -109,7 +109,7 @@ def _own(path: str, params: Mapping[str, str]) -> BenchmarkPart:
 
     table = read_benchmark(path)
     if table["concept"].n_unique() < 2:
-        raise InputError(f"-P benchmark={path}: all prompts are about {table['concept'][0]}; at least two groups can be compared")
+        raise InputError(f"-P benchmark={path}: all prompts are about {table['concept'][0]}; at least two groups are needed")
     about = _about(Path(path))
     name = re.sub(r"[^a-z0-9]+", "_", str(about.get("name") or Path(path).stem).lower()).strip("_") or "own"
     roles = _roles(about.get("roles") or {NO_ROLE: None}, params)
