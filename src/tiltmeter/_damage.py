@@ -59,7 +59,7 @@ def csv_of(path: Path) -> pl.DataFrame:
     """The rows of a CSV file, every value as text; raises InputError for what is no such table, and what reading may raise otherwise."""
     start = path.read_bytes()[:_LONGEST].lstrip()
     if not start:
-        raise InputError(f"{path} is empty; its first line must hold the names of the columns")
+        raise InputError(f"{path} cannot be read: it is empty; its first line must hold the names of the columns")
     if start.removeprefix(b"\xef\xbb\xbf")[:1] in (b"{", b"["):
         raise InputError(f"{path} holds JSON, not comma-separated values; give the file a name that ends in .jsonl, one object a line")
     if encoding := not_utf8(path.read_bytes()):

@@ -91,7 +91,7 @@ def wordings(probe: str, choice: str | None, home: Path, others: Path | None = N
         known = {name for variants in everyone.values() for name in variants}
         if choice in known:  # a suite: this probe has no wording of that name, so it keeps its first
             return first
-        raise InputError(f"unknown wording {choice!r} of {probe}: {did_you_mean(choice, [*built_in, 'all'])}; or give a YAML file")
+        raise InputError(f"unknown wording {choice!r}: {did_you_mean(choice, [*built_in, 'all'])}; or give a YAML file")
     own = _read(path)
     for name in own:
         if name not in everyone:

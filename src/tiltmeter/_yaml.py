@@ -39,7 +39,12 @@ def read_yaml(path: Path, what: str) -> Any:
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                     if key.value.strip() in seen:  # names are read without outer blanks
-                        raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} stands twice in one mapping", key.start_mark)
+                        raise yaml.MarkedYAMLError(
+                            None,
+                            None,
+                            f"the key {key.value.strip()!r} stands twice in one mapping",
+                            key.start_mark,
+                        )
                     seen.add(key.value.strip())
             return super().construct_mapping(node, deep)
 

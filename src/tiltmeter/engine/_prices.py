@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from tiltmeter._paths import is_file
 from tiltmeter._yaml import read_yaml
 from tiltmeter.errors import InputError
 
@@ -81,6 +82,8 @@ def _own_file() -> Path | None:
 
 
 def _read(path: Path) -> dict[str, Price]:
+    if not is_file(path):
+        raise InputError(f"price file {path} cannot be read: there is no such file; check TILTMETER_PRICES")
     content = read_yaml(path, "price file")
     models = content.get("models") if isinstance(content, dict) else None
     if not isinstance(models, dict):

@@ -27,7 +27,7 @@ def read_rows(path: Path) -> pl.DataFrame:
         There is no such file, it cannot be read, or it holds no record.
     """
     if not is_file(path):
-        raise InputError(f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}")
+        raise InputError(f"there is no file {path}{': it is a folder' if path.is_dir() else ''}")
     try:
         match path.suffix.lower():
             case ".csv":

@@ -73,7 +73,9 @@ def _sentence(error: ValidationError, loaded: object) -> str:
     if "[key]" in first["loc"] or kind == "invalid_key":
         return f"{_under(where)}a key must be a text of one line: put numbers, dates and words such as yes and no in quotes"
     if kind == "extra_forbidden":
-        return f"{_under(where[:-1])}unknown key {where[-1]!r}: {did_you_mean(where[-1], _known(where[:-1]))}"
+        lacking = error.errors()[0]
+        missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""
+        return f"{missing}{_under(where[:-1])}unknown key {where[-1]!r}: {did_you_mean(where[-1], _known(where[:-1]))}"
     names = [key for key in where if not key.isdigit()]
     ours = kind != "missing" and (names[0] != "concepts" or names[-1] == "urls")  # a concept may be called "name"
     said = _OF_KEY.get(names[-1]) if ours else None
