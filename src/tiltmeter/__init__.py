@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiltmeter.comparing import compare
+    from tiltmeter.errors import IncompleteRun
     from tiltmeter.exports import export
     from tiltmeter.runs import load, run
     from tiltmeter.study import Finding, Study
 
-__all__ = ["Finding", "Study", "compare", "export", "load", "run"]
+__all__ = ["Finding", "IncompleteRun", "Study", "compare", "export", "load", "run"]
 
 _HOMES = {
     "Finding": "tiltmeter.study",
+    "IncompleteRun": "tiltmeter.errors",
     "Study": "tiltmeter.study",
     "compare": "tiltmeter.comparing",
     "export": "tiltmeter.exports",

@@ -44,9 +44,16 @@ def load_function(place: str) -> Callable[..., Any]:
 
 @contextmanager
 def _working_folder() -> Iterator[None]:
-    """Let modules of the folder one works in be imported, as `python -m` does; an installed command does not look there."""
+    """Let modules of the folder one works in be imported, as `python -m` does; an installed command does not look there.
+
+    Afterwards `sys.path` is as it was, apart from what the imported module itself changed.
+    """
+    if "" in sys.path:
+        yield
+        return
     sys.path.append("")
     try:
         yield
     finally:
-        sys.path.remove("")
+        if "" in sys.path:
+            del sys.path[-1 - sys.path[::-1].index("")]

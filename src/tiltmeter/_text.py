@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["printable", "redacted", "storable"]
+__all__ = ["not_utf8", "printable", "redacted", "storable"]
 
 _VISIBLE = {code: 0x2400 + code for code in range(0x20)} | {0x7F: 0x2421}
 _VISIBLE |= dict.fromkeys((*range(0x80, 0xA0), *range(0xD800, 0xE000)), 0xFFFD)
@@ -51,3 +51,15 @@ def _without_secrets(scheme: str, rest: str) -> str:
     values = (one.partition("=") for one in query.split("&"))
     shown = "&".join(f"{name}=***" if equals else "***" * bool(name) for name, equals, _ in values)
     return before + mark + shown + hash_mark + "***" * bool(fragment)
+
+
+def not_utf8(content: bytes) -> str | None:
+    """Why bytes are no UTF-8 text and what to do, as the end of a sentence about a file; None where they are."""
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff") or (content[:1000].count(0) > len(content[:1000]) / 4):
+        return "it is not UTF-8 text but UTF-16 or binary; save it as UTF-8"
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        return f"line {line} is not UTF-8 text (perhaps Latin-1 or Windows-1252); save it as UTF-8"
+    return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from tiltmeter._yaml import yaml_of
+from tiltmeter._yaml import read_yaml
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 
@@ -41,14 +41,7 @@ def fill(template: str, fields: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
 
 @cache
 def _read(path: Path) -> dict[str, dict[str, dict[str, str]]]:
-    import yaml
-
-    try:
-        loaded: Any = yaml_of(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the wordings in {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    loaded: Any = read_yaml(path, "wordings in")
     if not isinstance(loaded, dict):
         raise InputError(f"{path}: expected a mapping of probe names to wordings")
     for probe, variants in loaded.items():
@@ -98,7 +91,7 @@ def wordings(probe: str, choice: str | None, home: Path, others: Path | None = N
         known = {name for variants in everyone.values() for name in variants}
         if choice in known:  # a suite: this probe has no wording of that name, so it keeps its first
             return first
-        raise InputError(f"unknown wording {choice!r}: {did_you_mean(choice, sorted(known | {'all'}))}; or give a YAML file")
+        raise InputError(f"unknown wording {choice!r}: {did_you_mean(choice, [*built_in, 'all'])}; or give a YAML file")
     own = _read(path)
     for name in own:
         if name not in everyone:

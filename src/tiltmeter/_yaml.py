@@ -2,16 +2,75 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter._text import storable
+from tiltmeter._text import not_utf8, storable
+from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
     import yaml
+    from pydantic import ValidationError
 
-__all__ = ["yaml_of"]
+__all__ = ["first_error", "read_yaml", "yaml_of"]
 
 _MOST_VALUES = 1_000_000
+
+
+def read_yaml(path: Path, what: str) -> Any:
+    """The value of a YAML file of the user's; a key may stand only once in a mapping, as YAML would keep the last one silently.
+
+    Parameters
+    ----------
+    what
+        What the file is, for the message: "study file".
+
+    Raises
+    ------
+    InputError
+        It cannot be read; the message names the file and, where it is no YAML, line and column.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                    if key.value.strip() in seen:  # names are read without outer blanks
+                        raise yaml.MarkedYAMLError(
+                            None,
+                            None,
+                            f"the key {key.value.strip()!r} stands twice in one mapping",
+                            key.start_mark,
+                        )
+                    seen.add(key.value.strip())
+            return super().construct_mapping(node, deep)
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the {what} {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+    if encoding := not_utf8(content):
+        raise InputError(f"cannot read the {what} {path}: {encoding}")
+    try:
+        return yaml_of(content.decode("utf-8-sig"), Loader)
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise InputError(f"{path}{place}: not valid YAML ({problem or ' '.join(str(error).split())[:300]}); correct that line") from error
+
+
+def first_error(error: ValidationError) -> Any:
+    """The error of a document to name: the first, or where it is a missing key, the unknown key that is a misspelling of it."""
+    found = error.errors(include_url=False, include_context=True)
+    first = found[0]
+    if first["type"] != "missing":
+        return first
+    *parent, key = map(str, first["loc"])
+    beside = (one for one in found if one["type"] == "extra_forbidden" and [*map(str, one["loc"][:-1])] == parent)
+    return next((one for one in beside if get_close_matches(str(one["loc"][-1]), [key], cutoff=0.6)), first)
 
 
 def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from tiltmeter._text import printable
 
-__all__ = ["EXIT_GATE", "EXIT_INCOMPLETE", "EXIT_INPUT", "EXIT_OK", "EXIT_PROVIDER", "InputError", "ProviderError", "TiltmeterError"]
+__all__ = [
+    "EXIT_GATE",
+    "EXIT_INCOMPLETE",
+    "EXIT_INPUT",
+    "EXIT_OK",
+    "EXIT_PROVIDER",
+    "IncompleteRun",
+    "InputError",
+    "ProviderError",
+    "TiltmeterError",
+]
 
 EXIT_OK = 0
 EXIT_GATE = 1
@@ -41,3 +51,7 @@ class ProviderError(TiltmeterError):
     """No answer can be had from the model at all (wrong key, wrong model, no server): exit status 4."""
 
     exit_code = EXIT_PROVIDER
+
+
+class IncompleteRun(UserWarning):
+    """Something is missing from a run that `tiltmeter.run` returned; `Run.problems` says what."""

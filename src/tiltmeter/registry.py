@@ -66,9 +66,9 @@ def names(kind: str) -> list[str]:
     return list(_references(kind))
 
 
-def did_you_mean(wrong: str, known: Sequence[str]) -> str:
-    """A hint for an error message: the closest known names, or all of them when they are few."""
-    close = difflib.get_close_matches(wrong, known, n=3, cutoff=0.5)
+def did_you_mean(wrong: str, known: Sequence[str], likeness: float = 0.5) -> str:
+    """A hint for an error message: the closest known names (at least so alike), or all of them when they are few."""
+    close = difflib.get_close_matches(wrong, known, n=3, cutoff=likeness)
     if close:
         return f"did you mean {' or '.join(close)}?"
     return f"known: {', '.join(known)}" if len(known) <= 20 else f"there are {len(known)} known names"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
@@ -171,8 +171,8 @@ class Settings:
     """What a user may set for a study, resolved: no default is left open, so two runs with equal settings are the same study.
 
     `limit` is None (everything), an int (items per part), a float in (0, 1] (share of the items) or a (first, last) pair of item
-    numbers. `judge` names the model that is asked about answers (None: the method does without). `params` are the `-P key=value`
-    of the method.
+    numbers; `limits` holds that of each part that has its own. `judge` names the model that is asked about answers (None: the method
+    does without). `params` are the `-P key=value` of the method.
     """
 
     definition: str = "default"
@@ -184,6 +184,11 @@ class Settings:
     system_message: str | None = None
     judge: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, int | float | tuple[int, int]] = field(default_factory=dict)
+
+    def of_part(self, name: str) -> Settings:
+        """The settings of one part: `limit` is its own where it has one."""
+        return replace(self, limit=self.limits[name]) if name in self.limits else self
 
 
 class Judge(Protocol):
@@ -375,6 +380,10 @@ class Part(ABC):
     def questions(self, design: pl.DataFrame, settings: Settings) -> int:
         """How many questions a judge is asked about the answers to this design, when all goes well; 0 where none is."""
         return 0
+
+    def question_length(self, settings: Settings) -> float:
+        """How many characters a question to a judge has on average, beside the answers it quotes."""
+        return 0.0
 
     def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float] | None:
         """Expected standard error of each key metric of an unbiased model; None: to be learnt from `imagine`."""

@@ -145,7 +145,7 @@ TYPES = AGE % "types: {all: {%s}}"
     [
         ("", "expected the key 'categories'"),
         ("[1]", "expected the key 'categories'"),
-        ("a: b\n c: d", "is not valid YAML: .*line 2"),
+        ("a: b\n c: d", "line 2, column 3: not valid YAML"),
         ("categories: {}", "it has no categories"),
         ("locations: {a: [b]}", "it has no categories"),
         ("categoris: {}", "unknown key 'categoris': did you mean categories"),

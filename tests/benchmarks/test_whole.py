@@ -133,7 +133,7 @@ MISTAKES = [
     (("-P", "roles=nowhere.yaml"), "there is no such file"),
     (("-P", "statistics=meen"), "meen"),
     (("-P", "benchmark=mine.csv"), "give the study benchmarks"),
-    (("-P", "group=domain"), "at least two groups can be compared"),
+    (("-P", "group=domain"), "at least two groups are needed"),
     (("-P", "clusters=1"), "a number of clusters from 2"),
     (("-P", "also=toxicty"), "did you mean toxicity"),
     (("-P", "also=toxicity"), "give -P features=toxicity"),

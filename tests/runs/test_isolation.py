@@ -137,7 +137,7 @@ def test_responses_about_one_group_only(tiltmeter: Tiltmeter, tmp_path: Path) ->
     assert done.returncode == 3, done.stderr
     assert "the files answer 10 of 210 prompts" in done.stderr
     found = key_values(tmp_path / "run", "own responses")
-    assert found["note"].unique().to_list() == ["all responses are about India: at least two groups can be compared"]
+    assert found["note"].unique().to_list() == ["all responses are about India: at least two groups are needed"]
     assert (found["answered"] > 0).all()
     assert tiltmeter("show", "run").returncode == 0
 

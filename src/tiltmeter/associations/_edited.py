@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tiltmeter._damage import UNREADABLE, why
+from tiltmeter._damage import UNREADABLE, csv_of, unreadable
 from tiltmeter._paths import is_file
 from tiltmeter.associations._tables import CONCEPTS, EXCLUSIVE, LISTS, MENTIONS, Schema
 from tiltmeter.errors import InputError
@@ -58,7 +58,7 @@ def _read(key: str, path: str, schema: Schema, needed: tuple[str, ...]) -> pl.Da
     try:
         match Path(path).suffix.lower():
             case ".csv":
-                table = pl.read_csv(path, infer_schema=False, glob=False)
+                table = csv_of(Path(path))
             case ".parquet":
                 table = pl.read_parquet(path, glob=False)
             case other:
@@ -69,4 +69,4 @@ def _read(key: str, path: str, schema: Schema, needed: tuple[str, ...]) -> pl.Da
         columns = {"model": pl.String, "part": pl.String, **schema}
         return table.select((pl.col(n) if n in table.columns else pl.lit(None)).cast(kind).alias(n) for n, kind in columns.items())
     except UNREADABLE as error:
-        raise InputError(f"{place} cannot be read: {why(error)}") from error
+        raise InputError(f"{place} cannot be read: {unreadable(Path(path), error)}") from error

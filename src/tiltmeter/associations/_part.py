@@ -17,7 +17,7 @@ from tiltmeter.associations._options import Options, options_of
 from tiltmeter.associations._stories import attempt_id, stories_of
 from tiltmeter.associations._tables import CONCEPTS, MENTIONS
 from tiltmeter.associations.grid import make_design
-from tiltmeter.associations.judging import NOT_ASKED
+from tiltmeter.associations.judging import NOT_ASKED, judge_wording
 from tiltmeter.errors import InputError
 from tiltmeter.measures import refused
 from tiltmeter.registry import did_you_mean
@@ -65,6 +65,12 @@ class Stories(Part):
         """See Part.questions: each stage asks once about each story."""
         options = options_of(settings)
         return int(design["repetitions"].sum()) * len(options.stages) if options.judged else 0
+
+    def question_length(self, settings: Settings) -> float:
+        """See Part.question_length: the mean over the stages."""
+        options = options_of(settings)
+        templates = judge_wording(options.wording)
+        return sum(len(templates[stage]) for stage in options.stages) / len(options.stages)
 
     def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
         """See Part.precision: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""

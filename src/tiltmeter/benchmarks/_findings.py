@@ -116,7 +116,7 @@ def _nothing_to_compare(measures: pl.DataFrame, wide: Wide, part: Part, shared: 
         made.with_columns(
             **{name: pl.lit(value) for name, value in shared.items()},
             context=pl.when(pl.lit(measures["generation"].n_unique() > 1)).then("generation"),
-            note=pl.lit(f"all responses are about {group}: at least two groups can be compared"),
+            note=pl.lit(f"all responses are about {group}: at least two groups are needed"),
             evidence=pl.lit(f"part = {_literal(part.name)}") + _of_generation(),
         )
     )

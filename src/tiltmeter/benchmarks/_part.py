@@ -152,9 +152,7 @@ class BenchmarkPart(Answers):
             made.select(pl.concat_str([pl.col(name).fill_null("none") for name in options.groups], separator=" / ")).to_series().unique()
         )
         if groups.len() < 2:
-            raise InputError(
-                f"{self.name}: all prompts are about {groups[0]}; at least two groups can be compared, so choose another -P group="
-            )
+            raise InputError(f"{self.name}: all prompts are about {groups[0]}; at least two groups are needed, so choose another -P group=")
         check_also(pl.concat([made.select("root"), whose(made, options)], how="horizontal"), opened, options)
         return made
 

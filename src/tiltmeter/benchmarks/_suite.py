@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter._yaml import yaml_of
+from tiltmeter._yaml import read_yaml
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 
@@ -109,7 +109,7 @@ def _own(path: str, params: Mapping[str, str]) -> BenchmarkPart:
 
     table = read_benchmark(path)
     if table["concept"].n_unique() < 2:
-        raise InputError(f"-P benchmark={path}: all prompts are about {table['concept'][0]}; at least two groups can be compared")
+        raise InputError(f"-P benchmark={path}: all prompts are about {table['concept'][0]}; at least two groups are needed")
     about = _about(Path(path))
     name = re.sub(r"[^a-z0-9]+", "_", str(about.get("name") or Path(path).stem).lower()).strip("_") or "own"
     roles = _roles(about.get("roles") or {NO_ROLE: None}, params)
@@ -119,15 +119,10 @@ def _own(path: str, params: Mapping[str, str]) -> BenchmarkPart:
 
 def _about(path: Path) -> dict[str, Any]:
     """What `tiltmeter build` wrote beside a benchmark; nothing where there is none."""
-    import yaml
-
     file = (path if path.is_dir() else path.parent) / "benchmark.yaml"
     if (not path.is_dir() and path.name != "benchmark.parquet") or not file.is_file():
         return {}
-    try:
-        loaded = yaml_of(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{file} cannot be read: {' '.join(str(error).split())[:300]}") from error
+    loaded = read_yaml(file, "description")
     return loaded if isinstance(loaded, dict) else {}
 
 
@@ -156,12 +151,7 @@ def _roles(known: Mapping[str, str | None], params: Mapping[str, str]) -> Mappin
 
 
 def _read_roles(path: str) -> dict[str, str | None]:
-    import yaml
-
-    try:
-        loaded = yaml_of(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError, yaml.YAMLError) as error:
-        raise InputError(f"-P roles={path} cannot be read: {' '.join(str(error).split())[:300]}") from error
+    loaded = read_yaml(Path(path), "roles in")
     if not isinstance(loaded, dict) or not loaded:
         raise InputError(f"-P roles={path}: expected names of roles with their system messages, for instance 'assistant: You are helpful.'")
     for name, text in loaded.items():

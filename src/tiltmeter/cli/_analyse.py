@@ -60,8 +60,13 @@ def analyse(
     from tiltmeter.engine import Limits
     from tiltmeter.runs import Asking, Judging, TextColumns, analyse_responses, analyse_texts, resolve, runs_root
 
-    if (text is None and not feature) != (not identity) or (text is None and (location or name or baseline)):
-        raise InputError("texts of your own need both --text COLUMN and --identity COLUMN (further columns may go with them)")
+    own_texts = text is not None or feature or identity or location or name or baseline or pair
+    group = "--group" if study.startswith("benchmark") else "--identity"
+    if own_texts and not identity:
+        raise InputError(f"texts of your own need {group} COLUMN, which says who each is about")
+    if own_texts and text is None and (not feature or location or name or baseline):
+        measured = ", or --feature COLUMN with values measured elsewhere" if group == "--group" else ""
+        raise InputError(f"texts of your own need --text COLUMN, which holds them{measured}")
     if identity and limit is not None:
         raise InputError("--limit is about the prompts of a study; texts of your own answer none: leave it out")
     settings = o.settings_from(definition=definition, seed=seed, limit=limit, repeats=None, system_message=None, params=params)

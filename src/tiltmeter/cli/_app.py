@@ -137,16 +137,16 @@ def plan(
 
     settings = o.settings_from(definition=definition, seed=seed, limit=limit, repeats=repeats, system_message=system_message, params=params)
     shown_as_json = o.as_json(output)
-    for name in model or ():
-        sampling_from_options(name, {})  # refuses what is no provider/model
     resolved = resolve(study, settings={**settings, "judge": judge}, sampling={"max_tokens": max_tokens})
+    for name in [*(model or ()), *filter(None, [resolved.settings.judge])]:
+        sampling_from_options(name, {})  # refuses what is no provider/model
     made = make_plan(resolved, model or [], library=Library.default(), prices=Prices.load())
     if prompts is not None:
         from tiltmeter.reports import write_table
 
         write_table(made.design.drop("part"), prompts)
         typer.echo(f"prompts written to {prompts}", err=True)
-    print_plan(made.parts, made.metrics, made.not_run, made.cost, as_json=shown_as_json)
+    print_plan(made.parts, made.metrics, made.not_run, made.costs, made.warnings, as_json=shown_as_json)
     if made.not_run:
         raise typer.Exit(EXIT_INCOMPLETE)
 

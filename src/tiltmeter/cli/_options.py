@@ -73,7 +73,7 @@ Limit = Annotated[
     typer.Option(
         metavar="N|A-B|0.1",
         envvar="TILTMETER_LIMIT",
-        help="Items per probe, or pairs at a location: a number (balanced), a range, or a share.",
+        help="Items per probe, or pairs at a location: a number (balanced), a range, or a share; 100,PART=2000 gives one part its own.",
     ),
 ]
 Repeats = Annotated[

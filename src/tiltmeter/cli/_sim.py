@@ -47,7 +47,7 @@ def serve(
         resolved = resolve(name, settings={"params": o.key_values("-P", params)})
         for part in resolved.study.parts:
             try:
-                key = part.simulate(part.design(library, resolved.settings), simulated.dials.mapping())
+                key = part.simulate(part.design(library, resolved.settings.of_part(part.name)), simulated.dials.mapping())
             except NotRun as reason:
                 typer.echo(f"{part.name}: answered without a lean, since its prompts are not known ({reason})", err=True)
                 continue

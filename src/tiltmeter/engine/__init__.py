@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from tiltmeter.engine._generate import agenerate, generate
     from tiltmeter.engine._journal import Journal, Row, Taken, open_journal
     from tiltmeter.engine._limits import Limits
-    from tiltmeter.engine._prices import Price, Prices
+    from tiltmeter.engine._prices import Cost, Price, Prices
     from tiltmeter.engine._request import Keys, Request, request_key
     from tiltmeter.engine._tally import Snapshot, Tally
 
 __all__ = [
     "NOTEBOOK",
+    "Cost",
     "Display",
     "Engine",
     "Journal",
@@ -50,7 +51,7 @@ _HOMES = {
     "_generate": ("agenerate", "generate"),
     "_journal": ("Journal", "Row", "Taken", "open_journal"),
     "_limits": ("Limits",),
-    "_prices": ("Price", "Prices"),
+    "_prices": ("Cost", "Price", "Prices"),
     "_request": ("Keys", "Request", "request_key"),
     "_tally": ("Snapshot", "Tally"),
 }

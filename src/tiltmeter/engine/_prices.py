@@ -9,10 +9,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tiltmeter._yaml import yaml_of
+from tiltmeter._paths import is_file
+from tiltmeter._yaml import read_yaml
 from tiltmeter.errors import InputError
 
-__all__ = ["Price", "Prices"]
+__all__ = ["Cost", "Price", "Prices"]
 
 
 class Price(NamedTuple):
@@ -20,6 +21,17 @@ class Price(NamedTuple):
 
     input: float
     output: float
+
+
+class Cost(NamedTuple):
+    """US dollars from `low` to `high` for what `of` says: a model, "judge MODEL", or "total".
+
+    `low` is None where a price is not known, `high` where there is no upper end.
+    """
+
+    of: str
+    low: float | None
+    high: float | None
 
 
 class Prices:
@@ -70,18 +82,9 @@ def _own_file() -> Path | None:
 
 
 def _read(path: Path) -> dict[str, Price]:
-    import yaml
-
-    try:
-        content = yaml_of(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"price file {path} cannot be read: {error.strerror}; check TILTMETER_PRICES") from None
-    except UnicodeDecodeError:
-        raise InputError(f"price file {path} is not UTF-8 text") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark is not None else ""
-        raise InputError(f"price file {path}{place}: not YAML ({getattr(error, 'problem', None) or 'cannot be parsed'})") from None
+    if not is_file(path):
+        raise InputError(f"price file {path} cannot be read: there is no such file; check TILTMETER_PRICES")
+    content = read_yaml(path, "price file")
     models = content.get("models") if isinstance(content, dict) else None
     if not isinstance(models, dict):
         raise InputError(f"price file {path}: needs a key 'models' with entries such as 'openai/my-model: {{input: 0.5, output: 1.5}}'")

@@ -90,6 +90,6 @@ def asked(
     resolved = resolve(f"genderbench/{probe}", settings={**settings, "params": params})
     (part,) = resolved.study.parts
     try:
-        return Asked(part, resolved, part.design(Library.default(), resolved.settings))
+        return Asked(part, resolved, part.design(Library.default(), resolved.settings.of_part(part.name)))
     except NotRun as reason:
         raise InputError(f"{probe} cannot be run: {reason}") from reason

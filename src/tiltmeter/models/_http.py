@@ -208,6 +208,9 @@ class HttpModel(ABC):
             return f"{sentence} ({where})"
         if 300 <= status < 400:
             return f"{sentence} (it redirects to {self._clean(headers.get('Location', '?').split('?')[0])}: give that as base URL)"
+        unversioned = self._url.path.endswith("/chat/completions") and not re.search(r"/v\d", self._base)
+        if status == 404 and unversioned and "model" not in complaint.message.lower():
+            return f"{sentence} (nothing at {self._url}; did you mean the base URL {self._base}/v1?)"
         return f"{sentence} (model {self._model!r} at {self._base})" if status == 404 else sentence
 
     def _adapt(self, payload: Mapping[str, Any], complaint: Complaint, status: int) -> bool:

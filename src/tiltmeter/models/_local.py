@@ -5,10 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import socket
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from tiltmeter._paths import sha256
 from tiltmeter.errors import InputError, ProviderError
@@ -23,6 +29,9 @@ _READ = (".json", ".safetensors", ".model", ".txt", ".jinja")
 """Kinds of files a model is made of. Pickled weights are not among them: reading them may run code."""
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+
+_PORTS = {"http": 80, "https": 443}
+_CONNECT_SECONDS = 5.0
 
 _digests: dict[tuple[Path, int, int], str] = {}
 """Digests of files by path, size and time of change: weights are hashed once a process."""
@@ -64,7 +73,7 @@ class Weights(NamedTuple):
 
         patterns = [f"*{suffix}" for suffix in _READ]
         try:
-            return Path(snapshot_download(self.name, revision=self.commit, allow_patterns=patterns))
+            return Path(snapshot_download(self.name, revision=self.commit, allow_patterns=patterns, local_files_only=not _hub_answers()))
         except Exception as error:
             raise _hub_error(self.name, error) from None
 
@@ -93,10 +102,34 @@ def find_weights(name: str, revision: str | None = None) -> Weights:
     from huggingface_hub import hf_hub_download
 
     try:
-        path = Path(hf_hub_download(name, "config.json", revision=revision))
+        path = Path(hf_hub_download(name, "config.json", revision=revision, local_files_only=not _hub_answers()))
     except Exception as error:
         raise _hub_error(name, error) from None
     return Weights(name, None, path.parent.name, _config(path))
+
+
+@cache
+def _hub_answers() -> bool:
+    """Whether the hub can be connected to within seconds; its client would try again for half a minute, and report each attempt.
+
+    Behind a proxy only the client can know, so it is asked.
+    """
+    from huggingface_hub import constants
+
+    url = urlsplit(constants.ENDPOINT)
+    host = url.hostname or ""
+    if constants.HF_HUB_OFFLINE or (url.scheme in getproxies() and not proxy_bypass(host)):
+        return not constants.HF_HUB_OFFLINE
+    answered: list[bool] = []
+
+    def connect() -> None:
+        with suppress(OSError, ValueError), socket.create_connection((host, url.port or _PORTS.get(url.scheme, 443)), _CONNECT_SECONDS):
+            answered.append(True)
+
+    attempt = threading.Thread(target=connect, daemon=True)  # looking up a name has no time limit of its own
+    attempt.start()
+    attempt.join(_CONNECT_SECONDS)
+    return bool(answered)
 
 
 def _is_folder(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from tiltmeter.errors import InputError
@@ -27,5 +28,11 @@ def checked_url(base_url: str) -> str:
         place = f"{parts.scheme}://{parts.hostname}"
         raise InputError(f"the base URL at {place} holds a user name, password, query or fragment: give scheme, host, port and path only")
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_ok:
-        raise InputError(f"the base URL {clean(base_url)!r} is none: it should look like http://127.0.0.1:8000/v1")
+        bare = "" if "://" in base_url else re.sub(r"^https?(?=[:/]):?/*", "", base_url.strip()).lstrip("/")
+        hint = (
+            f"did you mean {'https' if base_url.startswith('https') else 'http'}://{clean(bare)}?"
+            if bare
+            else "it should look like http://127.0.0.1:8000/v1"
+        )
+        raise InputError(f"{clean(base_url)!r} is not a base URL: {hint if port_ok else 'its port is not a number from 1 to 65535'}")
     return base_url.rstrip("/")

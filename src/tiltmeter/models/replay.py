@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from tiltmeter._damage import UNREADABLE, why
+from tiltmeter._damage import UNREADABLE, csv_of, unreadable
 from tiltmeter._paths import is_file, sha256
 from tiltmeter.errors import InputError
 from tiltmeter.models._base import Completion, Message, ModelError, Sampling
@@ -187,13 +187,13 @@ def _read(path: Path) -> pl.DataFrame:
     try:
         match path.suffix.lower():
             case ".csv":
-                return pl.read_csv(path, infer_schema=False, glob=False)
+                return csv_of(path)
             case ".jsonl" | ".ndjson":
                 return pl.read_ndjson(path, infer_schema_length=None)
             case ".parquet":
                 return pl.read_parquet(path, glob=False)
     except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read as {path.suffix}: {why(error)}") from None
+        raise InputError(f"{path} cannot be read as {path.suffix}: {unreadable(path, error)}") from None
     raise InputError(f"{path} should end in {', '.join(_FORMATS)}")
 
 

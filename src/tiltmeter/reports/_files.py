@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,5 +37,5 @@ def writing(path: Path) -> Iterator[Path]:
             raise
         if isinstance(error, pl.exceptions.ComputeError) and "os error" not in str(error).lower():
             raise
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        reason = getattr(error, "strerror", None) or re.sub(r" \(os error \d+\).*", "", str(error).splitlines()[0])
         raise InputError(f"cannot write {path}: {reason}; give the name of a file in a folder you may write to") from error

@@ -12,6 +12,7 @@ import polars as pl
 
 from tiltmeter import registry
 from tiltmeter._damage import json_of
+from tiltmeter._text import not_utf8
 from tiltmeter.errors import InputError
 from tiltmeter.study import FINDINGS, MARKS
 
@@ -44,8 +45,12 @@ def read_published(path: Path) -> pl.DataFrame:
     """
     try:
         loaded = json_of(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot read the published results {path}: {error}") from error
+    except OSError as error:
+        raise InputError(f"cannot read the published results {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is not valid JSON ({not_utf8(path.read_bytes()) or error}); published results have the shape {_SHAPE}"
+        ) from error
     if not isinstance(loaded, dict) or not loaded:
         raise InputError(f"{path} holds no published results: it must be a mapping of the shape {_SHAPE}")
     rows = [row for column, content in loaded.items() for row in _rows(path, column, content)]

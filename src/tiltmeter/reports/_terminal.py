@@ -254,14 +254,21 @@ def print_problems(problems: Sequence[str]) -> None:
 
 
 def print_plan(
-    parts: pl.DataFrame, metrics: pl.DataFrame, not_run: Mapping[str, str], cost: Mapping[str, tuple[float, float] | None], *, as_json: bool
+    parts: pl.DataFrame,
+    metrics: pl.DataFrame,
+    not_run: Mapping[str, str],
+    costs: Sequence[tuple[str, float | None, float | None]],
+    warnings: Sequence[str],
+    *,
+    as_json: bool,
 ) -> None:
-    """What a study takes and what it could show."""
-    totals = {name: int(parts[name].sum() or 0) for name in ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")}
+    """What a study takes and what it could show; `costs` are what is paid for, least and most (see `tiltmeter.engine.Cost`)."""
+    counted = ("prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
+    totals = {name: None if parts[name].null_count() else int(parts[name].sum()) for name in counted}
     if as_json:
-        shown = {model: None if price is None else {"from": price[0], "to": price[1]} for model, price in cost.items()}
+        shown = {of: None if low is None else {"from": low, "to": high} for of, low, high in costs}
         whole = {"parts": parts.to_dicts(), "metrics": metrics.to_dicts(), "total": totals, "cost_usd": shown, "not_run": dict(not_run)}
-        _print_json(whole)
+        _print_json(whole | {"cost_covers": _COVERS, "warnings": list(warnings)})
         return
     rows = [*parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}]
     print_rows([row if totals["judge_calls"] else _without(row, "judge_calls") for row in rows], as_json=False)
@@ -276,11 +283,28 @@ def print_plan(
     ]
     if rows:
         print_rows(rows, as_json=False)
-    for model, price in cost.items():
-        words = "price not known: add it to the price file (TILTMETER_PRICES)" if price is None else f"${price[0]:,.2f} to ${price[1]:,.2f}"
-        print(f"{printable(model, one_line=True)}: {words}")
+    for of, low, high in costs:
+        print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
+    if costs:
+        print(_COVERS)
+    for warning in warnings:
+        print(f"warning: {printable(warning, one_line=True)}")
     for name, reason in not_run.items():
         print(f"{name} cannot be run here: {printable(reason, one_line=True)}")
+
+
+_COVERS = (
+    "The lower price assumes responses of one token each, the upper one responses of max_tokens."
+    " Retries are not included, nor what the judge is asked only after some responses: unusable answers again, concepts that are found."
+)
+
+
+def _cost_words(of: str, low: float | None, high: float | None) -> str:
+    if low is None and of == "total":
+        return "not known, as a price above is not known"
+    if low is None:
+        return "price not known: add it to the price file (TILTMETER_PRICES)"
+    return f"at least ${low:,.2f}; no upper end without --max-tokens" if high is None else f"${low:,.2f} to ${high:,.2f}"
 
 
 def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.errors import InputError
+from tiltmeter._text import printable, redacted
+from tiltmeter.errors import IncompleteRun, InputError, TiltmeterError
 from tiltmeter.models import Model, Sampling, create_model, sampling_from_options
 from tiltmeter.runs._load import Run
 from tiltmeter.runs._remote_place import runs_root
@@ -23,12 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["Judging", "run", "run_named"]
 
 
+Asked = str | Model | Callable[..., Any]
+"""A model: by name, made, or a function."""
+
+
 def run_named(
-    study: str,
-    models: Sequence[str | Model],
+    study: str | Path | Study,
+    models: Sequence[Asked],
     *,
     base_url: str | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     sampling: Mapping[str, Any] | None = None,
     judge: Judging | None = None,
@@ -73,14 +80,14 @@ def run_named(
 class Judging:
     """The judge a user asked for: a model or its name (None: the one the study file names, if any), where it is, its `-J key=value`."""
 
-    model: str | Model | None = None
+    model: Asked | None = None
     base_url: str | None = None
-    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str | None:
         """As it stands in study.yaml."""
-        return self.model if self.model is None or isinstance(self.model, str) else self.model.name
+        return self.model if self.model is None or isinstance(self.model, str) else _made("judge", self.model, {}).name
 
     def open(self, resolved: Resolved) -> tuple[Model, Sampling] | None:
         """The judge of this study and what it is asked with; None where the study does without.
@@ -95,27 +102,29 @@ class Judging:
             if self.options or self.base_url:
                 raise InputError("-J and --judge-base-url are about a judge; name it with --judge PROVIDER/NAME")
             return None
-        if resolved.study.judging is None:
-            raise InputError(f"{resolved.study.name} asks no judge; leave --judge out")
-        return _open(chosen, resolved.study.judging, self.base_url, self.options, {})
+        assert resolved.study.judging is not None  # see `resolve`
+        try:
+            return _open(chosen, resolved.study.judging, self.base_url, self.options, {}, role="judge")
+        except TiltmeterError as error:
+            raise type(error)(f"judge: {error}") from error
 
 
 def run(
-    study: str,
+    study: str | Path | Study,
     *,
-    model: str | Model | Sequence[str | Model],
+    model: Asked | Sequence[Asked],
     base_url: str | None = None,
-    options: Mapping[str, str] | None = None,
-    judge: str | Model | None = None,
+    options: Mapping[str, Any] | None = None,
+    judge: Asked | None = None,
     definition: str | None = None,
     limit: int | float | str | None = None,
     repeats: int | None = None,
     seed: int | None = None,
     system_message: str | None = None,
-    params: Mapping[str, str] | None = None,
+    params: Mapping[str, Any] | None = None,
     sampling: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
-    journal: str | None = None,
+    journal: str | Path | None = None,
     out: str | Path | None = None,
     display: str | None = None,
     engine: str | None = None,
@@ -126,13 +135,16 @@ def run(
     Parameters
     ----------
     study
-        A built-in name ("genderbench", "genderbench/gest") or a path to a YAML file.
+        A built-in name ("genderbench", "genderbench/gest"), a path to a YAML file, or a `Study`.
     model
-        `provider/name`, an object fulfilling `tiltmeter.models.Model`, or several of them.
+        `provider/name`, a function (see `tiltmeter.models.python.model_of`), an object fulfilling `tiltmeter.models.Model`, or several of
+        them.
+    options
+        What `-M key=value` gives on the command line: sampling, vendor extras, parameters of a function.
     judge
-        Model asked about the answers, for methods that use one.
+        Model asked about the answers, for methods that use one; given as `model` is.
     limit
-        Items per part: a number, a share (0.1) or a range ("0-99").
+        Items per part: a number, a share (0.1), a range ("0-99"), or also those of single parts ("100,hiring_an=2000").
     sampling
         Fields of `tiltmeter.models.Sampling` that override what the method prescribes.
     out
@@ -148,7 +160,12 @@ def run(
     Returns
     -------
     Run
-        Its `findings`, `responses`, `evidence(...)`. What is missing from it stands in `run.about["problems"]`.
+        Its `findings`, `responses`, `evidence(...)`, and in `problems` what is missing from it.
+
+    Warns
+    -----
+    IncompleteRun
+        Something is missing; `warnings.simplefilter("ignore", tiltmeter.IncompleteRun)` silences it.
 
     Raises
     ------
@@ -157,38 +174,99 @@ def run(
     ProviderError
         The model gives no answers at all.
     """
-    from tiltmeter.engine import NOTEBOOK, in_notebook
+    from tiltmeter.engine import NOTEBOOK, Limits, in_notebook
 
-    models = [model] if isinstance(model, str) or not isinstance(model, Sequence) else list(model)
+    for name, given, kinds, wanted in (
+        ("base_url", base_url, str, "a text"),
+        ("journal", journal, (str, Path), "a path or a URL"),
+        ("out", out, (str, Path), "a path or a URL"),
+        ("engine", engine, str, "a text such as ray"),
+        ("display", display, str, "a text such as plain"),
+        ("limits", limits, Limits, "a tiltmeter.engine.Limits"),
+    ):
+        if given is not None and not isinstance(given, kinds):
+            raise InputError(f"{name}= must be {wanted}, not {given!r}")
+    models = list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
+    if not models:
+        raise InputError("model= is an empty list; give at least one model")
     settings = {"definition": definition, "limit": limit, "repeats": repeats, "seed": seed, "system_message": system_message}
-    return run_named(
+    result = run_named(
         study,
         models,
         base_url=base_url,
-        options=options,
-        settings={**settings, "params": dict(params or {})},
-        sampling=sampling,
+        options=_mapping("options", options),
+        settings={**settings, "params": {key: _text(f"params: {key}", value) for key, value in _mapping("params", params).items()}},
+        sampling=_mapping("sampling", sampling),
         judge=Judging(judge),
         limits=limits,
-        journal=journal,
+        journal=None if journal is None else str(journal),
         out=out,
         display=display or (NOTEBOOK if in_notebook() else "none"),
         engine=engine,
-        engine_options=engine_options,
-    ).run
+        engine_options=_mapping("engine_options", engine_options),
+    )
+    if result.problems:
+        more = f" (and {len(result.problems) - 1:,} more)" if len(result.problems) > 1 else ""
+        told = printable(redacted(result.problems[0]), one_line=True)
+        warnings.warn(f"{result.run!r} is incomplete: {told}{more}; see its `problems`", IncompleteRun, stacklevel=2)
+    return result.run
+
+
+def _mapping(name: str, given: object) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise InputError(f"{name}= must be a mapping of names to values such as {{'key': 'value'}}, not {given!r}")
+    return dict(given)
+
+
+def _text(place: str, value: object) -> str:
+    """A value as the command line would have it."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise InputError(f"{place}: give a text, a number, true or false, or a list or mapping of these, not {value!r}") from None
+
+
+def _made(role: str, one: object, options: Mapping[str, Any]) -> Model:
+    """A model that was given as an object or a function; raises InputError for what is neither."""
+    from tiltmeter.models.python import model_of
+
+    if isinstance(one, type):
+        raise InputError(f"{role}= is the class {one.__name__}; give an object of it, such as {one.__name__}()")
+    if isinstance(one, Model):
+        if options:
+            raise InputError(f"options= is for models given by name; {one.name} has been made already: give them where it is made")
+        return one
+    if callable(one):
+        return model_of(one, options)
+    raise InputError(
+        f"{role}= must be a name such as openai/gpt-4o-mini, a function, or an object with name, fingerprint, endpoint and complete,"
+        f" not {type(one).__name__}"
+    )
 
 
 def _open(
-    one: str | Model, base: Sampling, base_url: str | None, options: Mapping[str, str], flags: Mapping[str, Any]
+    one: Asked, base: Sampling, base_url: str | None, options: Mapping[str, Any], flags: Mapping[str, Any], *, role: str = "model"
 ) -> tuple[Model, Sampling]:
     """A model and what it is asked with: the method's sampling, then flags, then `-M`."""
-    if not isinstance(one, str):
-        return one, base
-    fields, left = sampling_from_options(one, options)
+    if not isinstance(one, str) and base_url is not None:
+        raise InputError(f"base_url= is for models given by name; the {role} given as an object knows its own address")
+    if not isinstance(one, str) and (not callable(one) or isinstance(one, Model | type)):
+        return _made(role, one, options), base
+    fields, left = sampling_from_options(
+        one if isinstance(one, str) else "python/function", {key: _text(f"-M {key}", value) for key, value in options.items()}
+    )
     for key, value in flags.items():
         if value is not None and key in fields:
             raise InputError(f"--{key.replace('_', '-')} and -M {key}= say the same thing; give one of them")
-    made = create_model(one, base_url=base_url, options=left)
+    made = (
+        create_model(one, base_url=base_url, options=left)
+        if isinstance(one, str)
+        else _made(role, one, {key: options[key] for key in left})
+    )
     prescribed = {key: value for key, value in base.extra.items() if key not in getattr(made, "unsupported", ())}
     extra = {key: value for key, value in {**prescribed, **fields.pop("extra", {})}.items() if value is not None}
     return made, dataclasses.replace(base, **fields, extra=extra)

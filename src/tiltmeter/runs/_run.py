@@ -344,8 +344,10 @@ class Clock:
 
 def check_models(models: Sequence[Model]) -> None:
     """Two models of one name could not be told apart in the tables; raises InputError."""
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for model in models:
+        if seen.get(model.name, model.fingerprint) != model.fingerprint:
+            raise InputError(f"two models are called {model.name}; give them different names, so that the tables tell them apart")
         if model.name in seen:
             raise InputError(f"--model {model.name} is given twice; give it once, or use --repeats for more answers")
-        seen.add(model.name)
+        seen[model.name] = model.fingerprint

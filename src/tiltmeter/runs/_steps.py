@@ -43,7 +43,7 @@ def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict
     with folder.table("design", DESIGN) as add:
         for part in resolved.study.parts:
             try:
-                design = part.design(library, resolved.settings)
+                design = part.design(library, resolved.settings.of_part(part.name))
             except NotRun as reason:
                 became[part.name] = {"title": part.title, "harms": list(part.harms), "status": "not run", "reason": str(reason)}
                 continue

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from tiltmeter._damage import UNREADABLE, json_of, why
+from tiltmeter._damage import UNREADABLE, csv_of, json_of, unreadable
 from tiltmeter._paths import is_file
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
@@ -38,19 +38,22 @@ def read_columns(path: Path) -> pl.DataFrame:
 
 def _read(path: Path, known: frozenset[str] | None) -> pl.DataFrame:
     if not is_file(path):
-        raise InputError(f"there is no file {path}")
+        raise InputError(f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}")
     try:
         match path.suffix.lower():
             case ".csv":
-                return pl.read_csv(path, infer_schema=False, glob=False)
+                table = csv_of(path)
             case ".parquet":
-                return pl.read_parquet(path, glob=False)
+                table = pl.read_parquet(path, glob=False)
             case ".jsonl" | ".ndjson":
-                return _read_lines(path, known)
+                table = _read_lines(path, known)
             case other:
                 raise InputError(f"{path}: unknown kind of file {other!r}; give .csv, .jsonl or .parquet")
     except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {why(error)}") from error
+        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+    if table.is_empty():
+        raise InputError(f"{path} has no rows; it needs one for each response")
+    return table
 
 
 def first_line(error: Exception) -> str:
@@ -68,9 +71,12 @@ def _read_lines(path: Path, known: frozenset[str] | None) -> pl.DataFrame:
             try:
                 row = json_of(line)
             except (ValueError, RecursionError) as error:
-                raise InputError(f"{path}, line {number} is not valid JSON ({error})") from None
+                if line.strip() in ("[", "{"):
+                    raise InputError(f"{path} is one JSON value over several lines; write one object a line (JSON Lines)") from None
+                raise InputError(f"{path}, line {number} is not valid JSON ({error}); correct that line") from None
             if not isinstance(row, dict):
-                raise InputError(f"{path}, line {number} is not an object such as {{'prompt': ..., 'answer': ...}}")
+                told = "; write one object a line (JSON Lines)" if isinstance(row, list) else ""
+                raise InputError(f"{path}, line {number} is not an object such as {{'prompt': ..., 'answer': ...}}{told}")
             place = f"{path}, line {number}"
             rows.append({name: _text(place, name, value, known) for name, value in row.items() if known is None or name in known})
     return pl.DataFrame(rows, schema=dict.fromkeys(dict.fromkeys(name for row in rows for name in row), pl.String))

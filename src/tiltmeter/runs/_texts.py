@@ -92,9 +92,13 @@ def analyse_texts(
     if twice := [path for path in paths if list(paths).count(path) > 1]:
         raise InputError(f"{twice[0]} is given twice; give it once")
     rows = pl.concat([_read(path, columns) for path in paths])
+    named = ", ".join(map(str, paths))
+    if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
+        raise InputError(f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text")
     if rows["identity"].n_unique() < 2:
-        named = ", ".join(map(str, paths))
-        raise InputError(f"{named}: all texts are about the same {' and '.join(columns.identity)}; at least two identities can be compared")
+        raise InputError(
+            f"{named}: every row has the same {' and '.join(columns.identity)} ({rows['identity'][0]}); at least two are needed"
+        )
     if again := int(rows.filter(pl.col("text").is_not_null()).select("identity", "text").is_duplicated().sum()):
         print(f"note: {again:,} texts stand there more than once; each counts as often as it stands there", file=sys.stderr)
     study = of_texts(rows, resolved.settings.params)

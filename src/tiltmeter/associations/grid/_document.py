@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from tiltmeter._yaml import yaml_of
+from tiltmeter._yaml import first_error, read_yaml
 from tiltmeter.associations.grid._grid import ALIGNED, BUILT_IN_LANGUAGE, WITHIN_TYPE, Category, Descriptor, Grid
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
@@ -105,27 +104,8 @@ def read(path: Path, *, needs_categories: bool = True) -> GridDocument:
     return document
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice in a mapping: YAML would silently keep the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value.strip() in seen:  # names are read without outer blanks
-                    raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} stands twice in one mapping", key.start_mark)
-                seen.add(key.value.strip())
-        return super().construct_mapping(node, deep)
-
-
 def _load(path: Path) -> object:
-    try:
-        with path.open(encoding="utf-8") as file:
-            loaded: object = yaml_of(file.read(), _Loader)
-    except OSError as error:
-        raise InputError(f"cannot read the grid {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    loaded: object = read_yaml(path, "grid")
     if not isinstance(loaded, dict):
         raise InputError(f"{path}: expected the key 'categories' with identities and their descriptors")
     return loaded
@@ -139,7 +119,7 @@ def _descriptor(given: str | DescriptorDocument, identity: str, kind: str) -> De
 
 def _sentence(error: ValidationError, loaded: object) -> str:
     """About the first error."""
-    first = error.errors(include_url=False, include_context=True)[0]
+    first = first_error(error)
     where, kind = [str(key) for key in first["loc"]], first["type"]
     if where[-1] == "[key]" or kind == "invalid_key":
         return _of_key([key for key in where if key != "[key]"], kind)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tiltmeter._wording import wordings
+from tiltmeter._wording import Wording, wordings
 from tiltmeter.associations._options import STAGES
 from tiltmeter.associations._tables import LISTS, MENTIONS
 from tiltmeter.associations.judging._asking import NOT_ASKED, Asking, Story
@@ -16,10 +16,15 @@ from tiltmeter.associations.judging._sentences import Sentences
 from tiltmeter.errors import InputError
 from tiltmeter.study import Judge
 
-__all__ = ["extract_with_judge"]
+__all__ = ["extract_with_judge", "judge_wording"]
 
 _HOME = Path(__file__).parent.with_name("wordings.yaml")
 _WHOLE = ("whole",)
+
+
+def judge_wording(wording: str | None = None) -> Wording:
+    """The templates a judge is asked with, by stage; see `extract_with_judge`."""
+    return next(iter(wordings("judge", wording, _HOME).values()))
 
 
 def extract_with_judge(
@@ -55,7 +60,7 @@ def extract_with_judge(
         The stages or the wording cannot be used.
     """
     _check(stages)
-    templates = next(iter(wordings("judge", wording, _HOME).values()))
+    templates = judge_wording(wording)
     grouped = stories.select("attempt", "identity", "descriptor", "name", "text").group_by("attempt", maintain_order=True).agg(pl.all())
     told = [
         Story(attempt, texts[0], [Person(*one) for one in zip(identities, descriptors, names, strict=True)])

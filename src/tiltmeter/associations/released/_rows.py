@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tiltmeter._damage import UNREADABLE, why
+from tiltmeter._damage import UNREADABLE, csv_of, unreadable
 from tiltmeter._paths import is_file
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
@@ -27,11 +27,11 @@ def read_rows(path: Path) -> pl.DataFrame:
         There is no such file, it cannot be read, or it holds no record.
     """
     if not is_file(path):
-        raise InputError(f"there is no file {path}")
+        raise InputError(f"there is no file {path}{': it is a folder' if path.is_dir() else ''}")
     try:
         match path.suffix.lower():
             case ".csv":
-                table = pl.read_csv(path, infer_schema=False, glob=False)
+                table = csv_of(path)
             case ".parquet":
                 table = pl.read_parquet(path, glob=False)
             case ".jsonl" | ".ndjson":
@@ -42,7 +42,7 @@ def read_rows(path: Path) -> pl.DataFrame:
         texts = [table[name].cast(pl.String).fill_null("") for name, kind in table.schema.items() if not kind.is_nested()]
         table = table.with_columns(texts)
     except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {why(error)}") from error
+        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
     if table.is_empty():
         raise InputError(f"{path} holds no rows")
     return table.with_row_index(ROW, 2 if path.suffix.lower() == ".csv" else 1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from tiltmeter._yaml import yaml_of
+from tiltmeter._yaml import read_yaml
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 
@@ -112,15 +112,7 @@ def _made(given: dict[str, Any], place: str) -> Terms:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        loaded: Any = yaml_of(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the terms in {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
-    return _mapping(loaded, str(path))
+    return _mapping(read_yaml(path, "terms in"), str(path))
 
 
 def _terms(identities: Mapping[str, Any], place: str) -> Iterator[Term]:

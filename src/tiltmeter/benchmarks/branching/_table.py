@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tiltmeter._yaml import yaml_of
+from tiltmeter._text import not_utf8
+from tiltmeter._yaml import read_yaml
 from tiltmeter.errors import InputError
 
 __all__ = ["Replacements", "inverse", "read_table"]
@@ -62,20 +63,15 @@ def _loaded(path: Path) -> object:
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file of replacements") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the replacements in {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+        raise InputError(
+            f"cannot read the replacements in {path}: {getattr(error, 'strerror', None) or not_utf8(path.read_bytes())}"
+        ) from None
     if path.suffix.lower() == ".json":
         try:
             return json.loads(text, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is not valid JSON: {error}") from None
-    import yaml
-
-    try:
-        loaded = yaml_of(text)
-        _refuse_repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader))
-        return loaded
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    return read_yaml(path, "replacements in")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -85,21 +81,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the key {key!r} stands twice in one object")
         made[key] = value
     return made
-
-
-def _refuse_repeated_keys(node: Any) -> None:
-    """YAML would silently keep the last one."""
-    import yaml
-
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: set[str] = set()
-    for key, value in node.value:
-        if isinstance(key, yaml.ScalarNode):
-            if key.value in seen:
-                raise ValueError(f"the key {key.value!r} stands twice in one mapping (line {key.start_mark.line + 1})")
-            seen.add(key.value)
-        _refuse_repeated_keys(value)
 
 
 def _checked(table: object, place: str) -> Replacements:

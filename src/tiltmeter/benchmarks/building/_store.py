@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from tiltmeter._damage import UNREADABLE, why
+from tiltmeter._damage import UNREADABLE, csv_of, unreadable
 from tiltmeter._lock import only_writer
 from tiltmeter._paths import sha256
 from tiltmeter.benchmarks._tables import Schema
@@ -205,7 +205,7 @@ class Store:
 
 def _canonical(path: Path, schema: Schema, needed: tuple[str, ...], fill: Mapping[str, Any]) -> pl.DataFrame:
     try:
-        table = pl.read_csv(path, infer_schema=False, glob=False) if path.suffix == ".csv" else pl.read_parquet(path, glob=False)
+        table = csv_of(path) if path.suffix == ".csv" else pl.read_parquet(path, glob=False)
         for name in needed:
             if name not in table.columns:
                 raise InputError(f"{path} lacks the column {name!r} ({did_you_mean(name, table.columns)}); put it back or remove the file")
@@ -213,7 +213,7 @@ def _canonical(path: Path, schema: Schema, needed: tuple[str, ...], fill: Mappin
         filled = {name: pl.col(name).fill_null(value) for name, value in fill.items()}
         table = table.with_columns(absent).select(pl.col(name).cast(kind) for name, kind in schema.items()).with_columns(**filled)
     except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read ({why(error)}); mend it, or remove it to have it made anew") from error
+        raise InputError(f"{path} cannot be read ({unreadable(path, error)}); mend it, or remove it to have it made anew") from error
     for name in needed:
         if table[name].null_count():
             row = table[name].is_null().arg_true()[0] + (2 if path.suffix == ".csv" else 1)

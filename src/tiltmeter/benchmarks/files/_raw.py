@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from tiltmeter._damage import UNREADABLE, json_of, why
+from tiltmeter._damage import UNREADABLE, csv_of, json_of, unreadable
 from tiltmeter._paths import is_file
+from tiltmeter._text import not_utf8
 from tiltmeter.errors import InputError
 
 __all__ = ["Raw", "first_line", "load_json", "read_raw"]
@@ -40,7 +41,7 @@ def read_raw(path: Path) -> Raw | list[Any] | dict[str, Any]:
             case ".parquet":
                 return Raw(pl.read_parquet(path, glob=False), 1)
             case ".csv":
-                return Raw(pl.read_csv(path, infer_schema=False, glob=False), 2)
+                return Raw(csv_of(path), 2)
             case ".jsonl" | ".ndjson":
                 return _lines(path)
             case ".json":
@@ -48,7 +49,7 @@ def read_raw(path: Path) -> Raw | list[Any] | dict[str, Any]:
             case other:
                 raise InputError(f"{path}: unknown kind of file {other!r}; give {KINDS}")
     except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {why(error)}; mend the file or make it anew") from error
+        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
 
 
 def load_json(path: Path) -> list[Any] | dict[str, Any]:
@@ -60,7 +61,7 @@ def load_json(path: Path) -> list[Any] | dict[str, Any]:
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno} is not valid JSON ({error.msg}); mend that line") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not valid JSON ({first_line(error)})") from error
+        raise InputError(f"{path} is not valid JSON ({not_utf8(path.read_bytes()) or first_line(error)})") from error
     if not isinstance(loaded, (list, dict)):
         raise InputError(f"{path}: expected a list or an object, found {json.dumps(loaded)[:60]}")
     return loaded
@@ -74,6 +75,10 @@ def _lines(path: Path) -> list[Any]:
                 try:
                     rows.append(json_of(line))
                 except (ValueError, RecursionError) as error:
+                    if line.strip() in ("[", "{"):
+                        raise InputError(
+                            f"{path} is one JSON value over several lines; call it .json, or write one object a line"
+                        ) from error
                     raise InputError(f"{path}, line {number} is not valid JSON ({first_line(error)}); mend that line") from error
     return rows
 

@@ -27,6 +27,8 @@ _ALIASES = {
 """What SAGED's files call a column, or a user might."""
 _ALMOST = 0.85
 """Likeness from which a further column is taken for a misspelt one; "baselines" reaches 0.94, "target" and "source_tag" 0.5."""
+_MISSPELT = 0.6
+"""Likeness from which a column may be meant for a needed one; "prompt" and "group" reach 0.55."""
 _YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
 
 
@@ -98,13 +100,14 @@ def _named(path: Path, table: pl.DataFrame) -> pl.DataFrame:
     if {"concept", "category"} <= set(table.columns) and "domain" not in table.columns:
         table = table.rename({"category": "domain"})
     used = set()
+    given = table.columns
     for name, aliases in _ALIASES.items():
         if name not in table.columns and (found := next((alias for alias in aliases if alias in table.columns), None)):
             table = table.rename({found: name})
             used.add(found)
     for name in ("concept", "prompt"):
         if name not in table.columns:
-            raise InputError(f"{path} has no column {name!r} ({did_you_mean(name, table.columns) if table.columns else 'it has none'})")
+            raise InputError(f"{path} has no column {name!r} ({did_you_mean(name, given, _MISSPELT) if given else 'it has none'})")
     for extra in (name for name in table.columns if name not in BENCHMARK):
         if close := difflib.get_close_matches(extra.lower(), [name for name in BENCHMARK if name not in table.columns], 1, _ALMOST):
             raise InputError(f"{path}: unknown column {extra!r}: did you mean {close[0]}? (another column may have any other name)")

@@ -7,10 +7,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
-from tiltmeter._yaml import yaml_of
+from tiltmeter._yaml import first_error, read_yaml
 from tiltmeter.benchmarks.spec._document import Spec
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
@@ -59,29 +58,8 @@ def read_spec(path: str | Path) -> Spec:
     return spec
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice in a mapping: YAML would silently keep the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value.strip() in seen:
-                    raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} stands twice in one mapping", key.start_mark)
-                seen.add(key.value.strip())
-        return super().construct_mapping(node, deep)
-
-
 def _load(path: Path) -> object:
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            loaded: object = yaml_of(file.read(), _Loader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the spec {path}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InputError(f"{path}{place}: not valid YAML ({getattr(error, 'problem', None) or error}); mend that line") from error
+    loaded: object = read_yaml(path, "spec")
     if not isinstance(loaded, dict):
         raise InputError(f"{path}: expected a mapping with the keys name, domain and concepts")
     return loaded
@@ -89,13 +67,15 @@ def _load(path: Path) -> object:
 
 def _sentence(error: ValidationError, loaded: object) -> str:
     """About the first error."""
-    first = error.errors(include_url=False, include_context=True)[0]
+    first = first_error(error)
     kind = first["type"]
     where, value = _found(first["loc"], loaded, absent=kind in ("missing", "extra_forbidden"))
     if "[key]" in first["loc"] or kind == "invalid_key":
         return f"{_under(where)}a key must be a text of one line: put numbers, dates and words such as yes and no in quotes"
     if kind == "extra_forbidden":
-        return f"{_under(where[:-1])}unknown key {where[-1]!r}: {did_you_mean(where[-1], _known(where[:-1]))}"
+        lacking = error.errors()[0]
+        missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""
+        return f"{missing}{_under(where[:-1])}unknown key {where[-1]!r}: {did_you_mean(where[-1], _known(where[:-1]))}"
     names = [key for key in where if not key.isdigit()]
     ours = kind != "missing" and (names[0] != "concepts" or names[-1] == "urls")  # a concept may be called "name"
     said = _OF_KEY.get(names[-1]) if ours else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -98,7 +99,8 @@ def parse(model: str, options: Mapping[str, Any]) -> tuple[Dials, float]:
         Unknown preset or option, or a value that is no number or out of range.
     """
     if model not in PRESETS:
-        raise InputError(f"unknown simulated model {model!r}: {did_you_mean(model, list(PRESETS))}")
+        hint = re.sub(r"\b(fair|mild|biased)\b", r"sim/\1", did_you_mean(model, list(PRESETS)))
+        raise InputError(f"unknown simulated model 'sim/{model}': {hint}")
     for key in options:
         if key not in OPTIONS:
             raise InputError(f"-M {key}: a simulated model has no such dial; {did_you_mean(key, OPTIONS)}")

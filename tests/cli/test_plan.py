@@ -1,0 +1,105 @@
+"""`tiltmeter plan`: what a study costs, with its judge, and whether its size can be graded."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from conftest import Tiltmeter
+from tiltmeter.datasets import Library
+from tiltmeter.engine import Prices
+from tiltmeter.models import Sampling
+from tiltmeter.reports import print_plan
+from tiltmeter.runs import make_plan, resolve
+
+STORIES = ("associations/gender", "--limit", "10", "--model", "openai/gpt-4o-mini", "-P", "encoder=none")
+
+
+def planned(tiltmeter: Tiltmeter, *arguments: str) -> dict[str, Any]:
+    done = tiltmeter("plan", *arguments, "-f", "json")
+    assert done.returncode == 0, done.stderr
+    plan: dict[str, Any] = json.loads(done.stdout)
+    return plan
+
+
+def test_the_judge_is_priced_at_its_own_prices(tiltmeter: Tiltmeter) -> None:
+    costs = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-4o")["cost_usd"]
+    assert list(costs) == ["openai/gpt-4o-mini", "judge openai/gpt-4o", "total"]
+    model, judge, total = costs.values()
+    for end in ("from", "to"):
+        assert total[end] == pytest.approx(model[end] + judge[end])
+    assert all(0 < one["from"] <= one["to"] for one in costs.values())
+    cheaper = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-4o-mini")["cost_usd"]["judge openai/gpt-4o-mini"]
+    assert judge["to"] / cheaper["to"] == pytest.approx(10 / 0.6) == pytest.approx(judge["from"] / cheaper["from"])
+    one_stage = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-4o", "-P", "stages=extract")["cost_usd"]["judge openai/gpt-4o"]
+    assert one_stage["to"] < judge["to"] / 3
+
+
+def test_a_total_without_a_price_is_not_known(tiltmeter: Tiltmeter) -> None:
+    costs = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-99")["cost_usd"]
+    assert (costs["judge openai/gpt-99"], costs["total"]) == (None, None)
+    done = tiltmeter("plan", *STORIES, "--judge", "openai/gpt-99")
+    assert "judge openai/gpt-99: price not known: add it to the price file (TILTMETER_PRICES)" in done.stdout
+    assert "total: not known, as a price above is not known" in done.stdout
+
+
+def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
+    for judge, said in (("gpt-4o", "provider/model"), ("opnai/gpt-4o", "did you mean openai")):
+        done = tiltmeter("plan", *STORIES, "--judge", judge)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    done = tiltmeter("plan", "genderbench/direct", "--judge", "openai/gpt-4o")
+    assert (done.returncode, done.stderr) == (2, "tiltmeter: genderbench/direct asks no judge; leave --judge out\n")
+
+
+def test_without_max_tokens_there_is_no_upper_end(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No built-in study leaves it open; one of somebody else's may."""
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    resolved = replace(resolve("genderbench/direct"), sampling=Sampling())
+    plan = make_plan(resolved, ["openai/gpt-4o"], library=Library.default(), prices=Prices.load())
+    for as_json in (False, True):
+        print_plan(plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, as_json=as_json)
+        said = capsys.readouterr().out
+        if as_json:
+            read = json.loads(said)
+            assert read["cost_usd"]["openai/gpt-4o"]["from"] > 0
+            assert read["cost_usd"]["openai/gpt-4o"]["to"] is None
+            assert read["total"]["output_tokens_at_most"] is None
+        else:
+            assert "openai/gpt-4o: at least $0.31; no upper end without --max-tokens" in said
+
+
+def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
+    plan = planned(tiltmeter, "genderbench", "--limit", "100")
+    assert [one.partition(":")[0] for one in plan["warnings"]] == ["hiring_an/diff_regression can hardly be graded with 100 items"]
+    advised = plan["warnings"][0].rpartition("--limit ")[2]
+    assert advised.startswith("100,hiring_an=")
+    plan = planned(tiltmeter, "genderbench", "--limit", advised)
+    assert plan["warnings"] == []
+    assert {row["part"]: row["items"] for row in plan["parts"]} | {"gest": 100, "hiring_an": int(advised.rpartition("=")[2])} == {
+        row["part"]: row["items"] for row in plan["parts"]
+    }
+
+
+def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("study: genderbench\nparts: [direct, gest]\nlimit: 5,gest=0-6\n")
+    done = tiltmeter("run", "mine.yaml", "--model", "sim/fair", "--display", "none", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    counts = dict(pl.read_parquet(tmp_path / "run" / "design.parquet").group_by("part").agg(pl.col("item").n_unique()).iter_rows())
+    assert counts == {"direct": 5, "gest": 7}
+    again = resolve(str(tmp_path / "run" / "study.yaml"))
+    assert (again.settings.limit, again.settings.limits) == (5, {"gest": (0, 6)})
+    for limit, said in (
+        ("5,gst=6", "--limit gst=6: the study has no part 'gst': did you mean gest?"),
+        ("5,6", "--limit '5,6' gives two limits for all parts; give one"),
+        ("gest=5,gest=6", "--limit 'gest=5,gest=6' gives gest two limits; give one"),
+        ("5,gest=", "--limit '' is not a number of items (50), a range (0-99) or a share (0.1)"),
+    ):
+        done = tiltmeter("run", "mine.yaml", "--model", "sim/fair", "--limit", limit)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr

@@ -1,0 +1,44 @@
+"""The recipes for continuous integration, as the pages give them: an unbiased model passes, a strongly biased one fails."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import ROOT, Tiltmeter
+from support.blocks import blocks
+
+RECIPES = ("docs/recipes/index.md", "docs/gate.md")
+
+
+def recipe(page: str) -> tuple[list[str], list[str]]:
+    """The arguments of `tiltmeter run` and of `tiltmeter gate` in the page's workflow."""
+    text = next(block.text for block in blocks(ROOT / page) if block.kind == "yaml" and "tiltmeter gate" in block.text)
+    written = yaml.safe_load(text)
+    steps = written if isinstance(written, list) else written["jobs"]["gate"]["steps"]
+    commands = [shlex.split(step["run"]) for step in steps if step.get("run", "").startswith("tiltmeter ")]
+    run, gate = (next(words[1:] for words in commands if words[1] == name) for name in ("run", "gate"))
+    return run, gate
+
+
+def of_model(run: list[str], model: str, seed: int) -> list[str]:
+    asked = [f"sim/{model}" if before == "--model" else word for before, word in zip(["", *run], run, strict=False)]
+    return [*asked, "-M", f"seed={seed}", "--seed", str(seed), "--display", "none"]
+
+
+@pytest.mark.parametrize("page", RECIPES)
+def test_a_fair_model_passes_and_a_biased_one_fails(tiltmeter: Tiltmeter, tmp_path: Path, page: str) -> None:
+    run, gate = recipe(page)
+    if "--baseline" in gate:
+        done = tiltmeter(*of_model(run, "fair", 99))
+        assert done.returncode == 0, done.stderr
+        (tmp_path / "run").rename(tmp_path / gate[gate.index("--baseline") + 1])
+    for model, seed, status in (("fair", 1, 0), ("fair", 2, 0), ("biased", 1, 1)):
+        name = f"run-{model}-{seed}"
+        done = tiltmeter(*of_model([name if word == "run" and at else word for at, word in enumerate(run)], model, seed))
+        assert done.returncode == 0, done.stderr
+        done = tiltmeter(*[name if word == "run" else word for word in gate])
+        assert done.returncode == status, done.stdout
