@@ -190,6 +190,8 @@ def _print_health(found: Health) -> None:
     if not found.sound:
         remedy = "restore a copy, or choose another --journal" if found.state == "unusable" else "tiltmeter journal check --repair mends it"
         lines.append(f"  {remedy}")
+    if found.state == "unusable":
+        lines = ["; ".join(line.strip() for line in lines)]
     for line in lines:
         typer.echo(printable(line, one_line=True))
 
