@@ -43,6 +43,9 @@ _STUDIES = {
 }
 
 
+_CALLABLE = {"providers": "a function that makes a model", "features": "a function of one text", "studies": "a callable that makes a study"}
+
+
 def _probe_modules() -> dict[str, str]:
     """Every public module of `tiltmeter.probes` is one probe, named after its file."""
     folder = Path(__file__).parent / "probes"
@@ -104,7 +107,7 @@ def load(kind: str, name: str) -> Any:
     place = reference(kind, name)
     module, _, attribute = place.partition(":")
     try:
-        return attrgetter(attribute)(import_module(module))
+        found = attrgetter(attribute)(import_module(module))
     except TiltmeterError as error:
         raise type(error)(f"{place}: {error}") if _is_outside(place) else error from None
     except Exception as error:
@@ -113,6 +116,9 @@ def load(kind: str, name: str) -> Any:
         if not _is_outside(place):
             raise
         raise InputError(f"{place} cannot be imported ({type(error).__name__}: {error}); fix or uninstall the package it is in") from error
+    if kind in _CALLABLE and not callable(found):
+        raise InputError(f"{place} is not {_CALLABLE[kind]} but {type(found).__name__}; fix or uninstall the package it is in")
+    return found
 
 
 def load_all(kind: str, load_one: Callable[[str], Any] | None = None) -> tuple[dict[str, Any], dict[str, str]]:

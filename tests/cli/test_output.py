@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,15 @@ def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> N
     held = int(done.stdout.partition("intervals of ")[2].split()[0])
     assert held >= 15
     assert done.stdout.count("  not ") == 19 - held
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(tiltmeter: Tiltmeter, flag: str) -> None:
+    done = tiltmeter(flag)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"tiltmeter {version('tiltmeter')}\n", "")
+    done = tiltmeter()
+    assert done.returncode == 2
+    assert "Commands:" in done.stdout + done.stderr
 
 
 def test_data_list_is_for_people(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

@@ -31,7 +31,13 @@ def _usable(kind: str, load_one: Callable[[str], Any] | None = None) -> dict[str
 
 def _studies() -> list[dict[str, Any]]:
     return [
-        {"study": name, "title": one.title, "parts": len(one.parts), "about": one.description} for name, one in _usable("studies").items()
+        {
+            "study": name,
+            "title": getattr(one, "title", ""),
+            "parts": len(getattr(one, "parts", ())) or None,
+            "about": getattr(one, "description", ""),
+        }
+        for name, one in _usable("studies").items()
     ]
 
 

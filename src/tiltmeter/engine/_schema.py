@@ -12,7 +12,20 @@ from sqlalchemy.schema import CreateTable
 from tiltmeter.engine._database import connect, sentence_of, shown
 from tiltmeter.errors import InputError
 
-__all__ = ["SCHEMA", "check_version", "claims", "completions", "connect", "meta", "models", "owners", "prepare", "sentence_of", "tables", "version_of"]
+__all__ = [
+    "SCHEMA",
+    "check_version",
+    "claims",
+    "completions",
+    "connect",
+    "meta",
+    "models",
+    "owners",
+    "prepare",
+    "sentence_of",
+    "tables",
+    "version_of",
+]
 
 SCHEMA: Final = 2
 """Version of these tables; kept in `meta`, raised with a new revision in `migrations/versions`."""

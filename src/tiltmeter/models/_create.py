@@ -66,9 +66,5 @@ def provider_factory(provider: str) -> Callable[..., Model]:
     if provider not in registry.names("providers"):
         hint = did_you_mean(provider, registry.names("providers"))
         raise InputError(f"unknown provider {provider!r}: {hint} (compatible/NAME with --base-url reaches any OpenAI-compatible endpoint)")
-    factory: Any = registry.load("providers", provider)
-    if not callable(factory):
-        place = registry.reference("providers", provider)
-        raise InputError(f"{place} is not a function that makes a model but {type(factory).__name__}; fix or uninstall the package it is in")
-    made: Callable[..., Model] = factory
-    return made
+    factory: Callable[..., Model] = registry.load("providers", provider)
+    return factory

@@ -78,20 +78,14 @@ def load_probe(name: str) -> Probe:
     Raises
     ------
     InputError
-        There is no such probe, its module cannot be imported, what it defines is not a complete probe, or it has another name.
+        There is no such probe, its module cannot be imported, what it defines is not a probe, or it has another name.
     """
-    from tiltmeter.probes._metric import Metric
-    from tiltmeter.probes._probe import Card, Probe
+    from tiltmeter.probes._probe import Probe
 
     found = registry.load("probes", name)
     place = registry.reference("probes", name)
     if not isinstance(found, Probe):
         raise InputError(f"{place} is not an instance of a subclass of tiltmeter.probes.Probe but {type(found).__name__}")
-    if not isinstance(getattr(found, "card", None), Card):
-        raise InputError(f"{place}: the probe has no card; set `card = tiltmeter.probes.Card(...)`")
-    metrics = getattr(found, "metrics", None)
-    if not isinstance(metrics, tuple) or not all(isinstance(one, Metric) for one in metrics):
-        raise InputError(f"{place}: the probe has no metrics; set `metrics`, a tuple of tiltmeter.probes.Metric")
-    if getattr(found, "name", None) != name:
-        raise InputError(f"the probe registered as {name!r} calls itself {getattr(found, 'name', None)!r}; give both the same name")
+    if found.name != name:
+        raise InputError(f"the probe registered as {name!r} calls itself {found.name!r}; give both the same name")
     return found

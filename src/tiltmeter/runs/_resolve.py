@@ -96,7 +96,7 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], pl
 
 def _parts_of(family: str) -> list[str]:
     study = registry.load("studies", family)
-    return [f"{family}/{name}" for name in dict.fromkeys((*study.parts, *getattr(study, "others", ())))]
+    return [f"{family}/{name}" for name in dict.fromkeys((*getattr(study, "parts", ()), *getattr(study, "others", ())))]
 
 
 def _settings(values: Mapping[str, Any], place: str) -> Settings:

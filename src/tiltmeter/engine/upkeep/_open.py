@@ -106,7 +106,11 @@ def opened_to_read(where: str | Path) -> Iterator[Place]:
                     )
                 check_version(version_of(connection), name)
             yield Place(engine, name, file)
-        if before is not None and file is not None and (before.st_mtime_ns, before.st_size) != (file.stat().st_mtime_ns, file.stat().st_size):
+        if (
+            before is not None
+            and file is not None
+            and (before.st_mtime_ns, before.st_size) != (file.stat().st_mtime_ns, file.stat().st_size)
+        ):
             raise InputError(f"journal {name} was changed while it was read; run the same command again")
     finally:
         engine.dispose()

@@ -135,10 +135,7 @@ def outside_feature(name: str, model: str = "") -> ByFunction:
         raise InputError(f"{place} cannot be the feature {name!r}: {why}; rename its entry point")
     if model:
         raise InputError(f"{name}={model}: {name} uses no model; write {name} alone")
-    function = registry.load("features", name)
-    if not callable(function):
-        raise InputError(f"{place} is not a function of one text but {type(function).__name__}; fix or uninstall the package it is in")
-    return ByFunction(name, function, place)
+    return ByFunction(name, registry.load("features", name), place)
 
 
 def _own(name: str, place: str, *, free: bool) -> ByFunction:
