@@ -15,6 +15,11 @@ __all__ = ["list_things"]
 FIRST = {"probes": ("study", "title", "harm", "asks")}
 """Columns of a table where not all fields fit; JSON has them all."""
 
+PROSE = {"title": 16, "asks": 25, "about": 30, "models": 25}
+"""Columns that may wrap, from these widths on."""
+OPTIONAL = ("from", "harm")
+"""Columns that are left out where a table is too wide."""
+
 KINDS = ("studies", "probes", "models", "datasets", "runs", "features", "statistics")
 
 
@@ -123,8 +128,8 @@ def list_things(
     if kind == "datasets":
         list_data(output)
         return
-    rows = _ROWS[kind]()
     whole = as_json(output)
+    rows = _ROWS[kind]()
     if kind in FIRST and not whole:
         rows = [{name: row[name] for name in FIRST[kind]} for row in rows]
-    print_rows(rows, as_json=whole)
+    print_rows(rows, as_json=whole, prose=PROSE, optional=OPTIONAL)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiltmeter.reports._compared import print_compared, print_within
+    from tiltmeter.reports._layout import print_text
     from tiltmeter.reports._normalised import normalised_table
     from tiltmeter.reports._notebook import as_html
     from tiltmeter.reports._page import write_page
@@ -38,6 +39,7 @@ __all__ = [
     "print_planted",
     "print_problems",
     "print_rows",
+    "print_text",
     "print_within",
     "read_published",
     "report_figures",
@@ -50,6 +52,7 @@ __all__ = [
 _HOMES = {
     "_compared": ("print_compared", "print_within"),
     "_notebook": ("as_html",),
+    "_layout": ("print_text",),
     "_normalised": ("normalised_table",),
     "_page": ("write_page",),
     "_published": ("read_published",),

@@ -14,6 +14,8 @@ from tiltmeter._text import printable
 
 __all__ = ["Column", "console", "print_table", "print_text", "styled"]
 
+_PIECES: Final = re.compile(r"[\d.]+% \S+|[^ _]+_?")
+"""Of a column's name, between which it may be broken."""
 _GAP: Final = 2
 _INDENT: Final = 2
 _BELOW: Final = 4
@@ -68,8 +70,8 @@ def _shown(text: str) -> str:
 
 
 def _pieces(name: str) -> list[str]:
-    """Between which the name of a column may be broken."""
-    return re.findall(r"[^ _]+_?", name) or [name]
+    """The name of a column, divided where it may be broken."""
+    return _PIECES.findall(name) or [name]
 
 
 def styled(text: str, style: str = "") -> Any:
@@ -161,7 +163,6 @@ def _print_rows(out: Any, above: Sequence[Column], columns: Sequence[Column], wi
 
     beside = [column for column in columns if not column.below]
     indent = _INDENT if above else 0
-    _line(out, Text())
     _print_above(out, [styled(column.name, "bold") for column in above])
     heads = [_head(column, width) for column, width in zip(beside, widths, strict=True)]
     for cells in zip_longest(*([""] * (max(map(len, heads), default=0) - len(head)) + head for head in heads), fillvalue=""):
@@ -169,7 +170,7 @@ def _print_rows(out: Any, above: Sequence[Column], columns: Sequence[Column], wi
     ruler = "-" if out.options.ascii_only else "─"
     _line(out, Text(ruler * min(out.width, indent + sum(widths) + _GAP * (len(beside) - 1))))
     for row in range(len(columns[0].cells) if columns else 0):
-        _print_above(out, [_cell(column, row) for column in above])
+        _print_above(out, [_bold(_cell(column, row)) for column in above])
         parts = [_broken(_cell(column, row), column, width) for column, width in zip(beside, widths, strict=True)]
         for cells in zip_longest(*parts, fillvalue=Text()):
             _line(out, _joined(cells, beside, widths, indent))
@@ -195,18 +196,25 @@ def _print_cells(out: Any, columns: Sequence[Column], lead: int) -> None:
     """Each cell on a line, after the name of its column."""
     from rich.text import Text
 
-    _line(out, Text())
+    indent = _INDENT + max((_width(column.name) for column in columns[lead:]), default=0) + _GAP
     for row in range(len(columns[0].cells)):
-        _print_above(out, [_cell(column, row) for column in columns[:lead]])
+        _print_above(out, [_bold(_cell(column, row)) for column in columns[:lead]])
         for column in columns[lead:]:
             if str(column.cells[row]):
-                _line(out, Text(f"{' ' * _INDENT}{column.name}  ") + _cell(column, row))
+                first, *others = _broken(_cell(column, row), column, out.width - indent)
+                _line(out, Text((" " * _INDENT + column.name).ljust(indent)) + first)
+                for line in others:
+                    _line(out, Text(" " * indent) + line)
     _line(out, Text())
 
 
 def _cell(column: Column, row: int) -> Any:
     cell = column.cells[row]
     return styled(cell) if isinstance(cell, str) else cell
+
+
+def _bold(cell: Any) -> Any:
+    return styled(cell.plain, "bold")
 
 
 def _broken(cell: Any, column: Column, width: int) -> list[Any]:
@@ -250,8 +258,9 @@ def _head(column: Column, width: int) -> list[str]:
     if _width(column.name) <= width:
         return [column.name]
     lines = [""]
-    for piece in re.findall(r"[^ _]+[ _]?", column.name):
-        if lines[-1] and _width((lines[-1] + piece).rstrip()) > width:
-            lines.append("")
-        lines[-1] += piece
-    return [line.rstrip() for line in lines]
+    for piece in _PIECES.findall(column.name):
+        if lines[-1] and _width(f"{lines[-1]} {piece}") > width:
+            lines.append(piece)
+        else:
+            lines[-1] += piece if not lines[-1] or lines[-1].endswith("_") else f" {piece}"
+    return lines

@@ -17,7 +17,17 @@ from tiltmeter.reports._words import interval, level_words, mark_words, number, 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["print_evidence", "print_findings", "print_held", "print_plan", "print_planted", "print_problems", "print_rows"]
+__all__ = [
+    "metric_name",
+    "print_evidence",
+    "print_findings",
+    "print_held",
+    "print_json",
+    "print_plan",
+    "print_planted",
+    "print_problems",
+    "print_rows",
+]
 
 _WIDE = 1_000
 """Wrapped only where nothing more can be left out."""
@@ -28,7 +38,7 @@ _LOSSES = 5
 _COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "catastrophic": "bold red", "ungraded": "dim"}
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Strict JSON: what is no finite number becomes null, and control characters are escaped, C1 among them."""
     text = json.dumps(_strict(value), ensure_ascii=not _is_unicode(), indent=2, allow_nan=False)
     print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
@@ -73,7 +83,7 @@ def print_rows(
         How many columns name a row: they stand on a line of their own where the table is too wide.
     """
     if as_json:
-        _print_json(list(rows))
+        print_json(list(rows))
         return
     if not rows:
         print("nothing to list")
@@ -123,7 +133,7 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
     single = pl.col("concept").is_not_null()
     chosen = findings if all_metrics else findings.filter((pl.col("key") & (pl.col("context").is_null() | grouped)) | single)
     if as_json:
-        _print_json(chosen.to_dicts())
+        print_json(chosen.to_dicts())
         return
     left_out: list[str] = []
     if not all_metrics:
@@ -142,18 +152,21 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
 
 def _print_numbers(model: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Numbers of one model; gives the names of columns that were left out."""
-    marks = [styled(mark_words(row) or (row["note"] if row["estimate"] is None else None) or "", _COLOURS.get(row["mark"] or "", "")) for row in rows]
+    marks = [
+        styled(mark_words(row) or (row["note"] if row["estimate"] is None else None) or "", _COLOURS.get(row["mark"] or "", ""))
+        for row in rows
+    ]
     lost = [shares(row) for row in rows]
     numbers = [
         Column("value", [value(row) for row in rows], right=True),
         Column(level_words(row["level"] for row in rows), [interval(row) for row in rows]),
-        Column("mark", marks, wraps=_WIDE),
+        *([Column("mark", marks, wraps=_WIDE)] if any(mark.plain for mark in marks) else []),
         *(
             Column(name, [share[field] for share in lost], right=True, rank=rank)
             for rank, (name, field) in enumerate((("answered", "answered"), ("refused", "refused"), ("unread", "unreadable")), 1)
         ),
     ]
-    parts, metrics = [_part(row) for row in rows], [_metric(row) for row in rows]
+    parts, metrics = [_part(row) for row in rows], [metric_name(row) for row in rows]
     wide = [Column("part", parts), Column("metric", metrics), *numbers]
     narrow = [Column("part/metric", [f"{part}/{metric}" for part, metric in zip(parts, metrics, strict=True)]), *numbers]
     return print_table(f"{printable(model, one_line=True)}", wide, narrow)
@@ -163,7 +176,8 @@ def _part(row: Mapping[str, Any]) -> str:
     return str(row["study"]).rpartition("/")[2]
 
 
-def _metric(row: Mapping[str, Any]) -> str:
+def metric_name(row: Mapping[str, Any]) -> str:
+    """The metric of a finding, with the group and context it is about."""
     narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
     return str(row["metric"]) + (f" ({narrowed})" if narrowed else "")
 
@@ -174,7 +188,7 @@ def _losses(rows: Sequence[Mapping[str, Any]]) -> str:
     if not lossy:
         return "every answer was read"
     said = [
-        f"{_part(row)}/{_metric(row)} {share['answered']}, {share['refused']}, {share['unreadable']}"
+        f"{_part(row)}/{metric_name(row)} {share['answered']}, {share['refused']}, {share['unreadable']}"
         for row in lossy[:_LOSSES]
         for share in [shares(row)]
     ]
@@ -309,7 +323,7 @@ def print_plan(
     if as_json:
         shown = {model: None if price is None else {"from": price[0], "to": price[1]} for model, price in cost.items()}
         whole = {"parts": parts.to_dicts(), "metrics": metrics.to_dicts(), "total": totals, "cost_usd": shown, "not_run": dict(not_run)}
-        _print_json(whole)
+        print_json(whole)
         return
     rows = [*parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}]
     print_rows([row if totals["judge_calls"] else _without(row, "judge_calls") for row in rows], as_json=False)
@@ -338,11 +352,12 @@ def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
 def print_evidence(rows: pl.DataFrame, *, as_json: bool) -> None:
     """Attempts behind a finding: prompt, answer, how it was read."""
     if as_json:
-        _print_json(rows.to_dicts())
+        print_json(rows.to_dicts())
         return
     out = console()
     for row in rows.iter_rows(named=True):
-        print_text(f"\u2500\u2500 {row['prompt_id']}  answer {row['repetition'] + 1}  {row['outcome']}  {row['label'] or ''}".rstrip())
+        head = f"{row['prompt_id']}  answer {row['repetition'] + 1}  {row['outcome']}  {row['label'] or ''}".rstrip()
+        print_text(f"{'--' if out.options.ascii_only else '──'} {head}")
         out.print(styled(str(row["prompt"] or "(prompt not kept)")), style="dim")
         for sentence in row.get("sentences") or ():
             out.print(styled(f"> {sentence}"), style="bold")
