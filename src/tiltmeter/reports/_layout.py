@@ -38,7 +38,9 @@ class Column:
     rank
         0: always shown. Others are left out where the table is too wide, the greatest first.
     below
-        Whether cells stand on lines of their own below the row.
+        Whether cells are on lines of their own below the row.
+    whole_name
+        Whether the column's name is never broken either.
     """
 
     name: str
@@ -47,12 +49,13 @@ class Column:
     wraps: int | None = None
     rank: int = 0
     below: bool = False
+    whole_name: bool = False
 
     def widths(self, *, hard: bool) -> tuple[int, int]:
         """The least width, and the one at which no cell wraps; `hard`: wrap as far as words allow."""
         cells = [line for cell in self.cells for line in _shown(str(cell)).split("\n")]
         natural = max(map(_width, (self.name, *cells)))
-        head = max(map(_width, _pieces(self.name)))
+        head = _width(self.name) if self.whole_name else max(map(_width, _pieces(self.name)))
         if self.wraps is None:
             return max(head, max(map(_width, cells), default=0)), natural
         words = [word for line in cells for word in line.split()]

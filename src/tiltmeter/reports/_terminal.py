@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter._text import printable, redacted
+from tiltmeter.errors import InputError
 from tiltmeter.reports._layout import Column, console, print_table, print_text, styled
 from tiltmeter.reports._words import interval, level_words, mark_words, number, shares, value
 
@@ -23,6 +24,7 @@ __all__ = [
     "print_findings",
     "print_held",
     "print_json",
+    "print_normalised",
     "print_plan",
     "print_planted",
     "print_problems",
@@ -257,6 +259,35 @@ def _print_concepts(findings: pl.DataFrame, *, every: bool) -> list[str]:
         title = f"{printable(rows[0]['model'], one_line=True)}: {view['study']}{shown}"
         left_out += print_table(title, [*columns, counts], [*columns, replace(counts, below=True)], lead=3)
     return left_out
+
+
+def print_normalised(findings: pl.DataFrame, *, as_json: bool) -> None:
+    """Key metrics of all models on one scale, with their average.
+
+    Raises
+    ------
+    InputError
+        No metric has a normalised score.
+    """
+    from tiltmeter.reports._normalised import average_note, normalised_table
+
+    table = normalised_table(findings)
+    if table.height <= 1:  # nothing but the average
+        raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
+    rows = table.to_dicts()
+    note = average_note(findings)
+    if as_json:
+        rounded = [{name: round(cell, 4) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
+        print_json([*rounded[:-1], rounded[-1] | {"note": note}])
+        return
+    columns = [
+        Column("part", [(row["study"] or "").rpartition("/")[2] for row in rows]),
+        Column("metric", [row["metric"] for row in rows]),
+        Column("harm", [(row["harm"] or "").replace("_", " ") for row in rows], rank=1),
+        *(Column(model, [number(row[model]) for row in rows], right=True, whole_name=True) for model in table.columns[3:]),
+    ]
+    print_left_out(print_table(None, columns, lead=2))
+    print_text(note)
 
 
 def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> None:
