@@ -56,7 +56,7 @@ def analyse(
     from tiltmeter.engine import Limits
     from tiltmeter.runs import Asking, Judging, TextColumns, analyse_responses, analyse_texts, resolve, runs_root
 
-    if (text is None and not feature) != (not identity) or (text is None and (location or name or baseline)):
+    if (text is None and not feature) != (not identity) or (text is None and (location or name or baseline or (pair and not feature))):
         raise InputError("texts of your own need both --text COLUMN and --identity COLUMN (further columns may go with them)")
     settings = o.settings_from(definition=definition, seed=seed, limit=None, repeats=None, system_message=None, params=params)
     resolved = resolve(study, settings={**settings, "judge": judge})

@@ -24,7 +24,7 @@ from tiltmeter.cli._show import report, show
 from tiltmeter.cli._sim import sim_app
 from tiltmeter.cli._validate import validate
 from tiltmeter.cli._view import view
-from tiltmeter.errors import EXIT_INCOMPLETE
+from tiltmeter.errors import EXIT_INCOMPLETE, InputError
 
 __all__ = ["app"]
 
@@ -147,6 +147,8 @@ def plan(
     for name in model or ():
         sampling_from_options(name, {})  # refuses what is no provider/model
     resolved = resolve(study, settings={**settings, "judge": judge}, sampling={"max_tokens": max_tokens})
+    if judge is not None and resolved.study.judging is None:
+        raise InputError(f"{resolved.study.name} asks no judge; leave --judge out")
     made = make_plan(resolved, model or [], library=Library.default(), prices=Prices.load())
     if prompts is not None:
         from tiltmeter.reports import write_table

@@ -28,7 +28,11 @@ def scan(wanted: Wanted) -> pl.LazyFrame:
     else:
         known = [*_OWN, "normalised", "examples", *stages]
         raise InputError(f"{run.place} has no table {name!r}: {did_you_mean(name, list(dict.fromkeys(known)))}")
-    return lazy.filter(pl.col("model") == wanted.model) if wanted.model is not None and "model" in lazy.collect_schema() else lazy
+    if wanted.model is None:
+        return lazy
+    if "model" not in lazy.collect_schema():
+        raise InputError(f"--table {name} says nothing about single models; leave out --model")
+    return lazy.filter(pl.col("model") == wanted.model)
 
 
 def findings_of(wanted: Wanted) -> pl.DataFrame:
