@@ -19,6 +19,8 @@ _PIECES: Final = re.compile(r"[\d.]+% \S+|[^ _]+_?")
 _GAP: Final = 2
 _INDENT: Final = 2
 _BELOW: Final = 4
+_LABEL: Final = 24
+"""Longest name of a column with which the values below each other are aligned."""
 PIPED: Final = 200
 """Width where nobody looks, unless COLUMNS says otherwise."""
 
@@ -84,26 +86,30 @@ def styled(text: str, style: str = "") -> Any:
     return Text(_shown(text), style=style)
 
 
-def console() -> Any:
+def console(stream: TextIO | None = None) -> Any:
     """Where tables go: as wide as the terminal, or as COLUMNS says, or PIPED where the output is no terminal."""
     from rich.console import Console
 
-    wide = None if sys.stdout.isatty() or environ.get("COLUMNS", "").isdigit() else PIPED
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=wide)
+    stream = stream or sys.stdout
+    wide = None if stream.isatty() or environ.get("COLUMNS", "").isdigit() else PIPED
+    return Console(file=stream, highlight=False, markup=False, emoji=False, width=wide)
 
 
-def print_text(text: str, *, file: TextIO | None = None) -> None:
-    """A line of text; on a terminal it is broken between words only, its continuation indented."""
+def print_text(text: str, *, file: TextIO | None = None, always: bool = False) -> None:
+    """A line of text; on a terminal it is broken between words only, its continuation indented.
+
+    Parameters
+    ----------
+    always
+        Break it where the output is no terminal as well, at the width of the tables.
+    """
     stream = file or sys.stdout
     shown = printable(text, one_line=True)
-    if stream.isatty():
-        from rich.console import Console
-        from rich.text import Text
-
-        out = Console(file=stream, highlight=False, markup=False, emoji=False)
-        first, *others = _wrapped(Text(shown), out.width)
-        rest = _wrapped(Text(" ".join(line.plain.strip() for line in others)), out.width - _INDENT) if others else []
-        shown = "\n".join([first.plain.rstrip(), *(" " * _INDENT + line.plain.rstrip() for line in rest)])
+    if always or stream.isatty():
+        width = console(stream).width
+        first, *others = _wrapped(styled(shown), width)
+        rest = _wrapped(styled(" ".join(line.plain for line in others)), width - _INDENT) if others else []
+        shown = "\n".join([first.plain, *(" " * _INDENT + line.plain for line in rest)])
     print(shown, file=stream)
 
 
@@ -199,13 +205,13 @@ def _print_cells(out: Any, columns: Sequence[Column], lead: int) -> None:
     """Each cell on a line, after the name of its column."""
     from rich.text import Text
 
-    indent = _INDENT + max((_width(column.name) for column in columns[lead:]), default=0) + _GAP
+    indent = _INDENT + max((_width(column.name) for column in columns[lead:] if _width(column.name) <= _LABEL), default=0) + _GAP
     for row in range(len(columns[0].cells)):
         _print_above(out, [_bold(_cell(column, row)) for column in columns[:lead]])
         for column in columns[lead:]:
             if str(column.cells[row]):
                 first, *others = _broken(_cell(column, row), column, out.width - indent)
-                _line(out, Text((" " * _INDENT + column.name).ljust(indent)) + first)
+                _line(out, Text((" " * _INDENT + column.name + " " * _GAP).ljust(indent)) + first)
                 for line in others:
                     _line(out, Text(" " * indent) + line)
     _line(out, Text())

@@ -108,7 +108,7 @@ def print_left_out(names: Sequence[str], more: str = "") -> None:
     """Which columns the tables above lack for want of room."""
     if names:
         how = "a wider terminal or --format json shows them" if more == "" else more
-        print_text(f"Not shown at this width: {', '.join(dict.fromkeys(names))}; {how}.")
+        print_text(f"Not shown at this width: {', '.join(dict.fromkeys(names))}; {how}.", always=True)
 
 
 def _cell(value: Any) -> str:
@@ -185,18 +185,21 @@ def metric_name(row: Mapping[str, Any]) -> str:
 
 
 def _losses(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Of which numbers not every answer was read, the fewest first."""
+    """Of which numbers not every answer was read, those with the fewest first."""
     lossy = sorted((row for row in rows if (row["answered"] or 0) < (row["n"] or 0)), key=lambda row: row["answered"] / row["n"])
     if not lossy:
         return "every answer was read"
-    said = [
-        f"{_part(row)}/{metric_name(row)} {share['answered']}, {share['refused']}, {share['unreadable']}"
-        for row in lossy[:_LOSSES]
-        for share in [shares(row)]
-    ]
-    more = f"; and {len(lossy) - _LOSSES} more" if len(lossy) > _LOSSES else ""
-    rest = "100%, 0%, 0%" if len(lossy) < len(rows) else ""
-    return f"{'; '.join(said)}{more}{f'; all others {rest}' if rest and not more else ''}; a wider terminal or --format json shows all"
+    several = len({row["model"] for row in rows}) > 1
+    said = []
+    for row in lossy[:_LOSSES]:
+        share = shares(row)
+        name = f"{row['model'] + ' ' if several else ''}{_part(row)}/{metric_name(row)}"
+        said.append(f"{name} {share['answered']}, {share['refused']}, {share['unreadable']}")
+    more = [f"and {len(lossy) - _LOSSES} more"] if len(lossy) > _LOSSES else []
+    return (
+        f"not every answer was read for {len(lossy)} of {len(rows)} numbers: {'; '.join([*said, *more])}; "
+        "a wider terminal or --format json shows all"
+    )
 
 
 def _print_groups(findings: pl.DataFrame) -> list[str]:
@@ -287,7 +290,7 @@ def print_normalised(findings: pl.DataFrame, *, as_json: bool) -> None:
         *(Column(model, [number(row[model]) for row in rows], right=True, whole_name=True) for model in table.columns[3:]),
     ]
     print_left_out(print_table(None, columns, lead=2))
-    print_text(note)
+    print_text(note, always=True)
 
 
 def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> None:
