@@ -56,7 +56,7 @@ def _probe_modules() -> dict[str, str]:
 def _references(kind: str) -> dict[str, tuple[str, ...]]:
     """Where the object of each name is; more than one place where plugins have the same name."""
     built_in = _probe_modules() if kind == "probes" else {"providers": _PROVIDERS, "studies": _STUDIES}.get(kind, {})
-    found = {name: (place,) for name, place in built_in.items()}
+    found: dict[str, tuple[str, ...]] = {name: (place,) for name, place in built_in.items()}
     for point in entry_points(group=f"tiltmeter.{kind}"):
         found[point.name] = tuple(dict.fromkeys((*found.get(point.name, ()), point.value)))
     return found
