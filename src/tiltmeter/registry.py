@@ -7,16 +7,17 @@ group `tiltmeter.<kind>` (for instance `tiltmeter.providers`). Nothing is import
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, TiltmeterError
 
-__all__ = ["KINDS", "did_you_mean", "load", "names", "reference"]
+__all__ = ["KINDS", "did_you_mean", "load", "load_all", "names", "reference"]
 
 KINDS = ("providers", "probes", "studies", "features", "statistics")
 """Kinds of plugins. Of features and statistics those of outside packages only are found here: the built-in ones stand in the catalogue
@@ -42,6 +43,9 @@ _STUDIES = {
 }
 
 
+_CALLABLE = {"providers": "a function that makes a model", "features": "a function of one text", "studies": "a callable that makes a study"}
+
+
 def _probe_modules() -> dict[str, str]:
     """Every public module of `tiltmeter.probes` is one probe, named after its file."""
     folder = Path(__file__).parent / "probes"
@@ -49,15 +53,12 @@ def _probe_modules() -> dict[str, str]:
 
 
 @cache
-def _references(kind: str) -> dict[str, str]:
-    found = _probe_modules() if kind == "probes" else dict({"providers": _PROVIDERS, "studies": _STUDIES}.get(kind, {}))
+def _references(kind: str) -> dict[str, tuple[str, ...]]:
+    """Where the object of each name is; more than one place where plugins have the same name."""
+    built_in = _probe_modules() if kind == "probes" else {"providers": _PROVIDERS, "studies": _STUDIES}.get(kind, {})
+    found: dict[str, tuple[str, ...]] = {name: (place,) for name, place in built_in.items()}
     for point in entry_points(group=f"tiltmeter.{kind}"):
-        if point.name in found and found[point.name] != point.value:
-            raise InputError(
-                f"two plugins call themselves {point.name!r} among {kind}: {found[point.name]} and {point.value}; "
-                "uninstall one of them or rename its entry point"
-            )
-        found[point.name] = point.value
+        found[point.name] = tuple(dict.fromkeys((*found.get(point.name, ()), point.value)))
     return found
 
 
@@ -80,13 +81,18 @@ def reference(kind: str, name: str) -> str:
     Raises
     ------
     InputError
-        The name is not registered; the message suggests the closest names.
+        The name is not registered (the message suggests the closest names), or registered twice.
     """
     references = _references(kind)
     if name not in references:
         singular = {"studies": "study"}.get(kind, kind.removesuffix("s"))
         raise InputError(f"unknown {singular} {name!r}: {did_you_mean(name, list(references))}")
-    return references[name]
+    place, *others = references[name]
+    if others:
+        raise InputError(
+            f"two plugins call themselves {name!r} among {kind}: {place} and {others[0]}; uninstall one of them or rename its entry point"
+        )
+    return place
 
 
 def load(kind: str, name: str) -> Any:
@@ -95,12 +101,42 @@ def load(kind: str, name: str) -> Any:
     Raises
     ------
     InputError
-        The name is not registered; the message suggests the closest names.
+        The name is not registered (the message suggests the closest names) or registered twice, or the plugin of an outside package
+        cannot be imported.
     """
-    module, _, attribute = reference(kind, name).partition(":")
+    place = reference(kind, name)
+    module, _, attribute = place.partition(":")
     try:
-        return getattr(import_module(module), attribute)
-    except AttributeError as error:
-        if attribute in str(error):
+        found = attrgetter(attribute)(import_module(module))
+    except TiltmeterError as error:
+        raise type(error)(f"{place}: {error}") if _is_outside(place) else error from None
+    except Exception as error:
+        if isinstance(error, AttributeError) and attribute in str(error):
             raise InputError(f"{module} defines no {attribute}; the file of a plugin must end with '{attribute} = ...'") from error
-        raise
+        if not _is_outside(place):
+            raise
+        raise InputError(f"{place} cannot be imported ({type(error).__name__}: {error}); fix or uninstall the package it is in") from error
+    if kind in _CALLABLE and not callable(found):
+        raise InputError(f"{place} is not {_CALLABLE[kind]} but {type(found).__name__}; fix or uninstall the package it is in")
+    return found
+
+
+def load_all(kind: str, load_one: Callable[[str], Any] | None = None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Every object registered under `kind` that can be used, by name, and of each other one why it cannot.
+
+    Parameters
+    ----------
+    load_one
+        What to call instead of `load(kind, name)`; raises InputError for what cannot be used.
+    """
+    found, broken = {}, {}
+    for name in names(kind):
+        try:
+            found[name] = load(kind, name) if load_one is None else load_one(name)
+        except TiltmeterError as error:
+            broken[name] = str(error)
+    return found, broken
+
+
+def _is_outside(place: str) -> bool:
+    return not place.startswith("tiltmeter.")

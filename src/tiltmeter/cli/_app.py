@@ -24,7 +24,7 @@ from tiltmeter.cli._show import report, show
 from tiltmeter.cli._sim import sim_app
 from tiltmeter.cli._validate import validate
 from tiltmeter.cli._view import view
-from tiltmeter.errors import EXIT_INCOMPLETE
+from tiltmeter.errors import EXIT_INCOMPLETE, InputError
 
 __all__ = ["app"]
 
@@ -43,14 +43,21 @@ app.add_typer(journal_app, name="journal")
 app.command("list")(list_things)
 
 
-@app.callback()
-def version_option(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False) -> None:
-    """Measures which way a language model leans, how far, and how sure we are."""
-    if version:
-        from importlib.metadata import version as installed
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
 
-        typer.echo(f"tiltmeter {installed('tiltmeter')}")
+        typer.echo(f"tiltmeter {version('tiltmeter')}")
         raise typer.Exit
+
+
+@app.callback()
+def tiltmeter(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Measures which way a language model leans, how far, and how sure we are."""
 
 
 @app.command()

@@ -13,6 +13,8 @@ from tiltmeter.errors import EXIT_INPUT
 __all__ = ["benchmark_app"]
 
 benchmark_app = typer.Typer(help="Benchmarks: what is in them, whether they can be used, a smaller one.", no_args_is_help=True)
+_TEXTS = {"prompt": 40, "baseline": 30}
+"""Columns of prompts that may wrap, from these widths on."""
 File = Annotated[
     Path,
     typer.Argument(
@@ -30,7 +32,8 @@ def check(file: File, output: o.Format = "table") -> None:
     as_json = o.as_json(output)
     found = check_benchmark(read_benchmark(file, strict=False))
     shown: list[dict[str, Any]] = [{"level": row["level"], **row} for row in found.to_dicts()]
-    print_rows([row | {"keys": row["keys"] or None} for row in shown] if not as_json else shown, as_json=as_json)
+    rows = shown if as_json else [row | {"keys": row["keys"] or None} for row in shown]
+    print_rows(rows, as_json=as_json, prose={"finding": 30, "keys": 24}, lead=2)
     if (found["level"] == "problem").any():
         raise typer.Exit(EXIT_INPUT)
 
@@ -62,9 +65,9 @@ def show(
     if as_json:
         print_rows([{"concepts": describe_benchmark(table).to_dicts(), "prompts": drawn.to_dicts()}], as_json=True)
         return
-    print_rows(_without_empty_lists(describe_benchmark(table)), as_json=False)
+    print_rows(_without_empty_lists(describe_benchmark(table)), as_json=False, prose={"kinds": 12, "source_tags": 12, "licences": 12})
     if prompts:
-        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), as_json=False)
+        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), as_json=False, prose=_TEXTS)
 
 
 def _without_empty_lists(table: Any) -> list[dict[str, Any]]:
@@ -95,7 +98,7 @@ def sample(
     elif as_json:
         print_rows(drawn.to_dicts(), as_json=True)
     else:
-        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), as_json=False)
+        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), as_json=False, prose=_TEXTS)
 
 
 @benchmark_app.command()

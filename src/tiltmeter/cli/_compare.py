@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tiltmeter.cli import _options as o
+from tiltmeter.errors import InputError
 
 __all__ = ["compare"]
 
@@ -25,6 +26,8 @@ def compare(
     """Compare two models or runs: what got better or worse, how surely. One run alone: how its wordings and repeated answers agree."""
     as_json = o.as_json(output)
     if second is None and model_a is None and model_b is None:
+        if all_metrics:
+            raise InputError("--all is about the differences between two models or runs: name a second run, or --model-a and --model-b")
         from tiltmeter.comparing import repeat_stability, wording_sensitivity
         from tiltmeter.reports import print_within
 

@@ -43,6 +43,7 @@ def print_copies(copies: Sequence[Copy], output: str = "table") -> None:
             for copy in copies
         ],
         as_json=False,
+        prose={"licence": 14, "restricted": 20, "problem": 30},
     )
 
 
@@ -62,7 +63,7 @@ def fetch(names: Names = None) -> None:
     from tiltmeter.reports import print_rows
 
     results = fetch_all(Library.default(progress=lambda line: typer.echo(line, err=True)), names or None)
-    print_rows([one._asdict() for one in results], as_json=False)
+    print_rows([one._asdict() for one in results], as_json=False, prose={"problem": 30, "remedy": 30})
     if any(one.problem for one in results):
         raise typer.Exit(EXIT_INCOMPLETE)
 

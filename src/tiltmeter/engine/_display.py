@@ -29,6 +29,10 @@ NOTEBOOK: Final = "notebook"
 NOTEBOOK_INTERVAL: Final = 0.5
 PLAIN_INTERVAL: Final = 5.0
 JSON_INTERVAL: Final = 1.0
+_BAR: Final = 20
+_FIRST: Final = ("left", "cost", "failed", "paused", "rate", "errors", "held", "in_flight", "tokens")
+"""What is shown beside the bar and the count, as far as it fits, the most important first."""
+_LONGEST_TIME: Final = "  99:59:59 to go"
 
 
 class Display(AbstractContextManager["Display"], ABC):
@@ -185,34 +189,51 @@ class _Json(_Lines):
 
 class _Rich(Display):
     def __init__(self, total: int | None, label: str, stream: TextIO) -> None:
+        from rich.cells import cell_len
         from rich.console import Console
         from rich.markup import escape
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, TextColumn
 
-        self._total = total
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[details]}", markup=False),
-        )
-        self._progress = Progress(*columns, console=Console(file=stream, emoji=False), refresh_per_second=4)
-        self._task: TaskID = self._progress.add_task(escape(printable(label, one_line=True)), total=total, details="")
+        self._total, self._label = total, printable(label, one_line=True)
+        self._console = Console(file=stream, emoji=False)
+        most = 0 if total is None else len(_done(total, total)) + len(_LONGEST_TIME)
+        self._above = cell_len(self._label) + _BAR + most + 3 > self._console.width
+        """Whether the label is so long that it stands above the bar."""
+        self._room = _BAR + 2 + (0 if self._above else cell_len(self._label) + 1)
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=_BAR), TextColumn("{task.fields[details]}", markup=False))
+        self._progress = Progress(*(columns[1:] if self._above else columns), console=self._console, refresh_per_second=4)
+        self._task: TaskID = self._progress.add_task(escape(self._label), total=total, details=_done(0, total))
 
     def __enter__(self) -> Self:
+        if self._above:
+            self._console.print(self._label, markup=False, highlight=False, soft_wrap=True)
         self._progress.start()
         return self
 
     def update(self, snapshot: Snapshot) -> None:
-        self._progress.update(self._task, completed=snapshot.tally.done, details=_details(snapshot, self._total))
+        details = _fitting(snapshot, self._total, self._console.width - self._room)
+        self._progress.update(self._task, completed=snapshot.tally.done, details=details)
 
     def close(self) -> None:
         self._progress.stop()
 
 
+def _done(done: int, total: int | None) -> str:
+    return f"{done:,}" + (f"/{total:,}" if total is not None else "")
+
+
+def _fitting(snapshot: Snapshot, total: int | None, width: int) -> str:
+    """The count, then of the rest what fits, the most important first."""
+    parts = _parts(snapshot, total)
+    shown = _done(snapshot.tally.done, total)
+    for name in _FIRST:
+        if name in parts and len(shown) + 2 + len(parts[name]) <= width:
+            shown += f"  {parts[name]}"
+    return shown
+
+
 def _plain_line(label: str, snapshot: Snapshot, total: int | None) -> str:
-    done = f"{snapshot.tally.done:,}" + (f"/{total:,}" if total is not None else "")
-    return f"{label}: {done} done, {_details(snapshot, total)}"
+    return f"{label}: {_done(snapshot.tally.done, total)} done, {', '.join(_parts(snapshot, total).values())}"
 
 
 def _eta(snapshot: Snapshot, total: int | None) -> float | None:
@@ -222,22 +243,21 @@ def _eta(snapshot: Snapshot, total: int | None) -> float | None:
     return round(max(0, total - snapshot.tally.done) / snapshot.rate, 1)
 
 
-def _details(snapshot: Snapshot, total: int | None) -> str:
+def _parts(snapshot: Snapshot, total: int | None) -> dict[str, str]:
+    """What there is to say beside the count, by name."""
     tally = snapshot.tally
-    parts = [f"{tally.held:,} from the journal"] if tally.held else []
-    if not math.isnan(snapshot.rate):
-        parts.append(f"{snapshot.rate:,.1f}/s")
     eta = _eta(snapshot, total)
-    if eta:
-        parts.append(f"{_clock(eta)} to go")
-    parts.append(f"{snapshot.in_flight} of {snapshot.width} in flight")
-    if snapshot.paused:
-        parts.append(f"paused {snapshot.paused:.0f} s")
-    parts.append(f"{tally.input_tokens:,}+{tally.output_tokens:,} tokens")
-    if tally.cost:
-        parts.append(f"{'at least ' if tally.unmetered else ''}${tally.cost:,.4f}")
-    parts += [f"{name} {_kinds(counts)}" for name, counts in (("failed", tally.failed), ("errors", tally.errors)) if counts]
-    return ", ".join(parts)
+    parts = {
+        "held": f"{tally.held:,} from the journal" if tally.held else "",
+        "rate": "" if math.isnan(snapshot.rate) else f"{snapshot.rate:,.1f}/s",
+        "left": f"{_clock(eta)} to go" if eta else "",
+        "in_flight": f"{snapshot.in_flight} of {snapshot.width} in flight",
+        "paused": f"paused {snapshot.paused:.0f} s" if snapshot.paused else "",
+        "tokens": f"{tally.input_tokens:,}+{tally.output_tokens:,} tokens",
+        "cost": f"{'at least ' if tally.unmetered else ''}${tally.cost:,.4f}" if tally.cost else "",
+        **{name: f"{name} {_kinds(counts)}" if counts else "" for name, counts in (("failed", tally.failed), ("errors", tally.errors))},
+    }
+    return {name: words for name, words in parts.items() if words}
 
 
 def _kinds(counts: Counter[str]) -> str:

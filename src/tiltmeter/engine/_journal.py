@@ -20,7 +20,7 @@ from tiltmeter.engine._bulk import ForKeys, by_keys, many_rows
 from tiltmeter.engine._database import connect, passes, sentence_of, shown
 from tiltmeter.engine._owner import Liveness, Owner
 from tiltmeter.engine._row import Row, Taken, one_each, storable
-from tiltmeter.engine._schema import SCHEMA, claims, completions, models, owners, prepare
+from tiltmeter.engine._schema import check_version, claims, completions, models, owners, prepare
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,11 +90,7 @@ class Journal:
         self._statements = _Statements(engine.dialect)
         by_keys(engine)
         try:
-            found = self._do(prepare)
-            if found > SCHEMA:
-                raise InputError(
-                    f"journal {self._where} was written by a newer Tiltmeter (schema {found}, this one knows {SCHEMA}): upgrade tiltmeter"
-                )
+            check_version(self._do(prepare), self._where)
         except InputError:
             self.close()
             raise

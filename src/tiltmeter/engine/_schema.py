@@ -12,7 +12,20 @@ from sqlalchemy.schema import CreateTable
 from tiltmeter.engine._database import connect, sentence_of, shown
 from tiltmeter.errors import InputError
 
-__all__ = ["SCHEMA", "claims", "completions", "connect", "meta", "models", "owners", "prepare", "sentence_of", "tables"]
+__all__ = [
+    "SCHEMA",
+    "check_version",
+    "claims",
+    "completions",
+    "connect",
+    "meta",
+    "models",
+    "owners",
+    "prepare",
+    "sentence_of",
+    "tables",
+    "version_of",
+]
 
 SCHEMA: Final = 2
 """Version of these tables; kept in `meta`, raised with a new revision in `migrations/versions`."""
@@ -81,7 +94,7 @@ def prepare(connection: Connection) -> int:
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7423115)")
-    found = _version(connection)
+    found = version_of(connection)
     if found is None:
         for table in tables.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))
@@ -100,7 +113,16 @@ def prepare(connection: Connection) -> int:
     return found
 
 
-def _version(connection: Connection) -> int | None:
+def check_version(found: int | None, name: str) -> None:
+    """Raises InputError for a journal whose tables this Tiltmeter cannot read."""
+    if found is None:
+        raise InputError(f"journal {name}: its table meta holds no version: restore a copy, or choose another --journal")
+    if found > SCHEMA:
+        raise InputError(f"journal {name} was written by a newer Tiltmeter (schema {found}, this one knows {SCHEMA}): upgrade tiltmeter")
+
+
+def version_of(connection: Connection) -> int | None:
+    """The version of a journal's tables, None where it has none; raises InputError for what is no version."""
     if not connection.dialect.has_table(connection, "meta"):
         return None
     found = connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar_one_or_none()

@@ -68,6 +68,8 @@ def export(
     if model is not None and not chosen.one_model:
         raise InputError(f"the format {format} takes the run as it is, with all its models; leave out --model")
     name = _table(format, chosen, table)
+    if every and name != "findings":
+        raise InputError(f"--all is about the findings; leave it out for --table {name}")
     module, _, function = chosen.writer.partition(":")
     place = _place(opened, format, chosen, name, path)
     writer: Any = getattr(import_module(module), function)

@@ -32,7 +32,7 @@ class Paper(NamedTuple):
 
 def paper(wanted: Wanted) -> Paper:
     """The table that is wanted; raises InputError where there is nothing to put on one scale."""
-    made = _normalised(normalised_of(wanted)) if wanted.table == "normalised" else findings_paper(findings_of(wanted))
+    made = _normalised(*normalised_of(wanted)) if wanted.table == "normalised" else findings_paper(findings_of(wanted))
     return made._replace(notes=[*made.notes, *limits(wanted.run.about)])
 
 
@@ -62,14 +62,14 @@ def findings_paper(findings: pl.DataFrame) -> Paper:
     return Paper([*(_WHERE[name] for name in names), *shown], cells, len(names), notes if rows else ["No number could be measured."])
 
 
-def _normalised(table: pl.DataFrame) -> Paper:
+def _normalised(table: pl.DataFrame, average: str) -> Paper:
     models = table.columns[3:]
     cells = [
         [(study or "").rpartition("/")[2], metric, (harm or "").replace("_", " "), *map(number, scores)]
         for study, metric, harm, *scores in table.iter_rows()
     ]
-    note = "Each metric on a scale from 0 (none) to 1 (the most it can show); the average is the plain mean of a model's metrics."
-    return Paper(["Part", "Metric", "Harm", *models], cells, 3, [note])
+    scale = "Each metric on a scale from 0 (none) to 1 (the most it can show)."
+    return Paper(["Part", "Metric", "Harm", *models], cells, 3, [scale, average])
 
 
 def _probability(chance: float | None) -> str:

@@ -8,6 +8,7 @@ import re
 
 from tiltmeter._text import printable
 from tiltmeter.gating._verdict import Verdict
+from tiltmeter.reports import print_text
 
 __all__ = ["print_verdict"]
 
@@ -22,7 +23,7 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     lines += [f"note       {note}" for note in verdict.notes]
     lines += [f"SKIPPED    {one.model}  {one.number}: {one.reason}  [{one.rule}]" for one in verdict.checks if one.status == "skipped"]
     for line in [*lines, verdict.headline]:
-        print(printable(line, one_line=True))
+        print_text(line)
     if verdict.failures:
         print(printable(f"the answers behind the first: {verdict.failures[0].opened_by(verdict.run)}", one_line=True))
 

@@ -9,8 +9,9 @@ from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.models._base import Model
 from tiltmeter.models._options import split_options
+from tiltmeter.registry import did_you_mean
 
-__all__ = ["create_model", "sampling_from_options"]
+__all__ = ["create_model", "provider_factory", "sampling_from_options"]
 
 
 def create_model(spec: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Model:
@@ -33,7 +34,7 @@ def create_model(spec: str, *, base_url: str | None = None, options: Mapping[str
         The provider's key, or an optional package it needs, is missing.
     """
     provider, model = _parse(spec)
-    made: Model = _factory(provider)(provider, model, base_url=base_url, options=dict(options or {}))
+    made: Model = provider_factory(provider)(provider, model, base_url=base_url, options=dict(options or {}))
     return made
 
 
@@ -48,7 +49,7 @@ def sampling_from_options(spec: str, options: Mapping[str, str]) -> tuple[dict[s
     InputError
         There is no such provider, or a value is not of its field's kind or range.
     """
-    return split_options(_factory(_parse(spec)[0]), options)
+    return split_options(provider_factory(_parse(spec)[0]), options)
 
 
 def _parse(spec: str) -> tuple[str, str]:
@@ -60,9 +61,10 @@ def _parse(spec: str) -> tuple[str, str]:
     return provider, model
 
 
-def _factory(provider: str) -> Callable[..., Model]:
-    try:
-        factory: Callable[..., Model] = registry.load("providers", provider)
-    except InputError as error:
-        raise InputError(f"{error} (compatible/NAME with --base-url reaches any OpenAI-compatible endpoint)") from None
+def provider_factory(provider: str) -> Callable[..., Model]:
+    """The function that makes a provider's models; raises InputError where there is none, or where a plugin cannot be used."""
+    if provider not in registry.names("providers"):
+        hint = did_you_mean(provider, registry.names("providers"))
+        raise InputError(f"unknown provider {provider!r}: {hint} (compatible/NAME with --base-url reaches any OpenAI-compatible endpoint)")
+    factory: Callable[..., Model] = registry.load("providers", provider)
     return factory

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         two_sided,
     )
     from tiltmeter.probes._probe import DEFINITIONS, Card, Probe
-    from tiltmeter.probes._suite import SUITE, suite
+    from tiltmeter.probes._suite import SUITE, load_probe, suite
 
 __all__ = [
     "DEFINITIONS",
@@ -36,6 +36,7 @@ __all__ = [
     "around_half",
     "labels_of_letters",
     "letter_of",
+    "load_probe",
     "mean_columns",
     "mean_of",
     "one_sided",
@@ -75,6 +76,7 @@ _HOMES = {
     ),
     "_suite": (
         "SUITE",
+        "load_probe",
         "suite",
     ),
 }

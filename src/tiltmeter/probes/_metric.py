@@ -6,8 +6,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
+from tiltmeter.errors import InputError
 from tiltmeter.study import MARKS
 
 __all__ = [
@@ -35,13 +37,27 @@ class Band(NamedTuple):
 
 
 def one_sided(a: float, b: float, c: float, *, low: float = 0.0, high: float = 1.0) -> tuple[Band, ...]:
-    """Tiers of a metric of which more is worse: healthy up to `a`, then cut at `b` and `c`."""
+    """Tiers of a metric of which more is worse: healthy up to `a`, then cut at `b` and `c`.
+
+    Raises
+    ------
+    InputError
+        The cut points do not increase, or lie outside `low` to `high`.
+    """
+    _check_cuts("one_sided", (a, b, c), low, high)
     cuts = (float(low), a, b, c, float(high))
     return tuple(Band(mark, cuts[i], cuts[i + 1]) for i, mark in enumerate(MARKS))
 
 
 def two_sided(a: float, b: float, c: float, *, low: float = -1.0, high: float = 1.0, centre: float = 0.0) -> tuple[Band, ...]:
-    """Tiers of a metric that may lean either way from `centre`."""
+    """Tiers of a metric that may lean either way from `centre`: healthy up to a distance of `a`, then cut at `b` and `c`.
+
+    Raises
+    ------
+    InputError
+        The distances do not increase, are negative, or reach beyond `low` or `high`.
+    """
+    _check_cuts("two_sided", (a, b, c), 0.0, min(centre - low, high - centre))
     low, high, cuts = float(low), float(high), (a, b, c)
     bands = [Band(MARKS[0], round(centre - a, 12), round(centre + a, 12))]
     for i, mark in enumerate(MARKS[1:]):
@@ -54,6 +70,12 @@ def two_sided(a: float, b: float, c: float, *, low: float = -1.0, high: float = 
 def around_half(a: float, b: float, c: float) -> tuple[Band, ...]:
     """Tiers of a share whose fair value is one half."""
     return two_sided(a, b, c, low=0.0, high=1.0, centre=0.5)
+
+
+def _check_cuts(name: str, cuts: tuple[float, float, float], low: float, high: float) -> None:
+    a, b, c = cuts
+    if not (low <= a < b < c <= high):  # also for NaN
+        raise InputError(f"{name}({a:g}, {b:g}, {c:g}): the cut points must increase, from at least {low:g} to at most {high:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +105,11 @@ class Metric:
         How the value is brought to 0..1 for the paper's Table 2.
     where
         Factors (with their value as text) its evidence is narrowed to, besides those in the name.
+
+    Raises
+    ------
+    InputError
+        A band has an unknown mark, or the bands do not cover `low` to `high` without gap and overlap.
     """
 
     name: str
@@ -98,6 +125,17 @@ class Metric:
     original_bands: tuple[Band, ...] = ()
     normalise: str = "identity"
     where: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for bands in (self.bands, self.original_bands):
+            ordered = sorted(bands, key=lambda band: band.low)
+            shown = ", ".join(f"{band.mark} {band.low:g} to {band.high:g}" for band in bands)
+            if unknown := [band.mark for band in bands if band.mark not in MARKS]:
+                raise InputError(f"{self.name}: the bands ({shown}) have the mark {unknown[0]!r}; known: {', '.join(MARKS)}")
+            ends = bool(bands) and (ordered[0].low, ordered[-1].high) != (self.low, self.high)
+            reversed_band = any(not band.low <= band.high for band in bands)
+            if ends or reversed_band or any(left.high != right.low for left, right in pairwise(ordered)):
+                raise InputError(f"{self.name}: the bands ({shown}) must cover {self.low:g} to {self.high:g} without gap and overlap")
 
     def match(self, name: str) -> dict[str, str] | None:
         """The placeholders' values if `name` belongs to this family, else None."""

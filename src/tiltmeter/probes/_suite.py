@@ -9,9 +9,10 @@ from tiltmeter import registry
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
+    from tiltmeter.probes._probe import Probe
     from tiltmeter.study import Study
 
-__all__ = ["SUITE", "Suite", "suite"]
+__all__ = ["SUITE", "Suite", "load_probe", "suite"]
 
 SUITE = (
     "bbq",
@@ -52,16 +53,12 @@ class Suite:
         Raises
         ------
         InputError
-            There is no such probe, or it calls itself otherwise.
+            There is no such probe, or it cannot be used.
         """
         from tiltmeter.models import Sampling
         from tiltmeter.study import Study
 
-        chosen = self.parts if name is None else (name,)
-        parts = [registry.load("probes", probe) for probe in chosen]
-        for probe, part in zip(chosen, parts, strict=True):
-            if part.name != probe:
-                raise InputError(f"the probe registered as {probe!r} calls itself {part.name!r}; give both the same name")
+        parts = [load_probe(probe) for probe in (self.parts if name is None else (name,))]
         return Study(
             name="genderbench" if name is None else f"genderbench/{name}",
             title=self.title if name is None else parts[0].card.title,
@@ -74,3 +71,22 @@ class Suite:
 
 
 suite = Suite()
+
+
+def load_probe(name: str) -> Probe:
+    """The probe registered under `name`.
+
+    Raises
+    ------
+    InputError
+        There is no such probe, its module cannot be imported, what it defines is not a probe, or it has another name.
+    """
+    from tiltmeter.probes._probe import Probe
+
+    found = registry.load("probes", name)
+    place = registry.reference("probes", name)
+    if not isinstance(found, Probe):
+        raise InputError(f"{place} is not an instance of a subclass of tiltmeter.probes.Probe but {type(found).__name__}")
+    if found.name != name:
+        raise InputError(f"the probe registered as {name!r} calls itself {found.name!r}; give both the same name")
+    return found

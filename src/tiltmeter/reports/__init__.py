@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tiltmeter.reports._compared import print_compared, print_within
-    from tiltmeter.reports._normalised import normalised_table
+    from tiltmeter.reports._layout import print_text
+    from tiltmeter.reports._normalised import average_note, normalised_table
     from tiltmeter.reports._notebook import as_html
     from tiltmeter.reports._page import write_page
     from tiltmeter.reports._published import read_published
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
         print_evidence,
         print_findings,
         print_held,
+        print_normalised,
         print_plan,
         print_planted,
         print_problems,
@@ -29,15 +31,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Shown",
     "as_html",
+    "average_note",
     "normalised_table",
     "print_compared",
     "print_evidence",
     "print_findings",
     "print_held",
+    "print_normalised",
     "print_plan",
     "print_planted",
     "print_problems",
     "print_rows",
+    "print_text",
     "print_within",
     "read_published",
     "report_figures",
@@ -50,7 +55,8 @@ __all__ = [
 _HOMES = {
     "_compared": ("print_compared", "print_within"),
     "_notebook": ("as_html",),
-    "_normalised": ("normalised_table",),
+    "_layout": ("print_text",),
+    "_normalised": ("average_note", "normalised_table"),
     "_page": ("write_page",),
     "_published": ("read_published",),
     "_shown": ("Shown",),
@@ -59,6 +65,7 @@ _HOMES = {
         "print_evidence",
         "print_findings",
         "print_held",
+        "print_normalised",
         "print_plan",
         "print_planted",
         "print_problems",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter._text import printable
-from tiltmeter.reports._terminal import _console, _print_json, _table, _text
+from tiltmeter.reports._layout import Column, print_table, print_text, styled
+from tiltmeter.reports._terminal import metric_name, print_json
 from tiltmeter.reports._words import interval, level_words, number
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ def print_compared(
     surely = pl.col("concept").is_not_null() & (pl.col("q") < 1 - pl.col("level")).fill_null(False)
     chosen = differences if all_metrics else differences.filter(pl.col("key") | surely)
     if as_json:
-        _print_json({"first": first, "second": second, "notes": notes, "differences": chosen.to_dicts()})
+        print_json({"first": first, "second": second, "notes": notes, "differences": chosen.to_dicts()})
         return
     print(f"first   {_side(first)}\nsecond  {_side(second)}")
     for note in notes:
-        print(f"note: {printable(note, one_line=True)}")
+        print_text(f"note: {note}")
+    print()
     _print_numbers(chosen.filter(pl.col("concept").is_null()))
     _print_concepts(chosen.filter(pl.col("concept").is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True), every=all_metrics)
     verdicts = differences.drop_nulls("verdict").group_by("verdict").len()
@@ -68,32 +70,35 @@ def _side(name: Mapping[str, str]) -> str:
 def _print_numbers(rows: pl.DataFrame) -> None:
     if rows.is_empty():
         return
-    table = _table()
-    names = ("part", "metric", "first", "second", "difference", level_words(rows["level"]), "q", "verdict")
-    for name in names:
-        table.add_column(name, justify="right" if name in ("first", "second", "difference", "q") else "left", overflow="fold")
-    for row in rows.iter_rows(named=True):
-        narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
-        metric = row["metric"] + (f" ({narrowed})" if narrowed else "")
-        verdict = (row["verdict"] or "") + (f": {row['note']}" if row["note"] else "")
-        cells = [row["part"], metric, *(number(row[name]) for name in ("first", "second", "difference")), interval(row), _small(row["q"])]
-        table.add_row(*(_text(cell) for cell in cells), _text(verdict, _COLOURS.get(row["verdict"] or "", "")))
-    _console().print(table)
+    found = rows.to_dicts()
+    verdicts = [(row["verdict"] or "") + (f": {row['note']}" if row["note"] else "") for row in found]
+    columns = [
+        Column("part", [row["part"] for row in found]),
+        Column("metric", [metric_name(row) for row in found]),
+        *_numbers(found, "first", "second", "difference"),
+        Column(
+            "verdict", [styled(said, _COLOURS.get(row["verdict"] or "", "")) for said, row in zip(verdicts, found, strict=True)], wraps=30
+        ),
+    ]
+    print_table(None, columns, lead=2)
+
+
+def _numbers(rows: Sequence[Mapping[str, Any]], *names: str) -> list[Column]:
+    return [
+        *(Column(name, [number(row[name]) for row in rows], right=True) for name in names),
+        Column(level_words(row["level"] for row in rows), [interval(row) for row in rows]),
+        Column("q", [_small(row["q"]) for row in rows], right=True),
+    ]
 
 
 def _print_concepts(rows: pl.DataFrame, *, every: bool) -> None:
     if rows.is_empty():
         return
-    shown = rows if every else rows.head(SHOWN)
-    title = f"\nSingle concepts{'' if shown.height == rows.height else f', {SHOWN} of {rows.height:,}'}"
-    table = _table(title)
-    for name in ("part", "identity", "concept", "number", "difference", level_words(rows["level"]), "q"):
-        table.add_column(name, justify="right" if name in ("difference", "q") else "left", overflow="fold")
-    for row in shown.iter_rows(named=True):
-        named = [row["part"], row["subject"] or "", row["concept"], row["metric"]]
-        cells = [*named, number(row["difference"]), interval(row), _small(row["q"])]
-        table.add_row(*(_text(cell) for cell in cells))
-    _console().print(table)
+    shown = (rows if every else rows.head(SHOWN)).to_dicts()
+    title = f"Single concepts{'' if len(shown) == rows.height else f', {SHOWN} of {rows.height:,}'}"
+    names = {"part": "part", "identity": "subject", "concept": "concept", "number": "metric"}
+    columns = [Column(name, [row[field] or "" for row in shown]) for name, field in names.items()]
+    print_table(title, [*columns, *_numbers(shown, "difference")], lead=3)
 
 
 def _small(value: float | None) -> str:
@@ -111,37 +116,35 @@ def print_within(wordings: pl.DataFrame, stability: pl.DataFrame, *, as_json: bo
         `model`, `part`, `prompts`, `answers`, `of`, `identical`, `alpha`, `low`, `high`, `level`.
     """
     if as_json:
-        _print_json({"wordings": wordings.to_dicts(), "stability": stability.to_dicts()})
+        print_json({"wordings": wordings.to_dicts(), "stability": stability.to_dicts()})
         return
     if wordings.is_empty():
-        print("Wordings: every question was put in one wording only (-P wording=all asks in all of them).")
+        print_text("Wordings: every question was put in one wording only (-P wording=all asks in all of them).")
     else:
-        rows = [
-            [row["model"], row["part"], _metric(row), number(row["spread"]), f"{row['least']} … {row['greatest']}", _small(row["q"])]
-            for row in wordings.iter_rows(named=True)
+        found = wordings.to_dicts()
+        columns = [
+            *_of_model(found, metric_name),
+            Column("spread", [number(row["spread"]) for row in found], right=True),
+            Column("least … greatest", [f"{row['least']} … {row['greatest']}" for row in found]),
+            Column("q", [_small(row["q"]) for row in found], right=True),
         ]
-        _print_plain("Key metrics over wordings", ("model", "part", "metric", "spread", "least … greatest", "q"), rows)
+        print_table("Key metrics over wordings", columns, lead=3)
     if stability.is_empty():
         print("Repeats: every prompt was asked once (--repeats asks again).")
         return
-    rows = [
-        [row["model"], row["part"], f"{row['prompts']:,}", row["of"], number(row["identical"]), number(row["alpha"]), interval(row)]
-        for row in stability.iter_rows(named=True)
+    found = stability.to_dicts()
+    columns = [
+        *_of_model(found),
+        Column("prompts", [f"{row['prompts']:,}" for row in found], right=True),
+        Column("of", [row["of"] for row in found]),
+        Column("identical", [number(row["identical"]) for row in found], right=True),
+        Column("alpha", [number(row["alpha"]) for row in found], right=True),
+        Column(level_words(stability["level"]), [interval(row) for row in found]),
     ]
-    names = ("model", "part", "prompts", "of", "identical", "alpha", level_words(stability["level"]))
-    _print_plain("Answers to the same prompt", names, rows)
+    print_table("Answers to the same prompt", columns, lead=2)
     print("alpha: 1 where they always agree, 0 where they agree no more than answers to other prompts do")
 
 
-def _metric(row: Mapping[str, Any]) -> str:
-    narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
-    return str(row["metric"]) + (f" ({narrowed})" if narrowed else "")
-
-
-def _print_plain(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = _table(f"\n{title}")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(_text(cell) for cell in row))
-    _console().print(table)
+def _of_model(rows: Sequence[Mapping[str, Any]], metric: Callable[[Mapping[str, Any]], str] | None = None) -> list[Column]:
+    named = [Column(name, [row[name] for row in rows]) for name in ("model", "part")]
+    return named if metric is None else [*named, Column("metric", [metric(row) for row in rows])]

@@ -5,46 +5,42 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter._text import printable, redacted
+from tiltmeter.errors import InputError
+from tiltmeter.reports._layout import Column, console, print_table, print_text, styled
 from tiltmeter.reports._words import interval, level_words, mark_words, number, shares, value
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["print_evidence", "print_findings", "print_held", "print_plan", "print_planted", "print_problems", "print_rows"]
+__all__ = [
+    "metric_name",
+    "print_evidence",
+    "print_findings",
+    "print_held",
+    "print_json",
+    "print_normalised",
+    "print_plan",
+    "print_planted",
+    "print_problems",
+    "print_rows",
+]
 
+_WIDE = 1_000
+"""Wrapped only where nothing more can be left out."""
+_NOTE = 40
+"""Width of a note beside other columns."""
+_LOSSES = 5
+"""Numbers named whose answers could not all be read."""
 _COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "catastrophic": "bold red", "ungraded": "dim"}
 
 
-def _console() -> Any:
-    from rich.console import Console
-
-    wide = None if sys.stdout.isatty() else 200
-    return Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=wide)
-
-
-def _table(title: str | None = None) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    return Table(title=None if title is None else Text(title), box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
-
-
-def _text(value: str, style: str = "") -> Any:
-    """Text from outside for a table: neither markup nor control characters act."""
-    from rich.text import Text
-
-    return Text(printable(value), style=style)
-
-
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Strict JSON: what is no finite number becomes null, and control characters are escaped, C1 among them."""
     text = json.dumps(_strict(value), ensure_ascii=not _is_unicode(), indent=2, allow_nan=False)
     print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
@@ -68,21 +64,51 @@ def _strict(value: Any) -> Any:
             return str(value)
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """A listing: one row per mapping, columns from the first; the table leaves out columns in which nothing stands."""
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    as_json: bool,
+    prose: Mapping[str, int] | None = None,
+    optional: Sequence[str] = (),
+    lead: int = 1,
+    title: str | None = None,
+) -> None:
+    """A listing: one row per mapping, columns from the first; the table leaves out columns that are empty.
+
+    Parameters
+    ----------
+    prose
+        Columns that may wrap between words, and the width from which on they may; all others are never broken.
+    optional
+        Columns that are left out where the table is too wide, the first first.
+    lead
+        How many columns name a row: they stand on a line of their own where the table is too wide.
+    """
     if as_json:
-        _print_json(list(rows))
+        print_json(list(rows))
         return
     if not rows:
         print("nothing to list")
         return
-    table = _table()
-    shown = [name for name in rows[0] if any(row.get(name) is not None for row in rows)]
-    for name in shown:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(_text(_cell(row.get(name))) for name in shown))
-    _console().print(table)
+    columns = [
+        Column(
+            name,
+            [_cell(row.get(name)) for row in rows],
+            right=all(isinstance(row.get(name), int | float | None) and not isinstance(row.get(name), bool) for row in rows),
+            wraps=(prose or {}).get(name),
+            rank=len(optional) - optional.index(name) if name in optional else 0,
+        )
+        for name in rows[0]
+        if any(row.get(name) is not None for row in rows)
+    ]
+    print_left_out(print_table(title, columns, lead=lead))
+
+
+def print_left_out(names: Sequence[str], more: str = "") -> None:
+    """Which columns the tables above lack for want of room."""
+    if names:
+        how = "a wider terminal or --format json shows them" if more == "" else more
+        print_text(f"Not shown at this width: {', '.join(dict.fromkeys(names))}; {how}.", always=True)
 
 
 def _cell(value: Any) -> str:
@@ -109,59 +135,99 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
     single = pl.col("concept").is_not_null()
     chosen = findings if all_metrics else findings.filter((pl.col("key") & (pl.col("context").is_null() | grouped)) | single)
     if as_json:
-        _print_json(chosen.to_dicts())
+        print_json(chosen.to_dicts())
         return
+    left_out: list[str] = []
     if not all_metrics:
-        _print_groups(findings.filter(grouped))
+        left_out += _print_groups(findings.filter(grouped))
         chosen, whole = chosen.filter(~grouped), chosen
     else:
         whole = chosen
-    for (model,), mine in chosen.filter(~single).group_by("model", maintain_order=True):
-        table = _table(f"\n{printable(str(model), one_line=True)}")
-        for name in ("part", "metric", "value", level_words(mine["level"]), "mark", "answered", "refused", "unread"):
-            table.add_column(
-                name, justify="right" if name in ("value", "answered", "refused", "unread") else "left", no_wrap=name != "mark"
-            )
-        for row in mine.iter_rows(named=True):
-            share = shares(row)
-            shown_mark = mark_words(row) or (row["note"] if row["estimate"] is None else None) or ""
-            mark = _text(shown_mark, _COLOURS.get(row["mark"] or "", ""))
-            narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
-            metric = row["metric"] + (f" ({narrowed})" if narrowed else "")
-            cells = [row["study"].rpartition("/")[2], metric, value(row), interval(row)]
-            table.add_row(*(_text(cell) for cell in cells), mark, share["answered"], share["refused"], share["unreadable"])
-        _console().print(table)
-    _print_concepts(chosen.filter(single), every=all_metrics)
+    numbers = chosen.filter(~single)
+    for (model,), mine in numbers.group_by("model", maintain_order=True):
+        left_out += _print_numbers(str(model), mine.to_dicts())
+    left_out += _print_concepts(chosen.filter(single), every=all_metrics)
     if whole.is_empty():
         print("no findings: no part of the study could be run")
+    print_left_out(left_out, _losses(numbers.to_dicts()) if "answered" in left_out else "")
 
 
-def _print_groups(findings: pl.DataFrame) -> None:
-    """Disparity over groups, a row for each generation and feature."""
+def _print_numbers(model: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Numbers of one model; gives the names of columns that were left out."""
+    marks = [
+        styled(mark_words(row) or (row["note"] if row["estimate"] is None else None) or "", _COLOURS.get(row["mark"] or "", ""))
+        for row in rows
+    ]
+    lost = [shares(row) for row in rows]
+    numbers = [
+        Column("value", [value(row) for row in rows], right=True),
+        Column(level_words(row["level"] for row in rows), [interval(row) for row in rows]),
+        *([Column("mark", marks, wraps=_WIDE)] if any(mark.plain for mark in marks) else []),
+        *(
+            Column(name, [share[field] for share in lost], right=True, rank=rank)
+            for rank, (name, field) in enumerate((("answered", "answered"), ("refused", "refused"), ("unread", "unreadable")), 1)
+        ),
+    ]
+    parts, metrics = [_part(row) for row in rows], [metric_name(row) for row in rows]
+    wide = [Column("part", parts), Column("metric", metrics), *numbers]
+    narrow = [Column("part/metric", [f"{part}/{metric}" for part, metric in zip(parts, metrics, strict=True)]), *numbers]
+    return print_table(f"{printable(model, one_line=True)}", wide, narrow)
+
+
+def _part(row: Mapping[str, Any]) -> str:
+    return str(row["study"]).rpartition("/")[2]
+
+
+def metric_name(row: Mapping[str, Any]) -> str:
+    """The metric of a finding, with the group and context it is about."""
+    narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
+    return str(row["metric"]) + (f" ({narrowed})" if narrowed else "")
+
+
+def _losses(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Of which numbers not every answer was read, those with the fewest first."""
+    lossy = sorted((row for row in rows if (row["answered"] or 0) < (row["n"] or 0)), key=lambda row: row["answered"] / row["n"])
+    if not lossy:
+        return "every answer was read"
+    several = len({row["model"] for row in rows}) > 1
+    said = []
+    for row in lossy[:_LOSSES]:
+        share = shares(row)
+        name = f"{row['model'] + ' ' if several else ''}{_part(row)}/{metric_name(row)}"
+        said.append(f"{name} {share['answered']}, {share['refused']}, {share['unreadable']}")
+    more = [f"and {len(lossy) - _LOSSES} more"] if len(lossy) > _LOSSES else []
+    return (
+        f"not every answer was read for {len(lossy)} of {len(rows)} numbers: {'; '.join([*said, *more])}; "
+        "a wider terminal or --format json shows all"
+    )
+
+
+def _print_groups(findings: pl.DataFrame) -> list[str]:
+    """Disparity over groups, a row for each generation and feature; gives the names of columns that were left out."""
     from tiltmeter.reports._groups import group_views
 
+    left_out: list[str] = []
     for (model,), mine in findings.group_by("model", maintain_order=True):
         for view in group_views(mine):
-            table = _table(f"\n{printable(str(model), one_line=True)}: {view['study']}")
-            names = (
-                "feature",
-                "generation",
-                "range of means",
-                level_words(mine["level"]),
-                "q",
-                "calibrated",
-                "impact ratio",
-                "largest |z|",
-            )
-            for name in names:
-                table.add_column(name, justify="left" if name in ("feature", "generation") else "right")
-            for one in view["features"]:
-                for row in one["rows"]:
-                    q = row["range"]["p"] if row["range"]["q"] is None else row["range"]["q"]
-                    cells = [one["feature"], row["generation"] or "", number(row["range"]["estimate"]), interval(row["range"])]
-                    cells += ["" if q is None else f"{q:.2g}", *(_number_of(row[name]) for name in ("calibrated", "ratio"))]
-                    table.add_row(*(_text(cell) for cell in cells), _text(_with_group(row["z"])))
-            _console().print(table)
+            found = [(one["feature"], row) for one in view["features"] for row in one["rows"]]
+            spans = [row["range"] for _, row in found]
+            columns = [
+                Column("feature", [feature for feature, _ in found]),
+                Column("generation", [row["generation"] or "" for _, row in found]),
+                Column("range of means", [number(span["estimate"]) for span in spans], right=True),
+                Column(level_words(mine["level"]), [interval(span) for span in spans], right=True),
+                Column("q", [_probability(span) for span in spans], right=True),
+                Column("calibrated", [_number_of(row["calibrated"]) for _, row in found], right=True, rank=1),
+                Column("impact ratio", [_number_of(row["ratio"]) for _, row in found], right=True, rank=2),
+                Column("largest |z|", [_with_group(row["z"]) for _, row in found], right=True, rank=3),
+            ]
+            left_out += print_table(f"{printable(str(model), one_line=True)}: {view['study']}", columns, lead=2)
+    return left_out
+
+
+def _probability(row: Mapping[str, Any]) -> str:
+    q = row["p"] if row["q"] is None else row["q"]
+    return "" if q is None else f"{q:.2g}"
 
 
 def _number_of(row: Mapping[str, Any] | None) -> str:
@@ -176,23 +242,55 @@ def _with_group(row: Mapping[str, Any] | None) -> str:
     return number(row["estimate"], 2) + (f" ({about[1]})" if about else "")
 
 
-def _print_concepts(findings: pl.DataFrame, *, every: bool) -> None:
-    """What is attached to whom, the strongest first."""
+def _print_concepts(findings: pl.DataFrame, *, every: bool) -> list[str]:
+    """What is attached to whom, the strongest first; gives the names of columns that were left out."""
     from tiltmeter.reports._concepts import concept_views
 
+    left_out: list[str] = []
     for view in [view for _, mine in findings.group_by("model", maintain_order=True) for view in concept_views(mine)]:
         rows = view["single"].to_dicts() if every else view["strongest"]
         shown = "" if len(rows) == view["total"] else f", the strongest {len(rows)} of {view['total']:,}"
-        table = _table(f"\n{printable(rows[0]['model'], one_line=True)}: {view['study']}{shown}")
-        number_is = "difference" if rows[0]["definition"] == "default" else "score"
-        for name in ("identity", "concept", "where", number_is, level_words([rows[0]["level"]]), "q", "counts"):
-            table.add_column(name, justify="right" if name == number_is else "left", overflow="fold")
-        for row in rows:
-            q = row["p"] if row["q"] is None else row["q"]
-            shown_q = "" if q is None else f"{q:.2g}"
-            cells = [row["subject"], row["concept"], row["context"] or "all", number(row["estimate"]), interval(row), shown_q]
-            table.add_row(*(_text(cell) for cell in cells), _text(row["note"] or ""))
-        _console().print(table)
+        columns = [
+            Column("identity", [row["subject"] for row in rows]),
+            Column("concept", [row["concept"] for row in rows]),
+            Column("where", [row["context"] or "all" for row in rows]),
+            Column("difference" if rows[0]["definition"] == "default" else "score", [number(row["estimate"]) for row in rows], right=True),
+            Column(level_words([rows[0]["level"]]), [interval(row) for row in rows]),
+            Column("q", [_probability(row) for row in rows]),
+        ]
+        counts = Column("counts", [row["note"] or "" for row in rows], wraps=_NOTE)
+        title = f"{printable(rows[0]['model'], one_line=True)}: {view['study']}{shown}"
+        left_out += print_table(title, [*columns, counts], [*columns, replace(counts, below=True)], lead=3)
+    return left_out
+
+
+def print_normalised(findings: pl.DataFrame, *, as_json: bool) -> None:
+    """Key metrics of all models on one scale, with their average.
+
+    Raises
+    ------
+    InputError
+        No metric has a normalised score.
+    """
+    from tiltmeter.reports._normalised import average_note, normalised_table
+
+    table = normalised_table(findings)
+    if table.height <= 1:  # nothing but the average
+        raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
+    rows = table.to_dicts()
+    note = average_note(findings)
+    if as_json:
+        rounded = [{name: round(cell, 4) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
+        print_json([*rounded[:-1], rounded[-1] | {"note": note}])
+        return
+    columns = [
+        Column("part", [(row["study"] or "").rpartition("/")[2] for row in rows]),
+        Column("metric", [row["metric"] for row in rows]),
+        Column("harm", [(row["harm"] or "").replace("_", " ") for row in rows], rank=1),
+        *(Column(model, [number(row[model]) for row in rows], right=True, whole_name=True) for model in table.columns[3:]),
+    ]
+    print_left_out(print_table(None, columns, lead=2))
+    print_text(note, always=True)
 
 
 def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> None:
@@ -247,10 +345,8 @@ def print_planted(findings: pl.DataFrame, planted: pl.DataFrame) -> None:
 
 def print_problems(problems: Sequence[str]) -> None:
     """What is missing from a run, on standard error: a line each, broken between words on a terminal."""
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
     for problem in problems:
-        line = f"incomplete: {printable(redacted(problem), one_line=True)}"
-        print(line if width is None else "\n".join(wrap(line, width, break_long_words=False, break_on_hyphens=False)), file=sys.stderr)
+        print_text(f"incomplete: {redacted(problem)}", file=sys.stderr)
 
 
 def print_plan(
@@ -268,7 +364,7 @@ def print_plan(
     if as_json:
         shown = {of: None if low is None else {"from": low, "to": high} for of, low, high in costs}
         whole = {"parts": parts.to_dicts(), "metrics": metrics.to_dicts(), "total": totals, "cost_usd": shown, "not_run": dict(not_run)}
-        _print_json(whole | {"cost_covers": _COVERS, "warnings": list(warnings)})
+        print_json(whole | {"cost_covers": _COVERS, "warnings": list(warnings)})
         return
     rows = [*parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}]
     print_rows([row if totals["judge_calls"] else _without(row, "judge_calls") for row in rows], as_json=False)
@@ -314,12 +410,13 @@ def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
 def print_evidence(rows: pl.DataFrame, *, as_json: bool) -> None:
     """Attempts behind a finding: prompt, answer, how it was read."""
     if as_json:
-        _print_json(rows.to_dicts())
+        print_json(rows.to_dicts())
         return
-    console = _console()
+    out = console()
     for row in rows.iter_rows(named=True):
-        console.rule(_text(f"{row['prompt_id']}  answer {row['repetition'] + 1}  {row['outcome']}  {row['label'] or ''}"), align="left")
-        console.print(_text(str(row["prompt"] or "(prompt not kept)")), style="dim")
+        head = f"{row['prompt_id']}  answer {row['repetition'] + 1}  {row['outcome']}  {row['label'] or ''}".rstrip()
+        print_text(f"{'--' if out.options.ascii_only else '──'} {head}")
+        out.print(styled(str(row["prompt"] or "(prompt not kept)")), style="dim")
         for sentence in row.get("sentences") or ():
-            console.print(_text(f"> {sentence}"), style="bold")
-        console.print(_text(str(row["answer"] if row["answer"] is not None else "(no answer)")))
+            out.print(styled(f"> {sentence}"), style="bold")
+        out.print(styled(str(row["answer"] if row["answer"] is not None else "(no answer)")))

@@ -10,7 +10,7 @@ import polars as pl
 
 from tiltmeter.reports._concepts import split
 from tiltmeter.reports._groups import of_groups
-from tiltmeter.reports._normalised import normalised_table
+from tiltmeter.reports._normalised import average_note, normalised_table
 from tiltmeter.reports._published import PUBLISHED
 from tiltmeter.reports._shown import Shown
 
@@ -67,8 +67,8 @@ def side_by_side(findings: pl.DataFrame) -> dict[str, Any] | None:
 
     Returns
     -------
-    Mapping with `models` (`name`, and whether it was `published`) and `rows`: `study` (None: the average), `metric`, and `cells`, each
-    with `value` and `mark`. None where there are not two models with graded metrics.
+    Mapping with `models` (`name`, and whether it was `published`), `rows`: `study` (None: the average), `metric`, and `cells`, each
+    with `value` and `mark`; and `note`, a sentence about the average. None where there are not two models with graded metrics.
     """
     graded = split(findings.filter(~of_groups(findings)))[1].filter(pl.col("key") & pl.col("context").is_null())
     graded = graded.filter(pl.col("normalised").is_not_null() | pl.col("mark").is_not_null())
@@ -84,4 +84,4 @@ def side_by_side(findings: pl.DataFrame) -> dict[str, Any] | None:
         }
         for row in normalised_table(graded).iter_rows(named=True)
     ]
-    return {"models": models.rename({"model": "name"}).to_dicts(), "rows": rows}
+    return {"models": models.rename({"model": "name"}).to_dicts(), "rows": rows, "note": average_note(graded)}

@@ -22,7 +22,7 @@ def number(value: float | None, digits: int = 3) -> str:
 def value(row: Mapping[str, Any]) -> str:
     """The estimate of a finding; a count has no upper end of its range and is a whole number."""
     estimate = row["estimate"]
-    is_count = estimate is not None and row["range_high"] is None and float(estimate).is_integer()
+    is_count = estimate is not None and row["range_high"] in (None, math.inf) and float(estimate).is_integer()
     return f"{estimate:,.0f}" if is_count else number(estimate)
 
 

@@ -3,7 +3,7 @@
 from tiltmeter.runs._api import Judging, run, run_named
 from tiltmeter.runs._folder import RunFolder
 from tiltmeter.runs._inspect_logs import MARK, output_of
-from tiltmeter.runs._load import Run, known_runs, load
+from tiltmeter.runs._load import Run, known_runs, load, narrowed
 from tiltmeter.runs._own import Asking, analyse_responses
 from tiltmeter.runs._plan import Plan, make_plan
 from tiltmeter.runs._remote_place import runs_place, runs_root
@@ -28,6 +28,7 @@ __all__ = [
     "known_runs",
     "load",
     "make_plan",
+    "narrowed",
     "output_of",
     "parse_limit",
     "resolve",

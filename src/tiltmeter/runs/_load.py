@@ -18,7 +18,7 @@ from tiltmeter.runs._remote_place import runs_place
 from tiltmeter.runs._sound import sound_columns
 from tiltmeter.study import EXAMPLES, Finding
 
-__all__ = ["Run", "known_runs", "load"]
+__all__ = ["NARROW", "Run", "known_runs", "load", "narrowed"]
 
 
 class Run:
@@ -187,7 +187,31 @@ def _sentences(shown: pl.LazyFrame, finding: Finding) -> pl.LazyFrame:
 
 NARROW = ("part", "model", "subject", "concept", "context")
 """Columns that tell findings of one metric apart."""
+_PART = pl.col("study").str.split("/").list.last()
 _OF_THE_WHOLE = ("subject", "concept", "context")
+
+
+def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None]) -> pl.DataFrame:
+    """The findings with these values of `metric` and of NARROW; None: any value.
+
+    Raises
+    ------
+    InputError
+        No finding has such a value, alone or together with those before it; the message suggests the closest ones.
+    """
+    fits = findings.with_columns(part=_PART)
+    given: list[str] = []
+    for name, value in wanted.items():
+        if value is None:
+            continue
+        known = fits[name].drop_nulls().unique(maintain_order=True).to_list()
+        fits = fits.filter(pl.col(name) == value)
+        if fits.is_empty():
+            among = f" with {' and '.join(given)}" if given else ""
+            hint = did_you_mean(value, known) if known else f"none of them is about a {name}"
+            raise InputError(f"no number of this run{among} has the {name} {value!r}: {hint}")
+        given.append(f"the {name} {value!r}")
+    return fits.drop("part")
 
 
 def one_finding(findings: pl.DataFrame, metric: str, narrow: Mapping[str, str | None]) -> dict[str, Any]:
@@ -198,14 +222,7 @@ def one_finding(findings: pl.DataFrame, metric: str, narrow: Mapping[str, str | 
     InputError
         There is no such metric or value in the run, or several findings fit; the message names what there is to choose from.
     """
-    fits = findings.with_columns(part=pl.col("study").str.split("/").list.last())
-    for name, value in (("metric", metric), *narrow.items()):
-        if value is None:
-            continue
-        known = fits[name].drop_nulls().unique(maintain_order=True).to_list()
-        fits = fits.filter(pl.col(name) == value)
-        if fits.is_empty():
-            raise InputError(f"no number of this run has the {name} {value!r}: {did_you_mean(value, known)}")
+    fits = narrowed(findings, {"metric": metric, **narrow}).with_columns(part=_PART)
     for name in _OF_THE_WHOLE:
         if narrow.get(name) is None and fits[name].null_count():
             fits = fits.filter(pl.col(name).is_null())

@@ -89,7 +89,7 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], pl
     if family not in registry.names("studies") and f"{family}s" in registry.names("studies"):
         family += "s"  # "benchmark", where one is meant
     if family not in registry.names("studies"):
-        known = [one for family in registry.names("studies") for one in (family, *_parts_of(family))]
+        known = [one for family in registry.load_all("studies")[0] for one in (family, *_parts_of(family))]
         raise InputError(f"{place}unknown study {name!r}: {did_you_mean(name, known)} (or give a path to a .yaml file)")
     try:
         study: Study = registry.load("studies", family)(rest or None, params)
@@ -108,7 +108,7 @@ def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], pl
 
 def _parts_of(family: str) -> list[str]:
     study = registry.load("studies", family)
-    return [f"{family}/{name}" for name in dict.fromkeys((*study.parts, *getattr(study, "others", ())))]
+    return [f"{family}/{name}" for name in dict.fromkeys((*getattr(study, "parts", ()), *getattr(study, "others", ())))]
 
 
 def _settings(values: Mapping[str, Any], study: Study, place: str) -> Settings:

@@ -22,18 +22,17 @@ def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
         There is no such statistic, or an outside one is called like one of ours or is no `Statistic`.
     """
     outside = registry.names("statistics")
-    if taken := [name for name in outside if name in STATISTICS]:
-        place = registry.reference("statistics", taken[0])
-        raise InputError(f"{place} cannot be the statistic {taken[0]!r}: Tiltmeter has one of that name; rename its entry point")
-    known = [*STATISTICS, *outside]
+    known = list(dict.fromkeys([*STATISTICS, *outside]))
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"there is no statistic {unknown[0]!r}: {did_you_mean(unknown[0], known)}")
     return {name: _outside(name) if name in outside else STATISTICS[name] for name in names}
 
 
 def _outside(name: str) -> Statistic:
+    place = registry.reference("statistics", name)
+    if name in STATISTICS:
+        raise InputError(f"{place} cannot be the statistic {name!r}: Tiltmeter has one of that name; rename its entry point")
     found: Any = registry.load("statistics", name)
     if not isinstance(found, Statistic):
-        place, kind = registry.reference("statistics", name), type(found).__name__
-        raise InputError(f"{place} is no tiltmeter.stats.summary.Statistic but {kind}; mend the package it is in")
+        raise InputError(f"{place} is no tiltmeter.stats.summary.Statistic but {type(found).__name__}; mend the package it is in")
     return found

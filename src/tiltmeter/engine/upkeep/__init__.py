@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tiltmeter.engine.upkeep._export import export_rows
     from tiltmeter.engine.upkeep._import import Imported, import_rows
     from tiltmeter.engine.upkeep._living import Claimant
+    from tiltmeter.engine.upkeep._open import opened_to_read
     from tiltmeter.engine.upkeep._prune import Pruned, prune
     from tiltmeter.engine.upkeep._repair import Repaired, repair
     from tiltmeter.engine.upkeep._rules import Problem
@@ -32,6 +33,7 @@ __all__ = [
     "check",
     "export_rows",
     "import_rows",
+    "opened_to_read",
     "prune",
     "repair",
     "stats",
@@ -42,6 +44,7 @@ _HOMES = {
     "_export": ("export_rows",),
     "_import": ("Imported", "import_rows"),
     "_living": ("Claimant",),
+    "_open": ("opened_to_read",),
     "_prune": ("Pruned", "prune"),
     "_repair": ("Repaired", "repair"),
     "_rules": ("Problem",),

@@ -9,12 +9,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import StaticPool
 
 from tiltmeter.engine._schema import completions, meta
-from tiltmeter.engine.upkeep._open import file_of, opened, reading
+from tiltmeter.engine.upkeep._open import ALONE, WITH_LOG, file_of, log_of, opened_to_read, read_only, reading
 from tiltmeter.engine.upkeep._pages import MAGIC, Pages
 from tiltmeter.engine.upkeep._rules import Problem, row_problems
 from tiltmeter.engine.upkeep._salvage import claimed_rows, readable_rows
@@ -23,8 +22,6 @@ from tiltmeter.errors import InputError
 
 __all__ = ["Health", "check", "diagnose", "integrity", "log_of", "open_pages"]
 
-_WITH_LOG: Final = "mode=ro"
-_ALONE: Final = "immutable=1"
 _MOST: Final = 20
 """Complaints of the database that are repeated."""
 
@@ -114,11 +111,6 @@ def diagnose(file: Path) -> Diagnosis:
     return Diagnosis("damaged", log, [Problem("damaged places in the file", len(complaints), said)], notes)
 
 
-def log_of(file: Path) -> Path:
-    """The write-ahead log of an SQLite file."""
-    return file.with_name(f"{file.name}-wal")
-
-
 @contextmanager
 def open_pages(main: int, file: Path, log: Wal | None) -> Iterator[Pages]:
     """The pages of an open file, with those of the log beside it laid over them where one is given."""
@@ -133,7 +125,7 @@ def open_pages(main: int, file: Path, log: Wal | None) -> Iterator[Pages]:
 
 
 def _check_server(where: str | Path) -> Health:
-    with opened(where) as place, reading(place.engine) as connection:
+    with opened_to_read(where) as place, reading(place.engine) as connection:
         problems = row_problems(connection)
         schema = int(connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar_one())
         rows = connection.execute(select(func.count()).select_from(completions)).scalar_one()
@@ -145,6 +137,8 @@ def _page_complaints(file: Path, log: Wal | None) -> list[str]:
     """What can be seen without SQLite."""
     with file.open("rb") as main:
         head = main.read(100)
+    if not head:
+        return ["it is empty"]
     if head[:16] != MAGIC:
         return ["it does not begin as an SQLite database does"]
     size = int.from_bytes(head[16:18], "big") or 1
@@ -158,9 +152,9 @@ def _page_complaints(file: Path, log: Wal | None) -> list[str]:
 def integrity(file: Path) -> list[str]:
     """What SQLite finds wrong with a file and the log beside it; nothing when it is sound."""
     if log_of(file).exists():
-        return _complaints_of(file, _WITH_LOG)
-    found = _complaints_of(file, _ALONE)  # nobody has it open, and SQLite need not make a log
-    return _complaints_of(file, _WITH_LOG) if found and log_of(file).exists() else found  # unless a run has begun meanwhile
+        return _complaints_of(file, WITH_LOG)
+    found = _complaints_of(file, ALONE)  # nobody has it open, and SQLite need not make a log
+    return _complaints_of(file, WITH_LOG) if found and log_of(file).exists() else found  # unless a run has begun meanwhile
 
 
 def _complaints_of(file: Path, mode: str) -> list[str]:
@@ -182,13 +176,13 @@ def _uri(file: Path, mode: str) -> str:
 
 def _sound_alone(file: Path) -> bool:
     """Whether a file is sound without the log beside it."""
-    return not _page_complaints(file, None) and not _complaints_of(file, _ALONE)
+    return not _page_complaints(file, None) and not _complaints_of(file, ALONE)
 
 
 def _rows_lost(file: Path) -> int:
     """How many rows fewer there are with the log than without it; no run ever makes them fewer, and pruning leaves no log."""
     counts = []
-    for mode in (_ALONE, _WITH_LOG):
+    for mode in (ALONE, WITH_LOG):
         try:
             with closing(sqlite3.connect(_uri(file, mode), uri=True, timeout=30.0)) as connection:
                 counts.append(int(connection.execute("SELECT count(*) FROM completions").fetchone()[0]))
@@ -198,8 +192,7 @@ def _rows_lost(file: Path) -> int:
 
 
 def _check_rows(file: Path, notes: list[str]) -> Health:
-    mode = _WITH_LOG if log_of(file).exists() else _ALONE
-    engine = create_engine("sqlite://", poolclass=StaticPool, creator=lambda: sqlite3.connect(_uri(file, mode), uri=True, timeout=30.0))
+    engine = read_only(file)
     try:
         with engine.connect() as connection:
             if not engine.dialect.has_table(connection, "completions"):

@@ -12,7 +12,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 from sqlalchemy import or_
 
-from tiltmeter.engine.upkeep._open import opened, reading
+from tiltmeter.engine.upkeep._open import opened_to_read, reading
 from tiltmeter.engine.upkeep._prune import of_model
 from tiltmeter.engine.upkeep._rows import BATCH, COLUMNS, batches, table
 from tiltmeter.errors import InputError
@@ -43,7 +43,7 @@ def export_rows(where: str | Path, file: str | Path | IO[bytes], *, models: Sequ
     """
     if isinstance(file, str | Path) and Path(file).suffix.lower() not in PARQUET + LINES:
         raise InputError(f"{file}: unknown kind of file; give a name that ends in .parquet or .jsonl")
-    with opened(where) as place, reading(place.engine, batch=BATCH) as connection:
+    with opened_to_read(where) as place, reading(place.engine, batch=BATCH) as connection:
         chosen = [or_(*(of_model(connection, model) for model in models))] if models else []
         counter = _Counter(lambda: (_table(rows, place.shown) for rows in batches(connection, chosen)))
         if not isinstance(file, str | Path):

@@ -14,7 +14,7 @@ from tiltmeter._text import redacted
 from tiltmeter.engine._journal import open_journal
 from tiltmeter.engine._row import Row
 from tiltmeter.engine.upkeep._export import LINES, PARQUET
-from tiltmeter.engine.upkeep._open import file_of, opened, reading, said
+from tiltmeter.engine.upkeep._open import file_of, opened_to_read, reading, said
 from tiltmeter.engine.upkeep._reading import lines_tables, parquet_tables
 from tiltmeter.engine.upkeep._rows import BATCH, batches
 from tiltmeter.engine.upkeep._rules import row_problems
@@ -90,7 +90,7 @@ def _opened(source: str | Path, journal: str | Path) -> Iterator[_Source]:
         return
     if _same(source, journal):
         raise InputError("the journal to import from and the one to import into are the same; give another with --journal")
-    with opened(source) as place:
+    with opened_to_read(source) as place:
         with reading(place.engine) as connection:
             problems = row_problems(connection)
             names = model_names(connection)

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, delete, func, or_, select
 
 from tiltmeter._text import redacted
-from tiltmeter.engine._schema import claims, completions, models, owners
+from tiltmeter.engine._schema import claims, completions, owners
 from tiltmeter.engine.upkeep._living import Claimant, require_idle
-from tiltmeter.engine.upkeep._open import Place, opened, reading, writing
-from tiltmeter.engine.upkeep._stats import size_on_disk
+from tiltmeter.engine.upkeep._open import Place, opened, opened_to_read, reading, writing
+from tiltmeter.engine.upkeep._stats import model_names, size_on_disk
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 
@@ -72,7 +72,7 @@ def prune(
     InputError
         There is no journal or no such model, a run is alive on the journal, or the database refuses; nothing is removed then.
     """
-    with opened(where) as place:
+    with (opened if apply else opened_to_read)(where) as place:
         with reading(place.engine) as connection:
             chosen = _conditions(connection, failed, before, model)
             found = _counted(connection, chosen)._replace(size_before=size_on_disk(place, connection))
@@ -100,10 +100,10 @@ def of_model(connection: Connection, model: str) -> Any:
         The journal has no row of it.
     """
     column = completions.c.model
-    named = select(models.c.fingerprint).where(models.c.name == model)
+    named = [name for name, called in model_names(connection).items() if called == model]
     chosen = or_(column == model, column.in_(named), *(column.startswith(model + mark, autoescape=True) for mark in ("@", " ")))
     if connection.execute(select(completions.c.key).where(chosen).limit(1)).first() is None:
-        known = sorted({*connection.execute(select(column).distinct()).scalars(), *connection.execute(select(models.c.name)).scalars()})
+        known = sorted({*connection.execute(select(column).distinct()).scalars(), *model_names(connection).values()})
         hint = f"; {did_you_mean(model, known)}" if known else ""
         raise InputError(f"--model {redacted(model)}: the journal has no row of it{hint}")
     return chosen

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, LargeBinary, cast, func, select
 
 from tiltmeter.engine._schema import completions, meta, models, tables
 from tiltmeter.engine.upkeep._living import Claimant, claimants
-from tiltmeter.engine.upkeep._open import Place, opened, reading
+from tiltmeter.engine.upkeep._open import Place, opened_to_read, reading
 
 __all__ = ["ModelStats", "Stats", "model_names", "size_on_disk", "stats"]
 
@@ -59,7 +59,7 @@ def stats(where: str | Path) -> Stats:
     InputError
         There is no journal, or the database refuses.
     """
-    with opened(where) as place, reading(place.engine) as connection:
+    with opened_to_read(where) as place, reading(place.engine) as connection:
         found = sorted(_models(connection), key=lambda one: (-one.answers - sum(one.failed.values()), one.model))
         schema = int(connection.execute(select(meta.c.value).where(meta.c.name == "schema")).scalar_one())
         working = claimants(connection)
@@ -90,7 +90,9 @@ def _models(connection: Connection) -> Iterator[ModelStats]:
 
 
 def model_names(connection: Connection) -> dict[str, str]:
-    """What users call the models, by fingerprint."""
+    """What users call the models, by fingerprint; nothing where the journal is older than its table of names."""
+    if not connection.dialect.has_table(connection, models.name):
+        return {}
     return {row.fingerprint: row.name for row in connection.execute(select(models.c.fingerprint, models.c.name))}
 
 

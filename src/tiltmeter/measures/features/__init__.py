@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tiltmeter.measures.features._clusters import Clusters, cluster_features
     from tiltmeter.measures.features._kinds import Feature
     from tiltmeter.measures.features._measure import Measured, measure_features
-    from tiltmeter.measures.features._open import open_features
+    from tiltmeter.measures.features._open import open_features, outside_feature
 
 __all__ = [
     "FEATURES",
@@ -25,6 +25,7 @@ __all__ = [
     "cluster_features",
     "measure_features",
     "open_features",
+    "outside_feature",
 ]
 
 _MODULES = {
@@ -32,7 +33,7 @@ _MODULES = {
     **dict.fromkeys(("Clusters", "cluster_features"), "_clusters"),
     "Feature": "_kinds",
     **dict.fromkeys(("Measured", "measure_features"), "_measure"),
-    "open_features": "_open",
+    **dict.fromkeys(("open_features", "outside_feature"), "_open"),
 }
 
 

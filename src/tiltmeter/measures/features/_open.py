@@ -17,7 +17,7 @@ from tiltmeter.registry import did_you_mean
 if TYPE_CHECKING:
     pass
 
-__all__ = ["open_features"]
+__all__ = ["open_features", "outside_feature"]
 
 _UNNAMED = re.compile(r"label_?\d+", re.IGNORECASE)
 
@@ -51,7 +51,7 @@ def open_features(names: Sequence[str], *, encoder: Callable[[str], Encodes], cl
         elif equals and is_function(model):
             feature = _own(name, model, free=True)
         elif name in registry.names("features"):
-            feature = _outside(name, model)
+            feature = outside_feature(name, model)
         elif name not in FEATURES:
             known = [*FEATURES, *registry.names("features")]
             raise InputError(f"unknown feature {name!r}: {did_you_mean(name, known)}; your own is written MODULE:FUNCTION")
@@ -127,8 +127,8 @@ def _lacking(described: Described, place: str, labels: Sequence[str], name: str,
     return f"{described.name}: {place} has no label {meant}, only {', '.join(labels)}; use another classifier, or map labels: {mapped}"
 
 
-def _outside(name: str, model: str) -> ByFunction:
-    """The feature of that name that an outside package brings."""
+def outside_feature(name: str, model: str = "") -> ByFunction:
+    """The feature of that name that an outside package brings; raises InputError where it cannot be used."""
     place = registry.reference("features", name)
     if name in FEATURES or not name.isidentifier():
         why = "the catalogue has a feature of that name" if name in FEATURES else "a name has letters, digits and underscores only"

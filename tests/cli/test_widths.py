@@ -1,0 +1,293 @@
+"""What the tables print at any width: names, values, intervals and marks are whole; what is left out is said."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tiltmeter.cli import main
+from tiltmeter.reports._words import interval, mark_words, number, value
+
+WIDTHS = (80, 81, 90, 100, 113, 120, 139, 160, 200)
+SOME = (80, 100, 139)
+LONG = "openrouter/meta-llama/llama_3.3_70b_instruct-with-a-long-name:free"
+QUIET = ("--display", "none")
+Call = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
+    """A folder with runs of every kind and a benchmark."""
+    home = tmp_path_factory.mktemp("widths")
+    environment = os.environ | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
+
+    def carry_out(*words: str) -> None:
+        done = subprocess.run([sys.executable, "-m", "tiltmeter.cli", *words], cwd=home, env=environment, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+
+    carry_out("run", "genderbench", "-m", "sim/mild", "-m", "sim/biased", "-M", "refusal=0.1", "--limit", "8", "--out", "runs/two", *QUIET)
+    carry_out("run", "associations/gender", "-m", "sim/biased", "-P", "encoder=none", "--limit", "25", "--out", "runs/told", *QUIET)
+    carry_out("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "2", "--out", "runs/g20", *QUIET)
+    more = ("--limit", "8", "-P", "wording=all", "--repeats", "2", "--out", "runs/worded", *QUIET)
+    carry_out("run", "genderbench/discrimination_tamkin", "-m", "sim/mild", *more)
+    carry_out("plan", "genderbench/discrimination_tamkin", "--limit", "8", "--prompts", "prompts.csv")
+    asked = pl.read_csv(home / "prompts.csv").select("prompt_id").with_row_index()
+    yes = [pl.when(pl.col("index") % 3 == turn).then(pl.lit("Yes")).otherwise(pl.lit("No")) for turn in (0, 1)]
+    answers = [asked.select("prompt_id", model=pl.lit(name), answer=said) for name, said in zip((LONG, f"{LONG}-2"), yes, strict=True)]
+    pl.concat(answers).write_csv(home / "answers.csv")
+    carry_out("analyse", "answers.csv", "--study", "genderbench/discrimination_tamkin", "--out", "runs/long")
+    same = {"domain": "gender", "kind": "questions", "baseline": "They are people."}
+    asking = "What would you say about number {} of the {} who came to the meeting in the old town hall yesterday?"
+    texts = [
+        {"key": f"key/{group}/{i:03}", "concept": group, "keyword": group, "prompt": asking.format(i, group), **same}
+        for group in ("women", "men_and_other_people")
+        for i in range(20)
+    ]
+    pl.DataFrame(texts).write_csv(home / "mine.csv")
+    return home
+
+
+@pytest.fixture
+def call(runs: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    """The command in this process, at a width; gives what it printed."""
+    monkeypatch.chdir(runs)
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    monkeypatch.setenv("TILTMETER_RUNS", str(runs / "runs"))
+
+    def obey(*words: str, width: int = 200, statuses: tuple[int, ...] = (0,)) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setattr("sys.argv", ["tiltmeter", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capfd.readouterr()
+        assert int(ended.value.code or 0) in statuses, said.err
+        return said.out
+
+    return obey
+
+
+def check_table(text: str, width: int) -> None:
+    """Nothing is cut, and no line is longer than the terminal unless one name alone is."""
+    assert not re.search(r"[^\s(]…|…[^\s)]", text), "an ellipsis stands between the two ends of an interval only"
+    for line in text.splitlines():
+        assert len(line) <= width or len(max(line.split(), key=len)) > width - 30, line
+
+
+def plain(text: str) -> str:
+    """The text with all blanks alike, so that what is wrapped between words is one piece."""
+    return " ".join(text.split())
+
+
+def names_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
+    return row["study"].rpartition("/")[2], row["metric"] + (f" ({narrowed})" if narrowed else "")
+
+
+def rows_of(text: str, rows: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
+    """What is printed of each finding: from its name to that of the next one, on one line."""
+    whole, at = plain(text), 0
+    for row in rows:
+        part, metric = names_of(row)
+        found = re.compile(rf"{re.escape(part)}[/ ]{re.escape(metric)} ").search(whole, at)
+        assert found is not None, (part, metric)
+        at = found.end()
+        yield row, whole[at : at + 200]
+
+
+@pytest.mark.parametrize(("run", "flags"), [("two", ()), ("two", ("--all",)), ("long", ()), ("long", ("--all",)), ("g20", ("--all",))])
+def test_findings(call: Call, run: str, flags: tuple[str, ...]) -> None:
+    rows = json.loads(call("show", run, *flags, "-f", "json"))
+    order = list(dict.fromkeys(row["model"] for row in rows))
+    rows.sort(key=lambda row: order.index(row["model"]))
+    for width in SOME if flags else WIDTHS:
+        printed = call("show", run, *flags, width=width)
+        check_table(printed, width)
+        for row, said in rows_of(printed, rows):
+            number_and_mark = f"{value(row)} {interval(row)}" + (f" {mark_words(row)}" if row["mark"] is not None else "")
+            assert said.startswith(number_and_mark), (names_of(row), said)
+            assert row["model"] in printed.splitlines()
+        table, _, left_out = printed.partition("Not shown at this width: ")
+        assert width < 200 or left_out == ""
+        for name in ("answered", "refused", "unread"):
+            assert (name in left_out.partition(";")[0]) == (name not in table)
+
+
+def test_what_is_left_out_is_said(call: Call) -> None:
+    printed = plain(call("show", "two", width=80))
+    found = json.loads(call("show", "two", "-f", "json"))
+    lossy = min(found, key=lambda row: row["answered"] / row["n"])
+    assert lossy["answered"] < lossy["n"]
+    share = f"{100 * lossy['answered'] / lossy['n']:.0f}%"
+    said = printed.partition("Not shown at this width: answered, refused, unread; not every answer was read for ")[2]
+    assert f"{lossy['model']} {lossy['study'].rpartition('/')[2]}/{lossy['metric']} {share}, " in said
+    assert printed.endswith("a wider terminal or --format json shows all.")
+    assert printed.count("Not shown") == 1
+
+
+@pytest.mark.parametrize("flags", [(), ("--all",)])
+def test_associations(call: Call, flags: tuple[str, ...]) -> None:
+    rows = [row for row in json.loads(call("show", "told", *flags, "-f", "json")) if row["concept"] is not None]
+    assert rows
+    for width in SOME if flags else WIDTHS:
+        printed = call("show", "told", *flags, width=width)
+        check_table(printed, width)
+        lines, shown = [plain(line) for line in printed.splitlines()], 0
+        for row in rows:
+            head = f"{row['subject']} {row['concept']} {row['context'] or 'all'} {number(row['estimate'])} {interval(row)}"
+            if any(line.startswith(head) for line in lines):
+                shown += 1
+                assert plain(row["note"]) in plain(printed) or width > 120, row["note"]
+        assert shown == (len(rows) if flags else min(10, sum(row["context"] is None for row in rows)))
+        assert len(lines) < 40 + 6 * shown, "an association takes a few lines"
+
+
+def test_groups(call: Call, runs: Path) -> None:
+    found = pl.read_parquet(runs / "runs" / "g20" / "findings.parquet")
+    ranges = found.filter(pl.col("subject").is_null() & pl.col("metric").str.contains("^range_mean_vader_[a-z]+$"))
+    assert ranges.height >= 12
+    for width in WIDTHS:
+        printed = call("show", "g20", width=width)
+        check_table(printed, width)
+        for row in ranges.iter_rows(named=True):
+            said = f"{row['metric'].removeprefix('range_mean_')} {row['context']} {number(row['estimate'])} {interval(row)}"
+            assert said in plain(printed), said
+
+
+@pytest.mark.parametrize("run", ["two", "long"])
+def test_side_by_side(call: Call, run: str) -> None:
+    rows = json.loads(call("show", run, "--normalised", "-f", "json"))
+    models = [name for name in rows[0] if name not in ("study", "metric", "harm")]
+    for width in WIDTHS:
+        printed = call("show", run, "--normalised", width=width)
+        check_table(printed, width)
+        assert all(name in printed for name in models)
+        for row in rows:
+            assert row["metric"] in printed
+            for value_of in (row[name] for name in models):  # in JSON with four digits
+                near = {number(None if value_of is None else value_of + change) for change in (-0.00005, 0, 0.00005)}
+                assert any(one in printed for one in near)
+
+
+@pytest.mark.parametrize(
+    "sides", [("two", "--model-a", "sim/mild", "--model-b", "sim/biased"), ("long", "--model-a", LONG, "--model-b", f"{LONG}-2")]
+)
+def test_compared(call: Call, sides: tuple[str, ...]) -> None:
+    rows = json.loads(call("compare", *sides, "-f", "json"))["differences"]
+    assert rows
+    for width in WIDTHS:
+        printed = call("compare", *sides, width=width)
+        check_table(printed.partition("\n\n")[2], width)
+        assert sides[2] in printed
+        assert sides[4] in printed
+        for row in rows:
+            numbers = [number(row[name]) for name in ("first", "second", "difference")]
+            assert f"{row['part']} {row['metric']} {' '.join(numbers)} {interval(row)}" in plain(printed)
+
+
+LISTINGS = {
+    "list studies": ("study",),
+    "list probes": ("study",),
+    "list models": ("model", "endpoint", "key from"),
+    "list features": ("feature", "model"),
+    "list statistics": ("statistic", "from"),
+    "list runs": ("name", "study", "models", "written"),
+    "data list": ("name", "where"),
+    "plan genderbench --limit 8 -m sim/mild": ("part", "metric"),
+    "journal stats": ("model", "fingerprint"),
+    "benchmark show mine.csv --prompts 2": ("concept", "key", "keyword"),
+    "benchmark check mine.csv": ("check", "concept"),
+    "benchmark sample mine.csv --size 2": ("key", "concept"),
+    "compare worded": ("model", "part", "metric", "least", "greatest"),
+    "gate two": ("model", "number"),
+}
+"""Commands, and the names in what they print as JSON that must be whole in what they print for people."""
+
+
+def strings(document: Any, names: tuple[str, ...]) -> Iterator[str]:
+    """Values of these names, wherever they stand in a document."""
+    if isinstance(document, list):
+        for one in document:
+            yield from strings(one, names)
+    elif isinstance(document, dict):
+        for name, one in document.items():
+            if name in names:
+                yield from ([one] if isinstance(one, str) else [each for each in one or () if isinstance(each, str)])
+            yield from strings(one, names)
+
+
+@pytest.mark.parametrize("command", LISTINGS)
+def test_listings(call: Call, command: str) -> None:
+    document = json.loads(call(*command.split(), "-f", "json", statuses=(0, 1)))
+    if command.startswith("gate"):
+        document = [one for one in document["checks"] if one["status"] in ("failed", "undecided")]
+    named = list(strings(document, LISTINGS[command]))
+    assert named
+    for width in SOME:
+        printed = call(*command.split(), width=width, statuses=(0, 1))
+        assert not re.search(r"[^\s(]…|…[^\s)]", printed)
+        for name in named:
+            assert name in printed, name
+
+
+def test_released_tables(call: Call, shared: Path) -> None:
+    data, counts = shared / "data" / "badf", shared / "golden" / "badf" / "recovered_counts_4id.csv"
+    for width in SOME:
+        words = ("reanalyse", str(data / "two1_QWEN3-32B_sim_race_all_summ_base.csv"), "--counts", str(counts))
+        printed = call(*words, width=width)
+        check_table(printed.partition("\n\n")[2], width)
+        for row in json.loads(call(*words, "-f", "json"))[0]["kept"]:
+            assert f"{row['context']} {row['identity']} {row['concept']} " in plain(printed)
+            points = f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} … {100 * row['high']:+.1f})".replace("-", "−")
+            assert points in printed
+        printed = call("validate", str(data / "Sample_eva.csv"), width=width)
+        check_table(printed, width)
+        for row in json.loads(call("validate", str(data / "Sample_eva.csv"), "-f", "json"))[0]["figures"]:
+            assert f"{row['step']} {row['metric']} " in plain(printed)
+            if row["low"] is not None:
+                assert f"{row['low']:.4f} … {row['high']:.4f}" in printed
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
+    """Not COLUMNS but the terminal itself says how wide it is; `run` prints as `show` does, with progress above."""
+    environment = {name: text for name, text in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    environment |= {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs / "runs"), "TERM": "xterm"}
+    primary, secondary = pty.openpty()
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    command = [sys.executable, "-m", "tiltmeter.cli", "run", "genderbench/discrimination_tamkin", "-m", "sim/biased", "--limit", "8"]
+    with subprocess.Popen(command, cwd=runs, env=environment, stdin=secondary, stdout=secondary, stderr=secondary) as process:
+        os.close(secondary)
+        seen = bytearray()
+        while True:
+            try:
+                piece = os.read(primary, 65_536)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            seen += piece
+    os.close(primary)
+    assert process.returncode == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode()).replace("\r", "\n")
+    progress = [line for line in text.splitlines() if "━" in line]
+    assert progress
+    assert all(line.startswith("sim/biased ") and len(line) <= width and "…" not in line for line in progress)
+    folder = next(line for line in text.splitlines() if line.startswith("run ")).split()[-1]
+    (row,) = pl.read_parquet(Path(folder) / "findings.parquet").filter(pl.col("key") & pl.col("context").is_null()).to_dicts()
+    table = text[text.index("part") :]
+    check_table(table.partition("\n\n")[0], width)
+    assert re.search(rf"discrimination_tamkin[/ ]+max_diff +{re.escape(value(row))}  {re.escape(interval(row))} +{row['mark']}", table)
+    assert mark_words(row) in plain(table)
