@@ -107,8 +107,8 @@ _ONE_MARK = str.maketrans(dict.fromkeys(_ALIKE[0], "'") | dict.fromkeys(_ALIKE[1
 
 def _learn_surname(parts: Sequence[str], number: int, surnames: dict[str, set[int]]) -> None:
     """The words after a first name: together, and each by itself but for particles and initials."""
-    alone = [part for part in parts if len(part.rstrip(".")) > 1 and part.lower() not in _PARTICLES and part.lower() not in _no_names()]
-    for form in ({" ".join(parts)} if alone else set()) | set(alone):
+    alone = [part for part in parts if len(part.rstrip(".")) > 1 and part.lower() not in _PARTICLES] or parts
+    for form in ({" ".join(parts)} if parts else set()) | set(alone):
         surnames[form.translate(_ONE_MARK)].add(number)
 
 
@@ -120,10 +120,12 @@ _OPEN_CLASS = ("NN", "NP", "UNC", "ZZ")
 
 def _of_another(text: str, match: re.Match[str], firsts: Collection[str]) -> bool:
     """Whether a surname is said of somebody with another first name ("Emma Schulson"), or is an ordinary word that begins a sentence."""
-    start = match.start()
+    start, titled = match.start(), match.start("form") != match.start()
+    if not titled and match["form"].lower() in _no_names() and not _PREDICATE.match(text, match.end()):  # "a White man"
+        return True
     before = _WORD_BEFORE.search(text, max(0, start - 40), start)
     if before is None:
-        if match.start("form") != start or not _BEGINS.search(text, max(0, start - 8), start) or _PREDICATE.match(text, match.end()):
+        if titled or not _BEGINS.search(text, max(0, start - 8), start) or _PREDICATE.match(text, match.end()):
             return False
         return not tag([match["form"].lower()])[0][0].startswith(_OPEN_CLASS)
     word = before[1]
