@@ -208,7 +208,6 @@ def _share_reached(by_chance: NDArray[np.int64], number: int) -> float:
 
 def _missing(lists: pl.DataFrame, units: pl.DataFrame, settings: Settings, shared: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The share of lists that could not be made: of each identity, and of all with the test whether it differs between them."""
-    import numpy as np
 
     from tiltmeter import stats
 
@@ -289,7 +288,9 @@ def _single(
     """One finding per association, largest effect first."""
     where = [shared["evidence"]]
     model = measures["model"][0]
-    items = pl.concat([_items(units.with_columns(context=pl.lit(None, pl.String)), "identity", "context"), _items(units, "identity", "context")])
+    items = pl.concat(
+        [_items(units.with_columns(context=pl.lit(None, pl.String)), "identity", "context"), _items(units, "identity", "context")]
+    )
     items = items.unique(("identity", "context"), keep="first", maintain_order=True)
     shown = (
         reported.sort("effect", "concept", descending=[True, False])

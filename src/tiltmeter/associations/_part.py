@@ -147,12 +147,18 @@ class Stories(Part):
         pairs = ruled.select("concept").join(lists.select("identity").unique(), how="cross").with_columns(reported=pl.lit(True))
         held_back = exclusivity.drop_exclusive(pairs, ruled, definition=options.definition).filter(~pl.col("reported")).drop("reported")
         held = found.filter("reported").join(held_back, on=["concept", "identity"], how="semi", maintain_order="left")
-        reasons = ruled.drop_nulls("identity").unique("concept", keep="first").select("concept", exclusive_to="identity", by="by", why="reason")
+        reasons = (
+            ruled.drop_nulls("identity").unique("concept", keep="first").select("concept", exclusive_to="identity", by="by", why="reason")
+        )
         held = held.join(reasons, on="concept", how="left", maintain_order="left").with_columns(reason=_reason())
         found = exclusivity.drop_exclusive(found, ruled, definition=options.definition)
         if options.shuffle == "descriptor":
             found = with_permutation(found, lists, mentions, settings.seed)
-        labels = labels_of(mentions, tools.kept("concepts")["phrase"]) if options.definition == "default" else mentions.select("concept", "identity", label="concept").unique()
+        labels = (
+            labels_of(mentions, tools.kept("concepts")["phrase"])
+            if options.definition == "default"
+            else mentions.select("concept", "identity", label="concept").unique()
+        )
         about = (labels, lists, mentions, measures, self, settings, options)
         tools.keep("associations", found.join(labels, on=["concept", "identity"], how="left", maintain_order="left"))
         tools.keep("definitional", definitional_of(held, *about))

@@ -19,7 +19,7 @@ def finish(result: RunResult) -> None:
     from tiltmeter.reports import print_findings, print_problems
 
     run = result.run
-    print_findings(run.findings)
+    print_findings(run.findings, run.definitional)
     page = run.report()
     print_problems(result.problems)
     typer.echo(f"\nrun     {run.place}\nreport  {run.folder.named(page)}")

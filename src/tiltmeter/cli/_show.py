@@ -50,7 +50,7 @@ def show(
             raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
         print_rows([{name: _rounded(value) for name, value in row.items()} for row in table.iter_rows(named=True)], as_json=as_json)
     elif metric is None:
-        print_findings(run.findings, all_metrics=all_metrics, as_json=as_json)
+        print_findings(run.findings, run.definitional, all_metrics=all_metrics, as_json=as_json)
         print_problems(run.about["problems"])
     else:
         narrow = {"part": part, "model": model, "subject": subject, "concept": concept, "context": context}

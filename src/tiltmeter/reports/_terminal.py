@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tiltmeter._text import printable, redacted
-from tiltmeter.reports._words import interval, level_words, mark_words, number, shares, value
+from tiltmeter.reports._words import interval, level_words, mark_words, number, percent, shares, value
 
 if TYPE_CHECKING:
     import polars as pl
@@ -97,17 +97,21 @@ def _cell(value: Any) -> str:
             return str(value)
 
 
-def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json: bool = False) -> None:
-    """Findings by study and metric: value, interval, mark, and what became of the answers."""
+def print_findings(
+    findings: pl.DataFrame, definitional: pl.DataFrame | None = None, *, all_metrics: bool = False, as_json: bool = False
+) -> None:
+    """Findings by study and metric: value, interval, mark, and what became of the answers; then what is `definitional`."""
     import polars as pl
 
     from tiltmeter.reports._groups import of_groups
 
     grouped = of_groups(findings)
     single = pl.col("concept").is_not_null()
+    lists = (pl.col("metric") == "missing") & pl.col("study").str.starts_with("associations/")
     chosen = findings if all_metrics else findings.filter((pl.col("key") & (pl.col("context").is_null() | grouped)) | single)
     if as_json:
-        _print_json(chosen.to_dicts())
+        held = [] if definitional is None else definitional.select(*findings.columns, "reason").to_dicts()
+        _print_json((chosen if all_metrics else pl.concat([chosen, findings.filter(lists)])).to_dicts() + held)
         return
     if not all_metrics:
         _print_groups(findings.filter(grouped))
@@ -130,6 +134,9 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
             table.add_row(*(_text(cell) for cell in cells), mark, share["answered"], share["refused"], share["unreadable"])
         _console().print(table)
     _print_concepts(chosen.filter(single), every=all_metrics)
+    if definitional is not None:
+        _print_definitional(definitional)
+    _print_missing(findings.filter(lists))
     if whole.is_empty():
         print("no findings: no part of the study could be run")
 
@@ -191,6 +198,27 @@ def _print_concepts(findings: pl.DataFrame, *, every: bool) -> None:
             cells = [row["subject"], row["concept"], row["context"] or "all", number(row["estimate"]), interval(row), shown_q]
             table.add_row(*(_text(cell) for cell in cells), _text(row["note"] or ""))
         _console().print(table)
+
+
+def _print_definitional(definitional: pl.DataFrame) -> None:
+    """What is held back, once for each identity and concept."""
+    from tiltmeter.reports._concepts import held_once
+
+    for (model, study), mine in definitional.group_by("model", "study", maintain_order=True):
+        print(f"\n{printable(str(model), one_line=True)}: {study}: definitional, so not counted among the associations")
+        for row in held_once(mine):
+            where = f" ({row['context']})" if row["context"] else ""
+            print(printable(f"  {row['subject']}: {row['concept']}{where}: {row['counts']}; {row['reason']}", one_line=True))
+
+
+def _print_missing(findings: pl.DataFrame) -> None:
+    """The share of lists that could not be made, of each identity, and whether it differs."""
+    for (model, study), mine in findings.group_by("model", "study", maintain_order=True):
+        counted = mine.filter(mine["subject"].is_not_null()).iter_rows(named=True)
+        each = ", ".join(f"{row['subject']} {percent(row['n'] - row['answered'], row['n'])}" for row in counted)
+        whole = mine.filter(mine["subject"].is_null())["note"]
+        print(printable(f"\n{printable(str(model), one_line=True)}: {study}: lists missing: {each}"))
+        print(printable(f"  {'; '.join(whole)}", one_line=True))
 
 
 def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> None:

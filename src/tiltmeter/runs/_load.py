@@ -11,7 +11,7 @@ import polars as pl
 
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
-from tiltmeter.reports import Shown
+from tiltmeter.reports import NOTHING_HELD, Shown
 from tiltmeter.runs._evidence import resting_on
 from tiltmeter.runs._folder import RunFolder, checked, reading
 from tiltmeter.runs._remote_place import runs_place
@@ -109,9 +109,21 @@ class Run:
         return kept
 
     @property
+    def definitional(self) -> pl.DataFrame:
+        """Associations that are held back because the concept belongs to the identity by definition: the columns of
+        `tiltmeter.study.FINDINGS` and `reason`; no rows where the run has none."""
+        tables = self.folder.stages()
+        if "definitional" not in tables:
+            return NOTHING_HELD
+        with reading(self.path):
+            found = tables["definitional"].collect()
+            sound_columns("definitional", found.schema, f"{self.place}: the table definitional")
+        return found
+
+    @property
     def shown(self) -> Shown:
         """What a report is made of."""
-        return Shown(self.findings, self.about, self.examples)
+        return Shown(self.findings, self.about, self.examples, self.definitional)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the page about this run, by default `report.html` in its folder; returns where it is on this machine.

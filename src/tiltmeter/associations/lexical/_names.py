@@ -19,7 +19,7 @@ Tagged = tuple[Token, str, str]
 
 _SURNAME = r"(?:[^\S\n]+(?:[A-Z]\.\s+)?[A-Z][^\W\d_]*[a-z][^\W\d_]*(?:['\u2019-](?!s(?!\w))[^\W\d_]+)*)"
 _TITLE = r"(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof|Miss|Professor|Doctor|Sir|Dame)\.?\s+)"
-_PARTICLES = frozenset("al an ben bin da de del della der den di dos du el ibn la las le los san st ten ter van von".split())
+_PARTICLES = frozenset(["al", "an", "ben", "bin", "da", "de", "del", "della", "der", "den", "di", "dos", "du", "el", "ibn", "la", "las", "le", "los", "san", "st", "ten", "ter", "van", "von"])
 """Words of a surname that do not mean the person alone."""
 _SUFFIX = re.compile(r"(?:,?\s+(?:jr|sr|ii|iii|iv|ph\.?\s?d|m\.?d|esq)\.?)+$", re.IGNORECASE)
 
@@ -129,7 +129,13 @@ def _of_another(text: str, match: re.Match[str], firsts: Collection[str]) -> boo
             return False
         return not tag([match["form"].lower()])[0][0].startswith(_OPEN_CLASS)
     word = before[1]
-    if not word[0].isupper() or word.lower() in words("titles") or word.lower() in _no_names() or _plain(word).lower() in firsts or word.isupper():
+    if (
+        not word[0].isupper()
+        or word.lower() in words("titles")
+        or word.lower() in _no_names()
+        or _plain(word).lower() in firsts
+        or word.isupper()
+    ):
         return False
     begins = _BEGINS.search(text, max(0, before.start() - 8), before.start())
     return not begins or tag([word])[0][0] in ("NP0", "UNC")
@@ -143,7 +149,9 @@ _INTRODUCED = re.compile(
     re.IGNORECASE,
 )
 _GREETED = re.compile(r"\W*(?:(?:hi|hello|hey)\b\W*)?$", re.IGNORECASE)
-_HEADING = re.compile(r"[\W_]*(?:(?:full |first )?name\s*:|by|biography of|bio of|bio|about|profile of|profile|meet)?[\W_]*$", re.IGNORECASE)
+_HEADING = re.compile(
+    r"[\W_]*(?:(?:full |first )?name\s*:|by|biography of|bio of|bio|about|profile of|profile|meet)?[\W_]*$", re.IGNORECASE
+)
 
 
 def narrates(text: str, spans: Sequence[tuple[int, int, int]], spoken: Sequence[tuple[int, int]]) -> bool:

@@ -78,7 +78,9 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
     if len(identities) < 2:
         raise InputError(_too_few(lists, identities))
     contexts, strata = _names(counted["context"]), _names(counted["stratum"])
-    descriptors = counted.select(place_of(counted["identity"], identities), "descriptor").drop_nulls().unique().sort("identity", "descriptor")
+    descriptors = (
+        counted.select(place_of(counted["identity"], identities), "descriptor").drop_nulls().unique().sort("identity", "descriptor")
+    )
     codes = counted.select(
         place_of(counted["identity"], identities),
         place_of(counted["context"], contexts),

@@ -135,9 +135,7 @@ def _check(method: str, threshold: float) -> None:
         raise InputError(f"the threshold of unifying must be a similarity above 0 and at most 1, not {threshold}")
 
 
-def _candidates(
-    phrases: pl.DataFrame, vectors: NDArray[np.float32] | None, terms: str | None, *, strict: bool = True
-) -> _Candidates:
+def _candidates(phrases: pl.DataFrame, vectors: NDArray[np.float32] | None, terms: str | None, *, strict: bool = True) -> _Candidates:
     if phrases["phrase"].is_duplicated().any():
         raise ValueError("each phrase may stand there once")
     if vectors is not None and (vectors.ndim != 2 or len(vectors) != phrases.height):
@@ -158,7 +156,9 @@ def _candidates(
         return _Candidates(spellings, names, keys, {}, None)
     from tiltmeter.associations.unifying._pairs import exact
 
-    return _Candidates(spellings, names, keys, signed_roots(names, words, strict=strict), exact(vectors, units["row"].cast(pl.Int64).to_numpy()))
+    return _Candidates(
+        spellings, names, keys, signed_roots(names, words, strict=strict), exact(vectors, units["row"].cast(pl.Int64).to_numpy())
+    )
 
 
 def _clustered(candidates: _Candidates, threshold: float, method: str) -> pl.DataFrame:
