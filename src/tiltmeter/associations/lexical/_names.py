@@ -10,7 +10,8 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from tiltmeter.associations.lexical._lexicon import pronouns, words
-from tiltmeter.measures.grammar import Token, tag
+from tiltmeter.measures.grammar import Token
+from tiltmeter.measures.grammar import tag as tags_of
 
 __all__ = ["Protagonist", "find_names", "narrates", "other_names", "protagonist"]
 
@@ -19,8 +20,6 @@ Tagged = tuple[Token, str, str]
 
 _SURNAME = r"(?:[^\S\n]+(?:[A-Z]\.\s+)?[A-Z][^\W\d_]*[a-z][^\W\d_]*(?:['\u2019-](?!s(?!\w))[^\W\d_]+)*)"
 _TITLE = r"(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof|Miss|Professor|Doctor|Sir|Dame)\.?\s+)"
-_PARTICLES = frozenset(["al", "an", "ben", "bin", "da", "de", "del", "della", "der", "den", "di", "dos", "du", "el", "ibn", "la", "las", "le", "los", "san", "st", "ten", "ter", "van", "von"])
-"""Words of a surname that do not mean the person alone."""
 _SUFFIX = re.compile(r"(?:,?\s+(?:jr|sr|ii|iii|iv|ph\.?\s?d|m\.?d|esq)\.?)+$", re.IGNORECASE)
 
 
@@ -93,7 +92,7 @@ def find_names(text: str, names: Sequence[str]) -> list[tuple[int, int, int]]:
         for match in re.finditer(rf"(?<![\w'\u2019-]){_TITLE}?(?P<form>{_any_of(surnames)})(?!\w|-\w)", text):
             numbers = whose[re.sub(r"\s+", " ", _plain(match["form"])).lower().translate(_ONE_MARK)]
             if len(numbers) == 1 and not _of_another(text, match, firsts):
-                found.append((*match.span(), *numbers))
+                found.append((match.start(), match.end(), next(iter(numbers))))
     found.sort(key=lambda span: (span[0], -span[1]))
     kept: list[tuple[int, int, int]] = []
     for span in found:
@@ -107,7 +106,7 @@ _ONE_MARK = str.maketrans(dict.fromkeys(_ALIKE[0], "'") | dict.fromkeys(_ALIKE[1
 
 def _learn_surname(parts: Sequence[str], number: int, surnames: dict[str, set[int]]) -> None:
     """The words after a first name: together, and each by itself but for particles and initials."""
-    alone = [part for part in parts if len(part.rstrip(".")) > 1 and part.lower() not in _PARTICLES] or parts
+    alone = [part for part in parts if len(part.rstrip(".")) > 1 and part.lower() not in words("particles")] or parts
     for form in ({" ".join(parts)} if parts else set()) | set(alone):
         surnames[form.translate(_ONE_MARK)].add(number)
 
@@ -127,7 +126,7 @@ def _of_another(text: str, match: re.Match[str], firsts: Collection[str]) -> boo
     if before is None:
         if titled or not _BEGINS.search(text, max(0, start - 8), start) or _PREDICATE.match(text, match.end()):
             return False
-        return not tag([match["form"].lower()])[0][0].startswith(_OPEN_CLASS)
+        return not tags_of([match["form"].lower()])[0][0].startswith(_OPEN_CLASS)
     word = before[1]
     if (
         not word[0].isupper()
@@ -138,7 +137,7 @@ def _of_another(text: str, match: re.Match[str], firsts: Collection[str]) -> boo
     ):
         return False
     begins = _BEGINS.search(text, max(0, before.start() - 8), before.start())
-    return not begins or tag([word])[0][0] in ("NP0", "UNC")
+    return not begins or tags_of([word])[0][0] in ("NP0", "UNC")
 
 
 _INTRODUCED = re.compile(

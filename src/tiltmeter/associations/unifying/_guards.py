@@ -1,9 +1,12 @@
 """What may never be one concept: a concept and its opposite, and concepts about different demographic terms or numbers.
 
 Two guards. The *key* of a phrase holds whether it is negated by a word ("avoids", "not"), which demographic terms it holds and which
-numbers ("40-year-old", "forties", "third"); phrases with different keys are never even compared. Negation inside a word ("impatient", "careless") cannot be told from the word alone
-("important" negates nothing), so it is looked for between phrases: each has signed *roots*, and two phrases with the same root of
-opposite sign are kept out of one cluster, also where a third phrase would bring them together.
+numbers ("40-year-old", "forties", "third"); phrases with different keys are never even compared. Negation inside a word ("impatient",
+"careless") cannot be told from the word alone ("important" negates nothing), so it is looked for between phrases: each has signed *roots*,
+and two phrases with the same root of opposite sign are kept out of one cluster, also where a third phrase would bring them together.
+Opposites that are no negations ("dark", "light") are lists in `terms.yaml`.
+
+The published definitions keep to the guards they were first given here (`strict` false): no numbers, and the short list of opposites.
 """
 
 from __future__ import annotations
