@@ -179,11 +179,16 @@ def test_the_chance_count_is_of_the_same_concepts_and_p_can_be_small(tiltmeter: 
     assert whole["estimate"] == 0
     assert whole["null"] == 0, "what is held back is not counted as chance either"
     assert whole["p"] == 1
-    deeds = {"female": " Kelly keeps a diary. Kelly paints houses.", "male": " Joseph repairs clocks. Joseph trains dogs."}
-    told_more = family_texts().with_columns(text=pl.col("text") + pl.col("group").replace_strict(deeds))
+    deeds = {"female": ("keeps a diary", "paints houses", "sings"), "male": ("repairs clocks", "trains dogs", "skates")}
+    draw = np.random.default_rng(5)
+    more = [
+        "".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5)
+        for group, name in family_texts().select("group", "name").iter_rows()
+    ]
+    told_more = family_texts().with_columns(text=pl.col("text") + pl.Series(more))
     analysed(tiltmeter, tmp_path, told_more, "--out", "second")
     whole = load(tmp_path / "second").finding("associations").values
-    assert whole["estimate"] == 4
+    assert whole["estimate"] == 6
     assert whole["p"] == pytest.approx(0.001)
 
 
