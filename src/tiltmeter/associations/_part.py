@@ -12,7 +12,7 @@ import polars as pl
 
 from tiltmeter.associations import _edited as edited
 from tiltmeter.associations._contrast import contrast_of
-from tiltmeter.associations._findings import HARM, findings_of, nothing_to_compare
+from tiltmeter.associations._findings import HARM, definitional_of, findings_of, labelled, nothing_to_compare
 from tiltmeter.associations._options import Options, options_of
 from tiltmeter.associations._stories import attempt_id, stories_of
 from tiltmeter.associations._tables import CONCEPTS, MENTIONS
@@ -137,7 +137,8 @@ class Stories(Part):
         tools.keep("concepts", vocabulary(phrases, options, tools))
 
     def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """See Part.analyse; keeps the tables `associations`, `exclusive` and, with a judge, more `judgements`."""
+        """See Part.analyse; keeps the tables `associations`, `definitional`, `exclusive`, `shown` and, with a judge, more `judgements`."""
+        from tiltmeter.associations import exclusivity
         from tiltmeter.associations.significance import find_associations
 
         options = options_of(settings)
@@ -149,12 +150,28 @@ class Stories(Part):
         found = find_associations(
             lists, mentions, definition=options.definition, level=settings.level, seed=settings.seed, minimum=options.minimum
         )
-        found = self.without_exclusive(found, options, tools, measures["model"][0])
+        ruled = self.exclusive(found, options, tools, measures["model"][0])
+        pairs = ruled.select("concept").join(lists.select("identity").unique(), how="cross").with_columns(reported=pl.lit(True))
+        held_back = exclusivity.drop_exclusive(pairs, ruled, definition=options.definition).filter(~pl.col("reported")).drop("reported")
+        held = found.filter("reported").join(held_back, on=["concept", "identity"], how="semi", maintain_order="left")
+        reasons = (
+            ruled.drop_nulls("identity").unique("concept", keep="first").select("concept", exclusive_to="identity", by="by", why="reason")
+        )
+        held = held.join(reasons, on="concept", how="left", maintain_order="left").with_columns(reason=_reason())
+        found = exclusivity.drop_exclusive(found, ruled, definition=options.definition)
         if options.shuffle == "descriptor":
             found = with_permutation(found, lists, mentions, settings.seed)
-        tools.keep("associations", found)
-        tools.keep("shown", mentions.select("attempt", "identity", "descriptor", "context", "concept", "phrase", "sentence"))
-        return findings_of(found, lists, mentions, measures, self, settings, options)
+        labels = (
+            labels_of(mentions, tools.kept("concepts")["phrase"])
+            if options.definition == "default"
+            else mentions.select("concept", "identity", label="concept").unique()
+        )
+        about = (labels, lists, mentions, measures, self, settings, options)
+        tools.keep("associations", found.join(labels, on=["concept", "identity"], how="left", maintain_order="left"))
+        tools.keep("definitional", definitional_of(held, *about))
+        told = mentions.select("attempt", "identity", "descriptor", "context", "concept", "phrase", "sentence")
+        tools.keep("shown", labelled(told, labels))
+        return findings_of(found, held_back, *about)
 
     def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings) -> None:
         """See Part.examples: none.
@@ -171,16 +188,21 @@ class Stories(Part):
         """See Part.contrast: the rate of every concept and identity; reads the tables `lists`, `mentions` and `concepts`."""
         return contrast_of(first, second, settings, tools)
 
-    def without_exclusive(self, found: pl.DataFrame, options: Options, tools: Tools, model: str) -> pl.DataFrame:
-        """Associations with concepts that belong to an identity by definition no longer reported; see `exclusivity`."""
+    def exclusive(self, found: pl.DataFrame, options: Options, tools: Tools, model: str) -> pl.DataFrame:
+        """EXCLUSIVE of every concept that would be reported, and of all others tested that hold a term; see `exclusivity`.
+
+        Those others are not reported either when identities are shuffled. A judge is asked only of what would be reported.
+        """
         from tiltmeter.associations import exclusivity
 
-        concepts = found.filter("reported")["concept"].unique().sort().to_list()
+        reported = found.filter("reported")["concept"].unique().sort()
         identities = found["identity"].unique().sort().to_list()
         if options.exclusive is not None:
             ruled = edited.of(edited.read_exclusive(options.exclusive), model=model, part=self.name)
         else:
-            ruled = exclusivity.exclusive_by_terms(concepts, identities, options.terms)
+            tested = found.filter(pl.col("p").is_not_null())["concept"].unique().sort().to_list()
+            ruled = exclusivity.exclusive_by_terms(tested, identities, options.terms)
+            ruled = ruled.filter(pl.col("identity").is_not_null() | pl.col("concept").is_in(reported.implode()))
             if options.judged and tools.judge is not None:
                 open_ones = ruled.filter(pl.col("identity").is_null())["concept"].to_list()
                 judged, judgements = exclusivity.exclusive_by_judge(
@@ -189,7 +211,14 @@ class Stories(Part):
                 tools.keep("judgements", judgements)
                 ruled = pl.concat([ruled.filter(pl.col("identity").is_not_null()), judged])
         tools.keep("exclusive", ruled)
-        return exclusivity.drop_exclusive(found, ruled, definition=options.definition)
+        return ruled
+
+
+def _reason() -> pl.Expr:
+    """Why an association is held back: whose its concept is by definition, and who says so."""
+    who = pl.col("by").replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"})
+    why = pl.when(pl.col("why").is_not_null()).then(pl.format(": {}", "why")).otherwise(pl.lit(""))
+    return pl.format("{} by definition, says {}{}", "exclusive_to", who.fill_null("the table given"), why)
 
 
 class StoryGrid(Stories):
@@ -294,7 +323,24 @@ def vocabulary(phrases: pl.DataFrame, options: Options, tools: Tools) -> pl.Data
         made = phrases.join(given, on="phrase", how="left", maintain_order="left")
         return made.with_columns(pl.col("concept").fill_null(pl.col("phrase"))).select(pl.col(n).cast(kind) for n, kind in CONCEPTS.items())
     vectors = None if options.encoder is None else tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
-    return unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms)
+    strict = options.definition == "default"
+    return unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms, strict=strict)
+
+
+def labels_of(mentions: pl.DataFrame, phrases: pl.Series) -> pl.DataFrame:
+    """`concept`, `identity`, `label`: the phrase with which most lists of the identity hold the concept.
+
+    Of phrases that are equally common it is the one that names the concept, if it is among them, else the first by alphabet. A name that
+    none of the study's `phrases` has is one that a user gave, and stays.
+    """
+    from tiltmeter.associations.unifying import normal_form
+
+    spelt = mentions.drop_nulls("concept").with_columns(form=normal_form(pl.col("phrase")))
+    uses = spelt.group_by("concept", "identity", "form", "phrase").agg(uses=pl.len())
+    uses = uses.with_columns(whole=pl.col("uses").sum().over("concept", "identity", "form"), named=pl.col("phrase") == pl.col("concept"))
+    best = uses.sort("whole", "named", "uses", "phrase", descending=[True, True, True, False])
+    label = pl.when(pl.col("concept").is_in(phrases.implode())).then("phrase").otherwise("concept")
+    return best.unique(("concept", "identity"), keep="first", maintain_order=True).select("concept", "identity", label=label)
 
 
 def check_identities(path: str, known: list[str]) -> None:

@@ -24,7 +24,7 @@ from tiltmeter.cli._show import report, show
 from tiltmeter.cli._sim import sim_app
 from tiltmeter.cli._validate import validate
 from tiltmeter.cli._view import view
-from tiltmeter.errors import EXIT_INCOMPLETE, InputError
+from tiltmeter.errors import EXIT_INCOMPLETE
 
 __all__ = ["app"]
 

@@ -73,7 +73,7 @@ def demo(
         display=display,
         command=run.format("benchmarks/g20", questions),
     )
-    print_findings(asked.run.findings)
+    print_findings(asked.run.findings, asked.run.definitional)
     results = (probes, told, asked)
     pages = [result.run.shown for result in results]
     page = _write(pages, out, probes.run)
@@ -100,7 +100,7 @@ def _show_metrics(run: Run, simulated: SimulatedModel) -> None:
     from tiltmeter.reports import print_findings, print_held
 
     dials = simulated.dials.mapping()
-    print_findings(run.findings)
+    print_findings(run.findings, run.definitional)
     print_held(run.findings, {part.name: part.truth(dials) for part in registry.load("studies", "genderbench")().parts})
 
 
@@ -108,7 +108,7 @@ def _show_concepts(run: Run, simulated: SimulatedModel) -> None:
     from tiltmeter import registry
     from tiltmeter.reports import print_findings, print_planted
 
-    print_findings(run.findings)
+    print_findings(run.findings, run.definitional)
     (part,) = registry.load("studies", "associations")("gender").parts
     print_planted(run.findings, part.planted(run.design, simulated.dials.mapping()))
 

@@ -20,7 +20,7 @@ def finish(result: RunResult) -> None:
 
     run = result.run
     print_problems(result.problems)
-    print_findings(run.findings)
+    print_findings(run.findings, run.definitional)
     page = run.report()
     typer.echo(f"\nrun     {run.place}\nreport  {run.folder.named(page)}")
     if result.exit_code != EXIT_OK:

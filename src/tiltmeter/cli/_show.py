@@ -59,7 +59,8 @@ def show(
         print_normalised(findings, as_json=as_json)
         return
     print_problems(run.about["problems"])
-    print_findings(findings, all_metrics=all_metrics or any((subject, concept, context)), as_json=as_json)
+    definitional = narrowed(run.definitional, narrow, may_be_none=True)
+    print_findings(findings, definitional, all_metrics=all_metrics or any((subject, concept, context)), as_json=as_json)
 
 
 def _refuse_together(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None) -> None:

@@ -72,7 +72,7 @@ def _tracked(wanted: Wanted, shown: Shown, name: str, place: Path) -> Tracked:
     place.mkdir()
     about = shown.about
     of_model = pl.col("model") == name
-    mine = Shown(shown.findings.filter(of_model), about, shown.examples.filter(of_model))
+    mine = Shown(shown.findings.filter(of_model), about, shown.examples.filter(of_model), shown.definitional.filter(of_model))
     readable = csv_table(mine.findings.lazy()).collect()
     readable.write_csv(place / "findings.csv", quote_style="non_numeric")
     page = write_page([mine], place / "report.html")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tiltmeter.reports._notebook import as_html
     from tiltmeter.reports._page import write_page
     from tiltmeter.reports._published import read_published
-    from tiltmeter.reports._shown import Shown
+    from tiltmeter.reports._shown import NOTHING_HELD, Shown
     from tiltmeter.reports._tables import write_table
     from tiltmeter.reports._terminal import (
         print_evidence,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tiltmeter.reports.figures import write_figures
 
 __all__ = [
+    "NOTHING_HELD",
     "Shown",
     "as_html",
     "average_note",
@@ -59,7 +60,7 @@ _HOMES = {
     "_normalised": ("average_note", "normalised_table"),
     "_page": ("write_page",),
     "_published": ("read_published",),
-    "_shown": ("Shown",),
+    "_shown": ("NOTHING_HELD", "Shown"),
     "_tables": ("write_table",),
     "_terminal": (
         "print_evidence",

@@ -7,8 +7,9 @@ from typing import Any
 import polars as pl
 
 from tiltmeter.reports._overlaps import MEANS, by_strength, overlaps
+from tiltmeter.reports._shown import NOTHING_HELD
 
-__all__ = ["TOP", "concept_views", "overlaps", "split"]
+__all__ = ["TOP", "concept_views", "held_once", "overlaps", "split"]
 
 TOP = 10
 """Concepts shown of each list."""
@@ -27,13 +28,22 @@ def split(findings: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return findings.filter(about_concepts), findings.filter(~about_concepts)
 
 
-def concept_views(findings: pl.DataFrame) -> list[Row]:
+def held_once(definitional: pl.DataFrame) -> list[Row]:
+    """One row for each identity and concept of one study: that over all contexts, else the strongest; with `counts`, from its note."""
+    first = by_strength(definitional).with_columns(whole=pl.col("context").is_null()).sort("whole", descending=True, maintain_order=True)
+    counts = pl.col("note").str.split("; ").list.head(2).list.join("; ")
+    return by_strength(first.unique(("subject", "concept"), keep="first", maintain_order=True)).with_columns(counts=counts).to_dicts()
+
+
+def concept_views(findings: pl.DataFrame, definitional: pl.DataFrame = NOTHING_HELD) -> list[Row]:
     """For each study of one model what there is to show.
 
     Parameters
     ----------
     findings
         Of one model, all of studies that report single concepts.
+    definitional
+        Of the same model, what is held back.
 
     Returns
     -------
@@ -42,12 +52,14 @@ def concept_views(findings: pl.DataFrame) -> list[Row]:
         its count), `mean` (which of MEANS they hold, None without), `contexts`, `heat` (subject, and count and shade for each context),
         `overall` (by subject how many hold over all contexts), `strongest` and `of_subject` (rows of single concepts, at most TOP each),
         `of_context` (for each context and subject the strongest in it, at most FEW each, as pairs of concept and estimate), `single` (all
-        of them, as a table) and `total`.
+        of them, as a table), `total`, `held` (rows of what is held back, as `held_once` gives them) and `missing` (rows about the share of
+        lists that could not be made, that of all first).
     """
-    return [_view(str(study[0]), mine) for study, mine in findings.group_by("study", maintain_order=True)]
+    groups = findings.group_by("study", maintain_order=True)
+    return [_view(str(study[0]), mine, definitional.filter(pl.col("study") == study[0])) for study, mine in groups]
 
 
-def _view(study: str, findings: pl.DataFrame) -> Row:
+def _view(study: str, findings: pl.DataFrame, definitional: pl.DataFrame) -> Row:
     single = findings.filter(pl.col("concept").is_not_null())
     counts = findings.filter(pl.col("concept").is_null())
     whole = counts.filter(pl.col("subject").is_null() & pl.col("context").is_null())
@@ -71,6 +83,8 @@ def _view(study: str, findings: pl.DataFrame) -> Row:
         "of_context": _of_context(single, names, contexts),
         "single": single,
         "total": single.height,
+        "held": held_once(definitional),
+        "missing": counts.filter(pl.col("metric") == "missing").sort("subject", nulls_last=False).to_dicts(),
     }
 
 

@@ -99,7 +99,7 @@ def _run(number_of_run: int, run: Shown) -> dict[str, Any]:
     return {
         "number": number_of_run,
         "about": run.about,
-        "models": [_model(str(model[0]), mine, run.about) for model, mine in run.findings.group_by("model", maintain_order=True)],
+        "models": [_model(str(model[0]), mine, run) for model, mine in run.findings.group_by("model", maintain_order=True)],
         "sampling": {name: value for name, value in run.about.get("sampling", {}).items() if value not in (None, [], {})},
         "method": METHODS.get(run.about["study"].partition("/")[0]),
         "examples": _examples(run.examples),
@@ -117,8 +117,8 @@ def _examples(examples: pl.DataFrame) -> Callable[[Mapping[str, Any]], list[dict
     return of
 
 
-def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[str, Any]:
-    titles = {part: one.get("title", part) for part, one in about["parts"].items()}
+def _model(name: str, findings: pl.DataFrame, run: Shown) -> dict[str, Any]:
+    titles = {part: one.get("title", part) for part, one in run.about["parts"].items()}
     part = pl.col("study").str.split("/").list.last()
     findings = findings.with_columns(part=part, title=part.replace(titles))
     of_concepts, rest = split(findings.filter(~of_groups(findings)))
@@ -133,7 +133,7 @@ def _model(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> dict[
         "name": name,
         "summary": summary(findings.filter("key").to_dicts()),
         "missing": missing(name, about["parts"]),
-        "concepts": concept_views(of_concepts),
+        "concepts": concept_views(of_concepts, run.definitional.filter(pl.col("model") == name)),
         "groups": group_views(findings.filter(of_groups(findings))),
         "by_harm": [{"harm": harm, "rows": [row for row in graded if row["harm"] == harm]} for harm in harms_of(rest.filter("key"))],
         "probes": probes,

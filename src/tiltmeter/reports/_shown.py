@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from tiltmeter.study import EXAMPLES
+from tiltmeter.study import EXAMPLES, FINDINGS
 
-__all__ = ["Shown"]
+__all__ = ["NOTHING_HELD", "Shown"]
 
 NO_EXAMPLES = pl.DataFrame(
     schema={"model": pl.String, "part": pl.String, **EXAMPLES, **dict.fromkeys(("answer", "outcome", "label", "prompt"), pl.String)}
 )
+
+NOTHING_HELD = pl.DataFrame(schema={**FINDINGS, "part": pl.String, "reason": pl.String})
 
 
 class Shown(NamedTuple):
@@ -26,3 +28,5 @@ class Shown(NamedTuple):
     examples: pl.DataFrame = NO_EXAMPLES
     """The answers that moved each key number most, most influential first: those of `tiltmeter.study.EXAMPLES` with `model`, `part`,
     `prompt`, `answer`, `outcome` and `label`."""
+    definitional: pl.DataFrame = NOTHING_HELD
+    """Findings that are held back because they are so by definition, with the `reason`; the columns of FINDINGS and `reason`."""

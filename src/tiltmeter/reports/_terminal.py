@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tiltmeter._text import printable, redacted
 from tiltmeter.errors import InputError
 from tiltmeter.reports._layout import Column, console, print_table, print_text, styled
-from tiltmeter.reports._words import interval, level_words, mark_words, number, shares, value
+from tiltmeter.reports._words import interval, level_words, mark_words, number, percent, shares, value
 
 if TYPE_CHECKING:
     import polars as pl
@@ -125,17 +125,21 @@ def _cell(value: Any) -> str:
             return str(value)
 
 
-def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json: bool = False) -> None:
-    """Findings by study and metric: value, interval, mark, and what became of the answers."""
+def print_findings(
+    findings: pl.DataFrame, definitional: pl.DataFrame | None = None, *, all_metrics: bool = False, as_json: bool = False
+) -> None:
+    """Findings by study and metric: value, interval, mark, and what became of the answers; then what is `definitional`."""
     import polars as pl
 
     from tiltmeter.reports._groups import of_groups
 
     grouped = of_groups(findings)
     single = pl.col("concept").is_not_null()
+    lists = (pl.col("metric") == "missing") & pl.col("study").str.starts_with("associations/")
     chosen = findings if all_metrics else findings.filter((pl.col("key") & (pl.col("context").is_null() | grouped)) | single)
     if as_json:
-        print_json(chosen.to_dicts())
+        held = [] if definitional is None else definitional.select(*findings.columns, "reason").to_dicts()
+        print_json((chosen if all_metrics else pl.concat([chosen, findings.filter(lists)])).to_dicts() + held)
         return
     left_out: list[str] = []
     if not all_metrics:
@@ -147,6 +151,9 @@ def print_findings(findings: pl.DataFrame, *, all_metrics: bool = False, as_json
     for (model,), mine in numbers.group_by("model", maintain_order=True):
         left_out += _print_numbers(str(model), mine.to_dicts())
     left_out += _print_concepts(chosen.filter(single), every=all_metrics)
+    if definitional is not None:
+        _print_definitional(definitional)
+    _print_missing(findings.filter(lists))
     if whole.is_empty():
         print("no findings: no part of the study could be run")
     print_left_out(left_out, _losses(numbers.to_dicts()) if "answered" in left_out else "")
@@ -291,6 +298,28 @@ def print_normalised(findings: pl.DataFrame, *, as_json: bool) -> None:
     ]
     print_left_out(print_table(None, columns, lead=2))
     print_text(note, always=True)
+
+
+def _print_definitional(definitional: pl.DataFrame) -> None:
+    """What is held back, once for each identity and concept."""
+    from tiltmeter.reports._concepts import held_once
+
+    for (model, study), mine in definitional.group_by("model", "study", maintain_order=True):
+        print()
+        print_text(f"{model}: {study}: definitional, so not counted among the associations")
+        for row in held_once(mine):
+            where = f" ({row['context']})" if row["context"] else ""
+            print_text(f"  {row['subject']}: {row['concept']}{where}: {row['counts']}; {row['reason']}")
+
+
+def _print_missing(findings: pl.DataFrame) -> None:
+    """The share of lists that could not be made, of each identity, and whether it differs."""
+    for (model, study), mine in findings.group_by("model", "study", maintain_order=True):
+        counted = mine.filter(mine["subject"].is_not_null()).iter_rows(named=True)
+        each = ", ".join(f"{row['subject']} {percent(row['n'] - row['answered'], row['n'])}" for row in counted)
+        print()
+        print_text(f"{model}: {study}: lists missing: {each}")
+        print_text(f"  {'; '.join(mine.filter(mine['subject'].is_null())['note'])}")
 
 
 def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> None:

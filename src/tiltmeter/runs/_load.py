@@ -11,7 +11,7 @@ import polars as pl
 
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
-from tiltmeter.reports import Shown
+from tiltmeter.reports import NOTHING_HELD, Shown
 from tiltmeter.runs._evidence import resting_on
 from tiltmeter.runs._folder import RunFolder, checked, reading
 from tiltmeter.runs._remote_place import runs_place
@@ -114,9 +114,21 @@ class Run:
         return kept
 
     @property
+    def definitional(self) -> pl.DataFrame:
+        """Associations that are held back because the concept belongs to the identity by definition: the columns of
+        `tiltmeter.study.FINDINGS` and `reason`; no rows where the run has none."""
+        tables = self.folder.stages()
+        if "definitional" not in tables:
+            return NOTHING_HELD
+        with reading(self.path):
+            found = tables["definitional"].collect()
+            sound_columns("definitional", found.schema, f"{self.place}: the table definitional")
+        return found
+
+    @property
     def shown(self) -> Shown:
         """What a report is made of."""
-        return Shown(self.findings, self.about, self.examples)
+        return Shown(self.findings, self.about, self.examples, self.definitional)
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the page about this run, by default `report.html` in its folder; returns where it is on this machine.
@@ -191,13 +203,13 @@ _PART = pl.col("study").str.split("/").list.last()
 _OF_THE_WHOLE = ("subject", "concept", "context")
 
 
-def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None]) -> pl.DataFrame:
+def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None], *, may_be_none: bool = False) -> pl.DataFrame:
     """The findings with these values of `metric` and of NARROW; None: any value.
 
     Raises
     ------
     InputError
-        No finding has such a value, alone or together with those before it; the message suggests the closest ones.
+        No finding has such a value, alone or together with those before it, and there must be one; the message suggests the closest ones.
     """
     fits = findings.with_columns(part=_PART)
     given: list[str] = []
@@ -206,7 +218,7 @@ def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None]) -> pl.Dat
             continue
         known = fits[name].drop_nulls().unique(maintain_order=True).to_list()
         fits = fits.filter(pl.col(name) == value)
-        if fits.is_empty():
+        if fits.is_empty() and not may_be_none:
             among = f" with {' and '.join(given)}" if given else ""
             hint = did_you_mean(value, known) if known else f"none of them is about a {name}"
             raise InputError(f"no number of this run{among} has the {name} {value!r}: {hint}")

@@ -59,6 +59,7 @@ _COLUMNS: Mapping[str, Mapping[str, Any]] = {
     "responses": RESPONSES,
     "measures": {"model": pl.String, "prompt_id": pl.String, "repetition": pl.Int16, "part": pl.String, "outcome": pl.String},
     "findings": FINDINGS,
+    "definitional": {"part": pl.String, **FINDINGS, "reason": pl.String},
     "examples": {"model": pl.String, "part": pl.String, **EXAMPLES},
 }
 _COUNTS = ("n", "answered", "refused", "unreadable", "empty", "failed")
@@ -110,7 +111,7 @@ def _of_keys(value: Mapping[str, Any], shape: Mapping[str, Any]) -> Iterator[tup
 def sound_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> None:
     """Raise InputError, naming file and column, where a column of a run's table is lacking or holds another kind of value than a run's."""
     for name, kind in _COLUMNS[table].items():
-        if name not in schema and table == "examples":
+        if name not in schema and table in ("examples", "definitional"):
             raise InputError(f"{place} lacks the column {name!r} every such table has; {_AGAIN}")
         if name in schema and schema[name] != kind:
             raise InputError(f"{place} is damaged: its column {name!r} holds {schema[name]}, where a run writes {kind}; {_AGAIN}")

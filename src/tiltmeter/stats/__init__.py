@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tiltmeter.stats.lines import box_line_slope, lsq_linear_slope
     from tiltmeter.stats.log_odds import LogOdds, log_odds
     from tiltmeter.stats.multiple import benjamini_hochberg
-    from tiltmeter.stats.permutation import swapped_totals
+    from tiltmeter.stats.permutation import permuted_independence_p, swapped_totals
     from tiltmeter.stats.power import detectable, half_width
     from tiltmeter.stats.ratios import nan_mean, pearson_from_sums, ratio
     from tiltmeter.stats.repeats import Repeats, interval_columns, interval_repeats, nominal_columns, nominal_repeats
@@ -89,6 +89,7 @@ __all__ = [
     "paired_difference",
     "pearson_from_sums",
     "percentile_interval",
+    "permuted_independence_p",
     "rare_event_interval",
     "rate_difference",
     "ratio",
@@ -133,7 +134,7 @@ _HOMES = {
     "lines": ("box_line_slope", "lsq_linear_slope"),
     "log_odds": ("LogOdds", "log_odds"),
     "multiple": ("benjamini_hochberg",),
-    "permutation": ("swapped_totals",),
+    "permutation": ("permuted_independence_p", "swapped_totals"),
     "power": ("detectable", "half_width"),
     "ratios": ("nan_mean", "pearson_from_sums", "ratio"),
     "repeats": ("Repeats", "interval_columns", "interval_repeats", "nominal_columns", "nominal_repeats"),

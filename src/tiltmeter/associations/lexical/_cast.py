@@ -25,10 +25,19 @@ class Cast:
 
     Persons are numbered: the characters first (0, 1), then other people with names. Which pronoun takes up a name is learnt from the
     story itself, never looked up. Where two people compete for a pronoun, nobody is meant.
+
+    Parameters
+    ----------
+    narrator
+        "I" is the first character; "he" and "she" are not.
+    doubtful
+        A character whom every pronoun means that may mean it and otherwise means nobody: to see whether something is said that cannot be
+        attributed.
     """
 
-    def __init__(self, characters: int, narrator: bool = False) -> None:
+    def __init__(self, characters: int, narrator: bool = False, doubtful: int | None = None) -> None:
         self.characters = characters
+        self._doubtful = doubtful
         self._narrator = narrator
         self._gender: dict[int, str] = {}
         self._introduced: str | None = None
@@ -65,6 +74,8 @@ class Cast:
         if all(self._gender.get(who) == "they" for who in range(self.characters)) and self.characters > 1:
             for who in range(self.characters):
                 del self._gender[who]
+        if self._narrator:
+            self._gender[0] = "i"
 
     def paragraph(self) -> None:
         """A new paragraph starts: people without a name are forgotten."""
@@ -99,6 +110,12 @@ class Cast:
         kind = pronouns().get(text)
         if kind is None:
             return NOBODY
+        people = self._taken_up(kind)
+        if people or self._doubtful is None or kind in self._rivals:
+            return people
+        return frozenset({self._doubtful}) if self._gender.get(self._doubtful, kind) == kind else NOBODY
+
+    def _taken_up(self, kind: str) -> frozenset[int]:
         if kind == "i":
             return frozenset({0}) if self._narrator else NOBODY
         if kind in self._rivals:

@@ -12,8 +12,9 @@ concept of theirs: it finds what is said outright, not what a reader concludes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import polars as pl
@@ -23,20 +24,24 @@ from tiltmeter.associations.lexical._cast import Cast
 from tiltmeter.associations.lexical._chunks import Word, chunks
 from tiltmeter.associations.lexical._clauses import told
 from tiltmeter.associations.lexical._lexicon import words
-from tiltmeter.associations.lexical._names import Protagonist, Tagged, find_names, other_names, protagonist
+from tiltmeter.associations.lexical._names import Protagonist, Tagged, find_names, narrates, other_names, protagonist
 from tiltmeter.associations.lexical._predicates import phrases
 from tiltmeter.measures.grammar import Token, sentences, speech, tag, tokens
 
 __all__ = ["extract"]
 
+UNATTRIBUTED = "it cannot be told of whom the text says what it says"
 _STAND_IN = "Mary"
 """What the tagger sees for every character's name."""
 _MARKS = '"\u201c\u201d\u00ab\u00bb\u2018*_'
 """Quotation marks around a few words that are no speech, and those of Markdown, are read over."""
 _LONGEST = 250
 """Words of a sentence that are read as one; a longer one is read in pieces of that many."""
+_MOSTLY = 0.9
+"""A text of which that share is quoted is quoted as a whole, and read as if it were not."""
 _ENOUGH, _LEAST_ENGLISH = 12, 0.03
 """From this many words on, at least this share of them is among the commonest English words, or the text is taken for another language."""
+_SAYS_I = re.compile(r"\bI(?: am| have| was|['\u2019]m)\b")
 
 
 class _List(NamedTuple):
@@ -84,7 +89,7 @@ def _read(names: Sequence[str | None], text: str | None) -> list[_List]:
         problems = [None if number in named else f"the story does not name {name}" for number, name in enumerate(known)]
         return story.lists(spans, problems)
     if named:
-        return story.lists(spans, [None])
+        return story.lists(spans, [None], Protagonist(name=known[0], pronoun="i") if narrates(text, spans, story.speech) else None)
     who = protagonist(story.tagged([]))
     if known and (who is None or who.name is not None):
         return [_List("missing", f"the story does not name {known[0]}")]
@@ -102,7 +107,8 @@ def _unusable(names: Sequence[str | None], text: str) -> str | None:
     if len({(name or "").strip().casefold() for name in names}) < len(names):
         return f"both characters are called {names[0]}"
     plain = [token.text.lower() for token in tokens(text) if token.text[0].isalpha()]
-    if len(plain) >= _ENOUGH and sum(word in words("english") for word in plain) < _LEAST_ENGLISH * len(plain):
+    english = sum(word in words("english") for word in plain) + len(_SAYS_I.findall(text))
+    if len(plain) >= _ENOUGH and english < _LEAST_ENGLISH * len(plain):
         return "the text is not English, which is the one language that is read without a judge"
     return None
 
@@ -113,11 +119,12 @@ class _Story:
     def __init__(self, text: str) -> None:
         self._text = text
         self._spans = sentences(text)
-        self._speech = speech(text)
+        spoken = speech(text)
+        self.speech = spoken if sum(end - start for start, end in spoken) < _MOSTLY * len(text.strip()) else []
 
     def _tokens(self) -> list[list[Token]]:
         """The words of each sentence; one quotation mark for whatever is spoken."""
-        spoken = iter(self._speech)
+        spoken = iter(self.speech)
         now = next(spoken, None)
         found = []
         for start, end in self._spans:
@@ -160,16 +167,25 @@ class _Story:
         number_at = {start: number for start, _, number in spans}
         tagged = self.tagged(spans)
         others = {name: len(problems) + i for i, name in enumerate(sorted(other_names(tagged)))}
+        if len(problems) == 1:
+            others |= dict.fromkeys(_first_names(tagged, spans) & others.keys(), 0)
         story = [
             _retagged([_word(one, number_at.get(one[0].start, others.get(one[0].text, -1))) for one in sentence]) for sentence in tagged
         ]
-        cast = Cast(len(problems), narrator=who is not None and who.pronoun == "i")
-        cast.learn(story, only=bool(who and who.name is None))
-        if who is not None and who.noun is not None:
-            cast.called(who.noun, frozenset({0}), introduced=True)
-        found = self._told(story, cast)
+        narrator = who is not None and who.pronoun == "i"
+
+        def read(doubtful: int | None = None) -> list[dict[str, str]]:
+            cast = Cast(len(problems), narrator=narrator, doubtful=doubtful)
+            cast.learn(story, only=bool(who and who.name is None))
+            if who is not None and who.noun is not None:
+                cast.called(who.noun, frozenset({0}), introduced=True)
+            return self._told(story, cast)
+
+        found = read()
         lists = []
         for character, problem in enumerate(problems):
+            if problem is None and len(problems) == 1 and not found[0] and read(doubtful=0)[0]:
+                problem = UNATTRIBUTED
             if problem:
                 lists.append(_List("missing", problem))
             else:
@@ -191,6 +207,12 @@ class _Story:
                     if not asked:
                         found[character].setdefault(phrase, text)
         return found
+
+
+def _first_names(story: Sequence[Sequence[Tagged]], spans: Sequence[tuple[int, int, int]]) -> set[str]:
+    """Names right before that of the one character: where a surname is given, "Sasha Boyd" is called Sasha as well."""
+    starts = {start for start, _, _ in spans}
+    return {one[0].text for sentence in story for one, after in pairwise(sentence) if after[0].start in starts and one[0].text[0].isupper()}
 
 
 def _phrases(sentence: Sequence[Word], cast: Cast) -> Iterator[tuple[int, str]]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from tiltmeter.associations.lexical._lexicon import pronouns, words
 from tiltmeter.measures.grammar import Token
+from tiltmeter.measures.grammar import tag as tags_of
 
-__all__ = ["Protagonist", "find_names", "other_names", "protagonist"]
+__all__ = ["Protagonist", "find_names", "narrates", "other_names", "protagonist"]
 
 Tagged = tuple[Token, str, str]
 """A token, its tag and its lemma."""
 
-_SURNAME = r"(?:\s+(?:[A-Z]\.\s+)?[A-Z][^\W\d_]*[a-z][^\W\d_]*(?:['\u2019-][^\W\d_]+)*)"
-_TITLE = r"(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof)\.?\s+)"
+_SURNAME = r"(?:[^\S\n]+(?:[A-Z]\.\s+)?[A-Z][^\W\d_]*[a-z][^\W\d_]*(?:['\u2019-](?!s(?!\w))[^\W\d_]+)*)"
+_TITLE = r"(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof|Miss|Professor|Doctor|Sir|Dame)\.?\s+)"
+_SUFFIX = re.compile(r"(?:,?\s+(?:jr|sr|ii|iii|iv|ph\.?\s?d|m\.?d|esq)\.?)+$", re.IGNORECASE)
 
 
 def _plain(text: str) -> str:
@@ -25,7 +28,15 @@ def _plain(text: str) -> str:
 
 
 def _spelt(text: str) -> tuple[str, ...]:
-    return text.upper(), unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text), _plain(text)
+    one_case = (text.title(),) if text in (text.lower(), text.upper()) else ()
+    return text.upper(), unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text), _plain(text), *one_case
+
+
+def _parts(name: str) -> list[str]:
+    """The words of a name in the order in which they are said, without titles and suffixes ("Kelly, Dr. Joseph" is Joseph Kelly)."""
+    last, _, first = _SUFFIX.sub("", name.strip()).partition(",")
+    every = f"{first} {last}".split()
+    return [part for part in every if part.rstrip(".").lower() not in words("titles")] or every
 
 
 _ALIKE = ("'\u2019\u2018`", "-\u2010\u2011")
@@ -40,39 +51,127 @@ def _pattern(text: str) -> str:
     return re.sub(r"(?:\\\s)+", r"\\s+", "".join(letters))
 
 
+def _any_of(forms: Iterable[str]) -> str:
+    spelt = {one for form in forms for one in (form, *_spelt(form))}
+    return "|".join(_pattern(form) for form in sorted(spelt, key=lambda form: (-len(form), form)) if form)
+
+
 @lru_cache(maxsize=4096)
 def _named(name: str) -> re.Pattern[str]:
-    parts = [part for part in name.split() if part.rstrip(".").lower() not in words("titles")] or name.split()
-    forms = {" ".join(parts), parts[0]}
-    forms |= {form for text in list(forms) for form in _spelt(text)}
-    first = "|".join(_pattern(form) for form in sorted(forms, key=lambda form: (-len(form), form)) if form)
-    surname = f"|{_TITLE}{_pattern(parts[-1])}" if len(parts) > 1 else ""
-    return re.compile(rf"(?<![\w'\u2019-])(?:{_TITLE}?(?:{first})(?P<more>{_SURNAME}{{0,2}}){surname})(?!\w|-\w)")
+    parts = _parts(name)
+    return re.compile(rf"(?<![\w'\u2019-])(?:{_TITLE}?(?:{_any_of((' '.join(parts), parts[0]))})(?P<more>{_SURNAME}{{0,2}}))(?!\w|-\w)")
 
 
 def find_names(text: str, names: Sequence[str]) -> list[tuple[int, int, int]]:
     """Where each name stands: (start, end, number of the name), in order.
 
-    A name is found as a whole word, in its own letters or in capitals, with or without accents; of a full name also the first part
-    and, with a title, the last. A surname that follows in the text belongs to it, and means the same person after a title.
+    A name is found as a whole word, in its own letters or in capitals, with or without accents; of a full name, whether it is given or
+    stands in the text, also the first part, and the surname alone where no other first name stands before it. A surname that two of the
+    characters have means neither.
     """
     found: list[tuple[int, int, int]] = []
-    surnames: dict[str, int] = {}
     bare = text if text.isascii() else "".join(one if one.isascii() else (_plain(one) or one)[0] for one in text)
+    given = [set(_parts(name)) for name in names]
+    surnames: dict[str, set[int]] = defaultdict(set)
     for number, name in enumerate(names):
-        others = {part for other in names if other != name for part in other.split()}
+        others = set().union(*given[:number], *given[number + 1 :])
         pattern = _named(name)
+        _learn_surname(_parts(name)[1:], number, surnames)
         for match in pattern.finditer(text if pattern.search(text) else bare):
             end = match.end()
-            more = match.group("more") or ""
-            if {part.lower() for part in more.split()} & _no_names() or set(more.split()) & others:
-                end = match.start("more")
+            more = (match.group("more") or "").split()
+            if {part.lower() for part in more} & _no_names() or set(more) & others:
+                end, more = match.start("more"), []
             found.append((match.start(), end, number))
-            surnames |= dict.fromkeys(text[match.start() : end].split()[1:], number)
-    for surname, number in surnames.items():
-        found += [(*match.span(), number) for match in re.finditer(rf"\b{_TITLE}{re.escape(surname)}(?!\w)", text)]
-    found.sort()
-    return [span for i, span in enumerate(found) if i == 0 or span[0] >= found[i - 1][1]]
+            _learn_surname(more, number, surnames)
+    whose: dict[str, set[int]] = defaultdict(set)
+    for form, numbers in surnames.items():
+        whose[_plain(form).lower()] |= numbers
+    firsts = {_plain(parts).lower() for name in names for parts in _parts(name)[:1]}
+    if surnames:
+        for match in re.finditer(rf"(?<![\w'\u2019-]){_TITLE}?(?P<form>{_any_of(surnames)})(?!\w|-\w)", text):
+            numbers = whose[re.sub(r"\s+", " ", _plain(match["form"])).lower().translate(_ONE_MARK)]
+            if len(numbers) == 1 and not _of_another(text, match, firsts):
+                found.append((match.start(), match.end(), next(iter(numbers))))
+    found.sort(key=lambda span: (span[0], -span[1]))
+    kept: list[tuple[int, int, int]] = []
+    for span in found:
+        if not kept or span[0] >= kept[-1][1]:
+            kept.append(span)
+    return kept
+
+
+_ONE_MARK = str.maketrans(dict.fromkeys(_ALIKE[0], "'") | dict.fromkeys(_ALIKE[1], "-"))
+
+
+def _learn_surname(parts: Sequence[str], number: int, surnames: dict[str, set[int]]) -> None:
+    """The words after a first name: together, and each by itself but for particles and initials."""
+    alone = [part for part in parts if len(part.rstrip(".")) > 1 and part.lower() not in words("particles")] or parts
+    for form in ({" ".join(parts)} if parts else set()) | set(alone):
+        surnames[form.translate(_ONE_MARK)].add(number)
+
+
+_WORD_BEFORE = re.compile(r"([^\W\d_][\w'\u2019-]*)[ \t]+$")
+_BEGINS = re.compile(r"(?:^|[.!?\u2026:;\n\"\u201c\u201d(*_]\s*)$")
+_PREDICATE = re.compile(r"['\u2019]s\b|,|\s+(?:is|was|has|had|will|would|can|could|did|does|and|also|[a-z]+(?:ed|s))\b")
+_OPEN_CLASS = ("NN", "NP", "UNC", "ZZ")
+
+
+def _of_another(text: str, match: re.Match[str], firsts: Collection[str]) -> bool:
+    """Whether a surname is said of somebody with another first name ("Emma Schulson"), or is an ordinary word that begins a sentence."""
+    start, titled = match.start(), match.start("form") != match.start()
+    if not titled and match["form"].lower() in _no_names() and not _PREDICATE.match(text, match.end()):  # "a White man"
+        return True
+    before = _WORD_BEFORE.search(text, max(0, start - 40), start)
+    if before is None:
+        if titled or not _BEGINS.search(text, max(0, start - 8), start) or _PREDICATE.match(text, match.end()):
+            return False
+        return not tags_of([match["form"].lower()])[0][0].startswith(_OPEN_CLASS)
+    word = before[1]
+    if (
+        not word[0].isupper()
+        or word.lower() in words("titles")
+        or word.lower() in _no_names()
+        or _plain(word).lower() in firsts
+        or word.isupper()
+    ):
+        return False
+    begins = _BEGINS.search(text, max(0, before.start() - 8), before.start())
+    return not begins or tags_of([word])[0][0] in ("NP0", "UNC")
+
+
+_INTRODUCED = re.compile(
+    r"(?:\b(?:my (?:\w+ )?|the )name(?:['\u2019]s|,? (?:is|was))(?: \w+,)?|\bI(?:['\u2019]m| am| was)(?: (?:called|named|known as|born))?"
+    r"|\bI(?:['\u2019]m| am) an? (?:[\w'\u2019-]+,? ){1,8}(?:named|called)|\bI,|\bI go by|\bI answer to"
+    r"|\b(?:call|calls|called|named|christened|know|knows) me(?: as)?|\bknown to (?:\w+ ){1,4}as)"
+    r"(?: (?-i:[A-Z][a-z]+)\.?)?\s*[\"\u201c\u2018'*_]*$",
+    re.IGNORECASE,
+)
+_GREETED = re.compile(r"\W*(?:(?:hi|hello|hey)\b\W*)?$", re.IGNORECASE)
+_HEADING = re.compile(
+    r"[\W_]*(?:(?:full |first )?name\s*:|by|biography of|bio of|bio|about|profile of|profile|meet)?[\W_]*$", re.IGNORECASE
+)
+
+
+def narrates(text: str, spans: Sequence[tuple[int, int, int]], spoken: Sequence[tuple[int, int]]) -> bool:
+    """Whether whoever is named at `spans` says "I" in the text: by an introduction ("my name is", "I'm"), a heading or a signature."""
+    own = [(start, end) for start, end, _ in spans if not any(begin <= start < stop for begin, stop in spoken)]
+    introduced = (_introduced(text, start, end) for start, end in own)
+    return any(introduced) or (bool(own) and all(_apart(text, start, end) for start, end in own))
+
+
+def _introduced(text: str, start: int, end: int) -> bool:
+    before = _INTRODUCED.search(text, max(0, start - 80), start)
+    if before is not None:
+        return not re.match(r"['\u2019]s?\b", text[end : end + 3]) and (not before.group().startswith("I,") or text[end : end + 1] == ",")
+    return bool(re.match(r" here\b", text[end : end + 6])) and bool(_GREETED.fullmatch(text, 0, start))
+
+
+def _apart(text: str, start: int, end: int) -> bool:
+    """Whether a name stands on a line by itself."""
+    begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    rest = text[end : stop if stop >= 0 else len(text)]
+    return bool(_HEADING.match(text, begin, start)) and not re.search(r"\w", rest) and (begin > 0 or stop >= 0)
 
 
 _NAME_TAGS = ("NP0", "UNC", "NN1", "NN0", "AJ0", "ZZ0", "NN2", "VVB")
@@ -169,7 +268,8 @@ def protagonist(story: Sequence[Sequence[Tagged]]) -> Protagonist | None:
     narrator, others = used.count("i"), max(used.count("he"), used.count("she"))
     names = {name: seen for name, seen in _candidates(story).items() if seen.named or seen.subject > seen.place / 2}
     best = max(names, key=lambda name: names[name].weight(), default=None)
-    if narrator >= _FIRST_PERSON and narrator > others and (best is None or narrator > 2 * names[best].mentions):
+    alone = best is None and not others
+    if narrator >= (1 if alone else _FIRST_PERSON) and narrator > others and (best is None or narrator > 2 * names[best].mentions):
         return Protagonist(pronoun="i")
     if best is not None:
         return Protagonist(name=best)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tiltmeter.errors import InputError
 
-__all__ = ["COUNTS", "Cells", "Incidence", "cells_of", "incidence_of", "read_cells", "strata_of"]
+__all__ = ["COUNTS", "Cells", "Incidence", "cells_of", "incidence_of", "place_of", "read_cells", "strata_of"]
 
 Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -78,11 +78,13 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
     if len(identities) < 2:
         raise InputError(_too_few(lists, identities))
     contexts, strata = _names(counted["context"]), _names(counted["stratum"])
-    descriptors = counted.select(_place(counted["identity"], identities), "descriptor").drop_nulls().unique().sort("identity", "descriptor")
+    descriptors = (
+        counted.select(place_of(counted["identity"], identities), "descriptor").drop_nulls().unique().sort("identity", "descriptor")
+    )
     codes = counted.select(
-        _place(counted["identity"], identities),
-        _place(counted["context"], contexts),
-        _place(counted["stratum"], strata),
+        place_of(counted["identity"], identities),
+        place_of(counted["context"], contexts),
+        place_of(counted["stratum"], strata),
         pl.col("descriptor"),
         pl.col("repetition").rank("dense").cast(pl.Int64).sub(1).fill_null(-1),
     ).join(descriptors.with_row_index("place"), on=["identity", "descriptor"], how="left", maintain_order="left")
@@ -93,7 +95,7 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
     told = np.bincount(_index(said["list"]), minlength=counted.height).astype(np.float64)
     held = said.select("list", "concept").drop_nulls()
     concepts = _names(held["concept"])
-    of_concept = _index(held.select(_place(held["concept"], concepts)).to_series())
+    of_concept = _index(held.select(place_of(held["concept"], concepts)).to_series())
     # Sorted by ourselves: np.unique hashes, which takes six times as long for millions of keys.
     pairs = np.sort(_index(held["list"]) * max(len(concepts), 1) + of_concept)
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]
@@ -154,7 +156,7 @@ def read_cells(counts: pl.DataFrame) -> tuple[Cells, Index, Index]:
     if len(identities) < 2:
         raise InputError(f"the table of counts is of {len(identities)} identity, so there is nothing to compare: it needs two or more")
     places = (("context", contexts), ("concept", concepts), ("identity", identities))
-    context, concept, identity = (_index(counts.select(_place(counts[name], names)).to_series()) for name, names in places)
+    context, concept, identity = (_index(counts.select(place_of(counts[name], names)).to_series()) for name, names in places)
     keys, test = np.unique(concept * max(len(contexts), 1) + context, return_inverse=True)
     concept_of, context_of = np.divmod(keys, max(len(contexts), 1))
     k = len(identities)
@@ -204,7 +206,7 @@ def _names(column: pl.Series) -> pl.Series:
     return column.cast(pl.String).unique().sort(nulls_last=True)
 
 
-def _place(column: pl.Series, names: pl.Series) -> pl.Series:
+def place_of(column: pl.Series, names: pl.Series) -> pl.Series:
     """Where each value stands in `names`, under the column's own name."""
     codes = pl.DataFrame({"name": names, "place": np.arange(len(names))})
     found = column.cast(pl.String).to_frame("name").join(codes, on="name", how="left", nulls_equal=True, maintain_order="left")

@@ -8,13 +8,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tiltmeter.associations.significance._counts import Cells, Incidence, cells_of, incidence_of
+from tiltmeter.associations.significance._counts import Cells, Incidence, cells_of, incidence_of, place_of
 from tiltmeter.associations.significance._described import context_names
 from tiltmeter.associations.significance._verdicts import (
     DEFAULT,
     Block,
     blocks_of,
     check_definition,
+    one_sided,
     others_of,
     reported_of,
     standing_of,
@@ -30,6 +31,7 @@ Floats = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 UNITS = ("list", "descriptor")
+ENOUGH = 20
 EQUAL = 1e-12  # effects that are equal in exact arithmetic differ by less
 
 
@@ -43,6 +45,8 @@ def shuffled_counts(
     minimum: int = 5,
     q: float = 0.05,
     by: str = "list",
+    without: pl.DataFrame | None = None,
+    observed: int | None = None,
 ) -> NDArray[np.int64]:
     """How many associations are reported when identities mean nothing: they are shuffled, and everything is tested again.
 
@@ -57,11 +61,17 @@ def shuffled_counts(
     by
         "list": identities are exchanged among the lists of a context and stratum. "descriptor": among whole descriptors of a
         stratum, all lists of a descriptor together, so that what hangs on single descriptors counts as chance, too.
+    without
+        `concept` and `identity` of associations that are tested like all others and never counted, as those that belong to an identity by
+        definition are not.
+    observed
+        How many associations there are; when ENOUGH shuffles gave as many, no more are made: the p-value is their share, and it is known
+        well enough (Besag and Clifford 1991).
 
     Returns
     -------
     numpy.ndarray
-        (runs,) numbers of associations.
+        (runs,) numbers of associations, fewer where `observed` was reached often enough.
 
     Raises
     ------
@@ -72,11 +82,69 @@ def shuffled_counts(
     incidence = incidence_of(lists, mentions)
     if definition == DEFAULT:
         incidence = _kept(incidence, _supported(incidence.cells, minimum))
-    counts = []
+    counted = _counted(incidence.cells, without)
+    tail = _Remembered(fixed=by == "list")
+    known: dict[bytes, int] = {}
+    counts, reached = [], 0
     for labels in _deals(incidence, by, runs, seed):
-        verdicts = [verdicts_of(block, definition, minimum) for block in blocks_of(cells_of(incidence, labels), definition, minimum)]
-        counts.append(sum(int(found.sum()) for found in reported_of(verdicts, definition, q)[1]))
+        deal = labels.tobytes() if by == "descriptor" else b""  # few descriptors can be dealt in few ways
+        if deal not in known or not deal:
+            blocks = list(blocks_of(cells_of(incidence, labels), definition, minimum))
+            found = reported_of([verdicts_of(block, definition, minimum, tail) for block in blocks], definition, q)[1]
+            known[deal] = sum(int((mine & counted[block.concept]).sum()) for block, mine in zip(blocks, found, strict=True))
+        counts.append(known[deal])
+        reached += observed is not None and known[deal] >= observed
+        if reached == ENOUGH:
+            break
     return np.array(counts, dtype=np.int64)
+
+
+def _counted(cells: Cells, without: pl.DataFrame | None) -> NDArray[np.bool_]:
+    """Whether associations of each concept and identity count; shape (concepts, identities)."""
+    counted = np.ones((len(cells.concepts), len(cells.identities)), dtype=bool)
+    if without is not None:
+        places = without.select(place_of(without["concept"], cells.concepts), place_of(without["identity"], cells.identities)).drop_nulls()
+        counted[places["concept"].to_numpy(), places["identity"].to_numpy()] = False
+    return counted
+
+
+class _Remembered:
+    """`one_sided`, computed once for each table of counts that comes up: shuffling brings the same small counts again and again.
+
+    Parameters
+    ----------
+    fixed
+        Shuffling leaves the lists of each identity in each context as many as they are. The p-value over all contexts then follows from
+        the concept, the identity and the sum of its counts.
+    """
+
+    def __init__(self, *, fixed: bool) -> None:
+        self._fixed = fixed
+        self._known: dict[bool, tuple[Index, Floats]] = {}
+
+    def __call__(self, block: Block, identity: Index) -> Floats:
+        held, lists, strata = block.held, block.lists, block.held.shape[2]
+        if strata > 1 and not self._fixed:
+            return one_sided(held, lists, identity)
+        rows = np.arange(len(held))
+        own, whole = held[rows, identity].sum(axis=1), held.sum(axis=(1, 2))
+        size, every = lists[rows, identity].sum(axis=1), lists.sum(axis=(1, 2))
+        parts = (block.concept, identity, own) if strata > 1 else (own, whole, size, every)
+        keys = np.zeros(len(held), dtype=np.intp)
+        for part in parts:
+            keys = keys * (1 << 20 if strata > 1 else 1 << 15) + part.astype(np.intp)
+        if strata == 1 and every.max(initial=0) >= 1 << 15:
+            return one_sided(held, lists, identity)
+        known, values = self._known.get(strata > 1, (np.zeros(0, dtype=np.intp), np.zeros(0)))
+        fresh, first = np.unique(keys, return_index=True)
+        new = ~np.isin(fresh, known, assume_unique=True)
+        if new.any():
+            some = first[new]
+            added = one_sided(held[some], lists[some], identity[some])
+            known, values = np.concatenate([known, fresh[new]]), np.concatenate([values, added])
+            order = np.argsort(known)
+            self._known[strata > 1] = known, values = known[order], values[order]
+        return values[np.searchsorted(known, keys)]
 
 
 def permutation_p(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,15 +63,22 @@ def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> NDArray
                 "that can be compared each with each; raise the threshold or use the method leader"
             )
         distance = 1.0 - (vectors[rows] @ vectors[rows].T).astype(np.float64) / SCALE**2
-        rooted = [place for place, row in enumerate(rows.tolist()) if row in roots]
-        for place, one in enumerate(rooted):
-            for other in rooted[:place]:
-                if conflict(roots[int(rows[one])], roots[int(rows[other])]):
-                    distance[one, other] = distance[other, one] = _NEVER
+        distance[_opposed([roots.get(row, frozenset()) for row in rows.tolist()])] = _NEVER
         np.fill_diagonal(distance, 0.0)
         labels = fcluster(linkage(squareform(distance, checks=False), "average"), 1.0 - threshold / SCALE**2 + 1e-12, "distance")
         named[rows] = rows[_first_rows(labels)]
     return named
+
+
+def _opposed(roots: Sequence[frozenset[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every pair of rows of which one holds the negation of a root of the other, both ways round."""
+    from scipy.sparse import coo_array
+
+    row = np.repeat(np.arange(len(roots)), [len(held) for held in roots])
+    root = np.array([one for held in roots for one in held], dtype=np.int64)
+    shape, ones = (len(roots), int(root.max(initial=0)) + 2), np.ones(root.size, dtype=np.int32)
+    pairs = (coo_array((ones, (row, root)), shape).tocsr() @ coo_array((ones, (row, root ^ 1)), shape).tocsr().T).tocoo()
+    return pairs.row.astype(np.int64), pairs.col.astype(np.int64)
 
 
 def _components(count: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from tiltmeter.registry import did_you_mean
 __all__ = ["Term", "Terms", "load_terms", "plain_words", "plain_words_of"]
 
 HOME = Path(__file__).with_name("terms.yaml")
-_TOP = ("identities", "negation", "opposites")
+_TOP = ("identities", "negation", "opposites", "further_opposites", "opposed_prefixes", "numbers")
 _NEGATION = ("cues", "ignored", "prefixes", "without")
 _IDENTITY = ("called", "letters", "terms", "related")
 _PLAIN = (("[’‘`´]", "'"), (r"n't\b", " not"), (r"[-‐‑–—/_\s]+", " "))
@@ -49,6 +50,11 @@ class Terms:
     prefixes: tuple[str, ...]
     without: tuple[str, ...]
     opposites: tuple[tuple[str, str], ...]
+    further_opposites: tuple[tuple[str, str], ...]
+    """These, and what follows, keep phrases apart by the default definition only."""
+    opposed_prefixes: tuple[tuple[str, str], ...]
+    numbers: Mapping[str, str]
+    """The number that each word means, as `_numbers` takes it: "5U" a unit, "4T" tens, anything else as it is."""
 
     def names_of(self, entry: tuple[str, str]) -> list[str]:
         """What an identity (category, identity) may be called."""
@@ -108,6 +114,9 @@ def _made(given: dict[str, Any], place: str) -> Terms:
         prefixes=words["prefixes"],
         without=words["without"],
         opposites=tuple((first, second) for first, second in opposites),
+        further_opposites=_opposed(given.get("further_opposites", ours["further_opposites"]), f"{place}: further_opposites"),
+        opposed_prefixes=_opposed(given.get("opposed_prefixes", ours["opposed_prefixes"]), f"{place}: opposed_prefixes"),
+        numbers=_numbers(given.get("numbers", ours["numbers"]), f"{place}: numbers"),
     )
 
 
@@ -155,6 +164,24 @@ def _entries(value: Any, where: str) -> list[tuple[str, ...]]:
     if not isinstance(value, list) or not all(isinstance(entry, str) and entry.strip() for entry in value):
         raise InputError(f"{where}: expected a list of texts (put words that YAML reads otherwise, such as no, in quotes)")
     return [tuple(dict.fromkeys(plain_words_of(form) for form in entry.split(",") if form.strip())) for entry in value]
+
+
+def _opposed(value: Any, where: str) -> tuple[tuple[str, str], ...]:
+    """Every word of one side with every word of another; sides are parted by "|"."""
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise InputError(f'{where}: expected a list of texts such as "rich, wealthy | poor"')
+    pairs: dict[tuple[str, str], None] = {}
+    for entry in value:
+        sides = [[plain_words_of(word) for word in side.split(",") if word.strip()] for side in entry.split("|")]
+        if len(sides) < 2 or not all(sides):
+            raise InputError(f'{where}: {entry!r} has not two sides; write "rich, wealthy | poor"')
+        pairs |= dict.fromkeys(pair for one, other in combinations(sides, 2) for pair in product(one, other))
+    return tuple(pairs)
+
+
+def _numbers(value: Any, where: str) -> dict[str, str]:
+    numbers = _mapping(value, where)
+    return {plain_words_of(word): str(number) for number, forms in numbers.items() for word in _words([forms], f"{where}.{number}")}
 
 
 def _words(value: Any, where: str) -> tuple[str, ...]:

@@ -48,12 +48,13 @@ def unify(
     threshold: float = THRESHOLD,
     method: str = "leader",
     terms: str | None = None,
+    strict: bool = True,
 ) -> pl.DataFrame:
     """The map from phrase to concept (CONCEPTS), in the order of `phrases`.
 
     Spellings that differ in case, blanks and outer punctuation are one string. Strings are taken in order of falling mentions, then
-    alphabetically; the most frequent one of a cluster names it. Never in one cluster, whatever the method: a concept and its
-    negation, and strings that hold different demographic terms (or one some and the other none).
+    alphabetically; the most frequent one of a cluster names it. Never in one cluster, whatever the method: a concept and its negation
+    or opposite, and strings that hold different demographic terms or numbers (or one some and the other none).
 
     Parameters
     ----------
@@ -72,6 +73,8 @@ def unify(
         similarity over all pairs of a cluster reaches the threshold; within one component of at most 10,000 strings.
     terms
         A YAML file of the user's in the shape of `terms.yaml`.
+    strict
+        False: without the guards that the published definitions do not have here, of numbers and of `further_opposites`.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def unify(
         A phrase stands there twice, or vectors and phrases differ in number.
     """
     _check(method, threshold)
-    return _clustered(_candidates(phrases, vectors, terms), threshold, method)
+    return _clustered(_candidates(phrases, vectors, terms, strict=strict), threshold, method)
 
 
 def sweep(
@@ -132,7 +135,7 @@ def _check(method: str, threshold: float) -> None:
         raise InputError(f"the threshold of unifying must be a similarity above 0 and at most 1, not {threshold}")
 
 
-def _candidates(phrases: pl.DataFrame, vectors: NDArray[np.float32] | None, terms: str | None) -> _Candidates:
+def _candidates(phrases: pl.DataFrame, vectors: NDArray[np.float32] | None, terms: str | None, *, strict: bool = True) -> _Candidates:
     if phrases["phrase"].is_duplicated().any():
         raise ValueError("each phrase may stand there once")
     if vectors is not None and (vectors.ndim != 2 or len(vectors) != phrases.height):
@@ -148,12 +151,14 @@ def _candidates(phrases: pl.DataFrame, vectors: NDArray[np.float32] | None, term
     )
     spellings = spelt.join(units.select("form", "unit"), on="form", how="left", maintain_order="left").select("phrase", "mentions", "unit")
     names = units["phrase"]
-    keys = guard_keys(names, words)
+    keys = guard_keys(names, words, strict=strict)
     if vectors is None:
         return _Candidates(spellings, names, keys, {}, None)
     from tiltmeter.associations.unifying._pairs import exact
 
-    return _Candidates(spellings, names, keys, signed_roots(names, words), exact(vectors, units["row"].cast(pl.Int64).to_numpy()))
+    return _Candidates(
+        spellings, names, keys, signed_roots(names, words, strict=strict), exact(vectors, units["row"].cast(pl.Int64).to_numpy())
+    )
 
 
 def _clustered(candidates: _Candidates, threshold: float, method: str) -> pl.DataFrame:

