@@ -35,6 +35,8 @@ _MARKS = '"\u201c\u201d\u00ab\u00bb\u2018*_'
 """Quotation marks around a few words that are no speech, and those of Markdown, are read over."""
 _LONGEST = 250
 """Words of a sentence that are read as one; a longer one is read in pieces of that many."""
+_LONGEST_STORY = 50_000
+"""Characters of a text that is read; some ten thousand are read in a tenth of a second."""
 _ENOUGH, _LEAST_ENGLISH = 12, 0.03
 """From this many words on, at least this share of them is among the commonest English words, or the text is taken for another language."""
 
@@ -74,6 +76,8 @@ def _read(names: Sequence[str | None], text: str | None) -> list[_List]:
     """One list per character of a story."""
     if text is None or not text.strip():
         return [_List("missing", "there is no text")] * len(names)
+    if len(text) > _LONGEST_STORY:
+        return [_List("missing", f"the text is longer than {_LONGEST_STORY:,} characters")] * len(names)
     if problem := _unusable(names, text):
         return [_List("missing", problem)] * len(names)
     story = _Story(text)
