@@ -25,7 +25,7 @@ PATTERNS: dict[str, str] = {
             "\r\n", " \n", "\n ", "\n\t", "\u00a0\n", "\n\u00a0", ". ", "! ", "? ", "a.", "a ", "A ", "a,", "a, ", "A. ", "Mr. ", "not ", "no ", "yes no ",
             "He ", "She ", "I can't ", "don't ", "n't ", "a'", "'s ", "a-", "aB", "A1", "1.", "1,", "1. ", "(1) ", "\n1. ", "\n- ", "\n* ", "- ", "\n\n", "\n# ", "\n> ",
             "**", "__", "*a ", "**a", "_a ", "`a", "\n```\n", "|a", "\n|a|b", "[a](", "![", "[a]: ", "](", "<a", "<a>", "</a>", "<div>", "<b>a", "<p>", "<sup>[", "<!--",
-            "<sup>", "<table>", "<tr><td>", "<br>", "&amp;", "&", "&#", "http://", "https://a.b/c ", "@a ", "a@b.", "(a", "(a) ", "[1]", "[1, ", "[ ", "( ", "(;", '"a', '"a" ', "\u201ca ",
+            "<sup>", "<h1>", "<meta ", "<nav></nav>a", "<p><sup>[1]</sup>a", "<a title=x href=y>a", "<table>", "<tr><td>", "<br>", "&amp;", "&", "&#", "http://", "https://a.b/c ", "@a ", "a@b.", "(a", "(a) ", "[1]", "[1, ", "[ ", "( ", "(;", '"a', '"a" ', "\u201ca ",
             '{"a":', '["', "[[", "{\"", "\\\"", "\\n", "<think>", "</think>", "<think>a</think>", "\U0001f600", "\U0001f469\u200d\U0001f469\u200d\U0001f467 ", "\U0001f600 ", "e\u0301",
             "very ", "but ", "kind of ", "least ", "good! ", "GOOD ", "never so ", "without doubt ", "Emily ", "Emily is ", "Emily and Jim ", "Dr. Emily Jim ", "Mr. A. B. ", "of the ", "the of ", "and ",
             "who ", "that which ", "because ", "Chad ", "Chad's ", "Argentina-", "an Argentina ", "Argentina A ", "he she ", "his ", "doctor ", "The doctor said that he was kind. ",
@@ -57,7 +57,9 @@ def _document(kind: str) -> Callable[[str], object]:
 def _html_tail(text: str) -> object:
     from tiltmeter.benchmarks.sources._documents import read_document
 
-    return read_document(f"<html><head><title>{text[:1000]}</title></head><body><p class='x'>Chad {text} land</p><div>{text}".encode(), "html")
+    return read_document(
+        f"<html><head><title>{text[:1000]}</title></head><body><p class='x'>Chad {text} land</p><div>{text}".encode(), "html"
+    )
 
 
 def _json_source(text: str) -> object:
@@ -99,7 +101,13 @@ def _written(text: str) -> bytes:
     writer = PdfWriter()
     plain = text.encode("latin-1", "replace").translate(None, b"()\\")
     lines = [plain[start : start + 90] for start in range(0, len(plain), 90)]
-    font = DictionaryObject({NameObject("/Type"): NameObject("/Font"), NameObject("/Subtype"): NameObject("/Type1"), NameObject("/BaseFont"): NameObject("/Helvetica")})
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+        }
+    )
     for start in range(0, len(lines), 60):
         page = writer.add_blank_page(600, 800)
         stream = DecodedStreamObject()
@@ -131,8 +139,19 @@ def _scraped(text: str) -> object:
     from tiltmeter.benchmarks.sources import scrape
     from tiltmeter.benchmarks._tables import KEYWORDS, PAGES
 
-    page = dict.fromkeys(PAGES) | {"domain": "d", "concept": "Chad", "source": "s", "source_tag": "t", "title": "x", "depth": 0, "status": "ok"}
-    words = [dict.fromkeys(KEYWORDS) | {"domain": "d", "concept": "Chad", "keyword": one} for one in ("Chad", "Emily", "a", "of the", "0", "[", "(")]
+    page = dict.fromkeys(PAGES) | {
+        "domain": "d",
+        "concept": "Chad",
+        "source": "s",
+        "source_tag": "t",
+        "title": "x",
+        "depth": 0,
+        "status": "ok",
+    }
+    words = [
+        dict.fromkeys(KEYWORDS) | {"domain": "d", "concept": "Chad", "keyword": one}
+        for one in ("Chad", "Emily", "a", "of the", "0", "[", "(")
+    ]
     pages, keywords = (pl.DataFrame(rows, schema=dict(schema)) for rows, schema in (([page], PAGES), (words, KEYWORDS)))
     return scrape(pages, {"s": f"{text} Chad"}, keywords, split=lambda one: [one])
 
@@ -140,7 +159,18 @@ def _scraped(text: str) -> object:
 def _replaced(text: str) -> object:
     from tiltmeter.benchmarks.branching import replace
 
-    table = {"Argentina": "Brazil", "Argentina A": "the Netherlands", "he": "she", "his": "her", "a": "b", "of the": "x", "doctor": "nurse", "0": "1", "U.S.A.": "EU", "Chad": "Mali"}
+    table = {
+        "Argentina": "Brazil",
+        "Argentina A": "the Netherlands",
+        "he": "she",
+        "his": "her",
+        "a": "b",
+        "of the": "x",
+        "doctor": "nurse",
+        "0": "1",
+        "U.S.A.": "EU",
+        "Chad": "Mali",
+    }
     return replace(pl.Series([text]), table)
 
 
@@ -149,7 +179,9 @@ def _branched(text: str) -> object:
     from tiltmeter.benchmarks.branching import branch
     from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark
 
-    prompts = given(pl.DataFrame([{"concept": one, "prompt": f"{one} {text}", "keyword": one, "baseline": text} for one in ("Chad", "Emily")]))
+    prompts = given(
+        pl.DataFrame([{"concept": one, "prompt": f"{one} {text}", "keyword": one, "baseline": text} for one in ("Chad", "Emily")])
+    )
     made = branch(prompts, {"Chad": {"Mali": {"Chad": "Mali", "he": "she"}}}, counterfactual_baseline=True)
     return made, check_benchmark(made.benchmark), describe_benchmark(made.benchmark)
 
@@ -170,7 +202,15 @@ def _keywords(text: str) -> object:
     from tiltmeter.benchmarks.sources import Link, Pages
     from tiltmeter.errors import InputError
 
-    page = dict.fromkeys(PAGES) | {"domain": "d", "concept": "Chad", "source": "s", "source_tag": "t", "title": "x", "depth": 0, "status": "ok"}
+    page = dict.fromkeys(PAGES) | {
+        "domain": "d",
+        "concept": "Chad",
+        "source": "s",
+        "source_tag": "t",
+        "title": "x",
+        "depth": 0,
+        "status": "ok",
+    }
     linked = (Link("Land", text[:200]), Link("Emily", "Emily"), Link("x", text))
     found = Pages(pl.DataFrame([page], schema=dict(PAGES)), {"s": text + " Chad"}, {"s": linked})
     made: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]  # type: ignore[arg-type]
@@ -263,7 +303,9 @@ def _responses(text: str) -> object:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.csv"
         pl.DataFrame({"prompt": ["Say 0?", "Say 1?"], "answer": [text.replace("\0", " "), text.replace("\0", " ")]}).write_csv(path)
-        design = pl.DataFrame({"prompt_id": ["p0", "p1"], "prompt": ["Say 0?", "Say 1?"], "repetitions": [1, 1], "part": ["x", "x"]}).with_columns(pl.col("repetitions").cast(pl.Int16))
+        design = pl.DataFrame(
+            {"prompt_id": ["p0", "p1"], "prompt": ["Say 0?", "Say 1?"], "repetitions": [1, 1], "part": ["x", "x"]}
+        ).with_columns(pl.col("repetitions").cast(pl.Int16))
         return match([(path, read_table(path))], design, "m")
 
 
@@ -341,8 +383,8 @@ class Slow(NamedTuple):
     ratio: float
 
 
-_SHORT, _TIMES = 20_000, 4
-_QUICK = 0.015
+_SHORT, _TIMES = 10_000, 4
+_QUICK = 0.03
 """Seconds of processor time for the short text below which nothing more is asked."""
 _MOST = 9.0
 """Times as long for four times the text: 4 where time grows in proportion, 16 where with the square."""

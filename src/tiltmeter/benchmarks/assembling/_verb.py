@@ -179,9 +179,7 @@ class _Reading:
     @cached_property
     def next_clause(self) -> list[int]:
         """What begins or ends a clause, "and" left out."""
-        return self.following(
-            lambda i: self.tag[i] in _OPENERS or self.text[i] in (";", ":") or (self.text[i] == "," and self.fronted)
-        )
+        return self.following(lambda i: self.tag[i] in _OPENERS or self.text[i] in (";", ":") or (self.text[i] == "," and self.fronted))
 
     @cached_property
     def next_and(self) -> list[int]:

@@ -62,7 +62,9 @@ def _markdown(text: str) -> Document:
     text = _FRONT_MATTER.sub("", text.replace("\r\n", "\n"), count=1)
     beyond = next(islice(_MARK.finditer(text), _MARKS_READ, None), None)
     end = len(text) if beyond is None else beyond.start()
-    note = None if beyond is None else f"it holds very many marks of Markdown: only the first {end:,} of its {len(text):,} characters are read"
+    note = (
+        None if beyond is None else f"it holds very many marks of Markdown: only the first {end:,} of its {len(text):,} characters are read"
+    )
     html = MarkdownIt("commonmark").enable("table").render(text[:end])
     read = read_html(html)
     _, found, behind = html.partition("<h1>")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ByClassifier", "ByFunction", "ByLexicon", "Distance", "Feature", "Values"]
 
+
 class Values(NamedTuple):
     """What one feature gives of some texts and their baselines."""
 
