@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -17,23 +18,27 @@ from tiltmeter.study import NotRun
 
 __all__ = ["PATTERNS", "READERS", "Slow", "quadratic", "seconds", "text_of"]
 
-PATTERNS: dict[str, str] = {
-    **{mark: mark for mark in "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~0aA\n\t\r \u00a0\u2028\u200d\u0301\u00e9\u4e2d\u3002\u2014\u201c\u201d\u2019\u2022\u2026"},
-    **{
-        one: one
-        for one in (
-            "\r\n", " \n", "\n ", "\n\t", "\u00a0\n", "\n\u00a0", ". ", "! ", "? ", "a.", "a ", "A ", "a,", "a, ", "A. ", "Mr. ", "not ", "no ", "yes no ",
-            "He ", "She ", "I can't ", "don't ", "n't ", "a'", "'s ", "a-", "aB", "A1", "1.", "1,", "1. ", "(1) ", "\n1. ", "\n- ", "\n* ", "- ", "\n\n", "\n# ", "\n> ",
-            "**", "__", "*a ", "**a", "_a ", "`a", "\n```\n", "|a", "\n|a|b", "[a](", "![", "[a]: ", "](", "<a", "<a>", "</a>", "<div>", "<b>a", "<p>", "<sup>[", "<!--",
-            "<sup>", "<h1>", "<meta ", "<nav></nav>a", "<p><sup>[1]</sup>a", "<a title=x href=y>a", "<table>", "<tr><td>", "<br>", "&amp;", "&", "&#", "http://", "https://a.b/c ", "@a ", "a@b.", "(a", "(a) ", "[1]", "[1, ", "[ ", "( ", "(;", '"a', '"a" ', "\u201ca ",
-            '{"a":', '["', "[[", "{\"", "\\\"", "\\n", "<think>", "</think>", "<think>a</think>", "\U0001f600", "\U0001f469\u200d\U0001f469\u200d\U0001f467 ", "\U0001f600 ", "e\u0301",
-            "very ", "but ", "kind of ", "least ", "good! ", "GOOD ", "never so ", "without doubt ", "Emily ", "Emily is ", "Emily and Jim ", "Dr. Emily Jim ", "Mr. A. B. ", "of the ", "the of ", "and ",
-            "who ", "that which ", "because ", "Chad ", "Chad's ", "Argentina-", "an Argentina ", "Argentina A ", "he she ", "his ", "doctor ", "The doctor said that he was kind. ",
-            "is ", "was said ", "walked ", "said; ", "a; ", "a: ", "Emily: ", "\nEmily: a; b", "\nidentity: ", "U.S.A.", "e.g. ", "p. 1 ", "1.000,", "0 1 ", "ab-\n", "a\u00ad", "\x0c", "\x00", "\u200b",
-            "sk-", "bearer ", "\u0130", "\ufb01", "\u1f88", "\u202e", "x" * 50 + " ", "\U00010400", "yes", "no", "option a ", "(a) (b) ", "answer: ", "**answer** ", "\\boxed{", "$", "1) ", "not not very good, but ",
-        )
-    },
-}  # fmt: skip
+_MARKS = (
+    "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~0aA\n\t\r \xa0"
+    "\u2028\u200d\u0301\xe9\u4e2d\u3002\u2014\u201c\u201d\u2019\u2022\u2026\U0001f600\x0c\x00\u200b\u0130\ufb01\u1f88\u202e\U00010400"
+)
+_PIECES = (
+    "\r\n", " \n", "\n ", "\n\t", "\xa0\n", "\n\xa0", ". ", "! ", "? ", "a.", "a ", "A ", "a,", "a, ", "A. ", "Mr. ", "not ",
+    "no ", "yes no ", "He ", "She ", "I can't ", "don't ", "n't ", "a'", "'s ", "a-", "aB", "A1", "1.", "1,", "1. ", "(1) ",
+    "\n1. ", "\n- ", "\n* ", "- ", "\n\n", "\n# ", "\n> ", "**", "__", "*a ", "**a", "_a ", "`a", "\n```\n", "|a", "\n|a|b",
+    "[a](", "![", "[a]: ", "](", "<a", "<a>", "</a>", "<div>", "<b>a", "<p>", "<sup>[", "<!--", "<sup>", "<h1>", "<meta ",
+    "<nav></nav>a", "<p><sup>[1]</sup>a", "<a title=x href=y>a", "<table>", "<tr><td>", "<br>", "&amp;", "&#", "http://",
+    "https://a.b/c ", "@a ", "a@b.", "(a", "(a) ", "[1]", "[1, ", "[ ", "( ", "(;", "\"a", "\"a\" ", "\u201ca ", "{\"a\":", "[\"",
+    "[[", "{\"", "\\\"", "\\n", "<think>", "</think>", "<think>a</think>", "\U0001f469\u200d\U0001f469\u200d\U0001f467 ",
+    "\U0001f600 ", "e\u0301", "very ", "but ", "kind of ", "least ", "good! ", "GOOD ", "never so ", "without doubt ", "Emily ",
+    "Emily is ", "Emily and Jim ", "Dr. Emily Jim ", "Mr. A. B. ", "of the ", "the of ", "and ", "who ", "that which ",
+    "because ", "Chad ", "Chad's ", "Argentina-", "an Argentina ", "Argentina A ", "he she ", "his ", "doctor ",
+    "The doctor said that he was kind. ", "is ", "was said ", "walked ", "said; ", "a; ", "a: ", "Emily: ", "\nEmily: a; b",
+    "\nidentity: ", "U.S.A.", "e.g. ", "p. 1 ", "1.000,", "0 1 ", "ab-\n", "a\xad", "sk-", "bearer ",
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ", "yes", "no", "option a ", "(a) (b) ", "answer: ", "**answer** ",
+    "\\boxed{", "1) ", "not not very good, but ",
+)  # fmt: skip
+PATTERNS = {one: one for one in (*_MARKS, *_PIECES)}
 """By name: what is repeated."""
 
 
@@ -136,8 +141,8 @@ def _cut(text: str) -> object:
 
 
 def _scraped(text: str) -> object:
-    from tiltmeter.benchmarks.sources import scrape
     from tiltmeter.benchmarks._tables import KEYWORDS, PAGES
+    from tiltmeter.benchmarks.sources import scrape
 
     page = dict.fromkeys(PAGES) | {
         "domain": "d",
@@ -213,18 +218,16 @@ def _keywords(text: str) -> object:
     }
     linked = (Link("Land", text[:200]), Link("Emily", "Emily"), Link("x", text))
     found = Pages(pl.DataFrame([page], schema=dict(PAGES)), {"s": text + " Chad"}, {"s": linked})
-    made: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]  # type: ignore[arg-type]
-    try:
-        made.append(find_descriptors(pl.Series([text]), "Chad", _Encoder(), threshold=0.5))  # type: ignore[arg-type]
-    except InputError:
-        pass
+    made: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]
+    with suppress(InputError):  # there is no word in it
+        made.append(find_descriptors(pl.Series([text]), "Chad", _Encoder(), threshold=0.5))
     return made
 
 
 def _counterfactual(text: str) -> object:
     from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, stereotypical_associations
 
-    few = {"resamples": 20, "permutations": 20}
+    few: dict[str, Any] = {"resamples": 20, "permutations": 20}
     texts = [text, f"{text} she doctor", "he is kind"]
     return stereotypical_associations(texts, **few), cooccurrence_bias(texts, **few), cooccurrence_bias(texts, window=10, beta=1.0, **few)
 
@@ -367,10 +370,8 @@ READERS: dict[str, Callable[[str], object]] = {
 def seconds(reader: Callable[[str], object], text: str) -> float:
     """Processor time for one text; what is refused in a sentence counts as read."""
     began = time.process_time()
-    try:
+    with suppress(TiltmeterError, NotRun):
         reader(text)
-    except (TiltmeterError, NotRun):
-        pass
     return time.process_time() - began
 
 

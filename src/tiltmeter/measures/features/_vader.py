@@ -65,7 +65,7 @@ def _analyzer() -> Any:
 
 
 def _weighted(sentiments: list[float], but: int) -> list[float]:
-    """As `_but_check` does it: for each number in turn the first one in the list that equals it, halved before "but", or half as much again."""
+    """As `_but_check` does it: for each number in turn the first of the list that equals it is halved before "but", times 1.5 after it."""
     places: dict[float, list[int]] = {}
     for place, value in enumerate(sentiments):
         places.setdefault(value, []).append(place)
