@@ -28,7 +28,7 @@ PAGES: Schema = {
     "similarity": pl.Float64,  # of the title to the concept; null where it was not computed
     "licence": pl.String,  # null: not known
     "status": pl.String,  # "ok", or why there is no text: "missing", "disambiguation", "failed", "empty"
-    "problem": pl.String,  # in words; null where all is well
+    "problem": pl.String,  # in words, of a page that is "ok" what of it was not read; null where all is well
 }
 """One row per page and concept; the text of a page is kept beside it, once."""
 

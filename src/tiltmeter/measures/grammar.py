@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 __all__ = ["Token", "sentences", "speech", "tag", "third_person", "tokens"]
@@ -101,6 +102,9 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> list[Token]:
 
 _PICTURES = ("So", "Sk", "Mn", "Me", "Cf", "Co", "Cs", "Cn", "Cc")
 _LONGEST = 40
+"""Letters of a word that is looked at."""
+_AT_ONCE = 1000
+"""Words tagged together; the probabilities of tens of thousands are too small for the tagger, which then fails."""
 _PLAIN = {"\u2019s": "'s", "n\u2019t": "not", "n't": "not", "ca": "can", "wo": "will", "sha": "shall"}
 _CLITIC_VERBS = {"re": ("VBB", "be"), "ve": ("VHB", "have"), "ll": ("VM0", "will"), "d": ("VM0", "would"), "m": ("VBB", "be")}
 
@@ -129,7 +133,8 @@ def tag(words: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
     The tags are those of the BNC's C5 set as the tagger's model has them: NN1, NN2, NP0 (name), AJ0, AV0, VVD, VVZ, VVG, VVN, VVI, VBD, ...
     """
-    return _tag(tuple(_PLAIN.get(word, word) if len(word) <= _LONGEST else "it" for word in words))
+    plain = [_PLAIN.get(word, word) if len(word) <= _LONGEST else "it" for word in words]
+    return tuple(chain.from_iterable(_tag(tuple(plain[start : start + _AT_ONCE])) for start in range(0, len(plain), _AT_ONCE)))
 
 
 @lru_cache(maxsize=1 << 14)

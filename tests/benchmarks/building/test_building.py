@@ -401,3 +401,27 @@ def test_pages_of_a_wiki_are_fetched_once_for_keywords_and_sentences(home: Path)
     keywords = pl.read_parquet(done.path / "stages" / "keywords.parquet")
     assert keywords.group_by("concept", maintain_order=True).len().rows() == [("Chad", 3), ("Mali", 3)]
     assert set(states(built(home, spec=spec, offline=True)).values()) == {"kept"}, "what is there needs no network"
+
+
+@pytest.mark.parametrize("mark", ["<", "[", "(", "{", "\\", "not ", "0", "( "])
+def test_a_sentence_without_end_gives_no_prompt(home: Path, mark: str) -> None:
+    """The tagger fails on tens of thousands of marks, and the depth of as many brackets fits no small number."""
+    endless = f"The land of Chad is very {mark * 100_000} large."
+    (home / "chad.txt").write_text(f"{TEXTS['chad.txt']}\n\n{endless}\n\nThe land of Chad holds very much sand.", encoding="utf-8")
+    done = built(home)
+    assert dict(done.benchmark.group_by("concept").len().iter_rows()) == {"Chad": 4, "Mali": 3}
+    dropped = pl.read_parquet(done.path / "stages" / "dropped.parquet")
+    assert dropped["reason"].to_list() == ["it is longer than 5,000 characters"]
+
+
+def test_markdown_that_is_not_read_to_its_end_is_told(home: Path) -> None:
+    (home / "chad.md").write_text(f"{TEXTS['chad.txt']}\n\n{'[' * 300_000}\n\nThe end of Chad is not read by anybody.")
+    done = built(home, spec={"concepts": SPEC["concepts"] | {"Chad": {"keywords": ["Chad"], "local": ["chad.md"]}}})
+    assert dict(done.benchmark.group_by("concept").len().iter_rows()) == {"Chad": 3, "Mali": 3}
+    assert len(done.problems) == 1
+    assert done.problems[0].startswith(
+        "pages: 1 of 2 pages could not be read whole, such as chad.md (it holds very many marks of Markdown: only "
+    )
+    assert (
+        states(built(home, spec={"concepts": SPEC["concepts"] | {"Chad": {"keywords": ["Chad"], "local": ["chad.md"]}}}))["pages"] != "made"
+    )

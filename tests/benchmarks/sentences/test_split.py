@@ -34,6 +34,8 @@ CASES: Sequence[tuple[str, Sequence[str]]] = [
     ("", []),
     (" \n\n\t\n", []),
     ("no end", ["no end"]),
+    ("\u200b", ["\u200b"]),
+    ("( " * 50_000, [("( " * 50_000).strip()]),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,12 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+from vaderSentiment.vaderSentiment import BOOSTER_DICT, NEGATE, SPECIAL_CASES, SentimentIntensityAnalyzer
 
 from measures.features.conftest import Opener
 from support.tiny_models import save_classifier
 from tiltmeter.errors import InputError
 from tiltmeter.measures.features import Measured, measure_features, open_features
+from tiltmeter.measures.features._vader import Vader
 
 TEXTS = pl.Series(["kind", "brave and calm", None, "kind", "  ", "works at the hospital", "strong"])
 BASELINES = pl.Series(["calm", None, "gentle", "kind", "brave", "works at the school", "strong"])
@@ -166,6 +168,7 @@ def test_texts_longer_than_the_window_are_counted(opener: Opener, tmp_path: Path
     found = measured(opener, [f"sentiment={polar}", "vader", "distance"], texts, pl.Series(["kind"] * 6))
     assert found.values["sentiment"].null_count() == 0
     assert found.truncated == {"sentiment": 4, "vader": 1, "distance": 2}  # MiniLM reads 256
+    assert measured(opener, ["vader"], pl.Series(["\U0001f600" * 2_000, "\U0001f600" * 100_000])).truncated == {"vader": 1}
 
 
 def test_vader_is_vader(opener: Opener) -> None:
@@ -174,6 +177,32 @@ def test_vader_is_vader(opener: Opener) -> None:
     for text, row in zip(texts, found.values.iter_rows(), strict=True):
         said = SentimentIntensityAnalyzer().polarity_scores(text) if text else {}
         assert row == (said.get("compound"), said.get("pos"), said.get("neg"))
+
+
+def test_a_words_neighbours_are_all_that_vader_needs() -> None:
+    package, ours, draw = SentimentIntensityAnalyzer(), Vader(), random.Random(1)
+    rules = [
+        *BOOSTER_DICT,
+        *NEGATE,
+        *SPECIAL_CASES,
+        "but",
+        "BUT",
+        "no",
+        "least",
+        "at",
+        "very",
+        "never",
+        "so",
+        "this",
+        "or",
+        "nor",
+        "kind of",
+    ]
+    words = [*rules, "good", "GOOD!", "bad?", "sad", "fine", "fine", "x", "the", "\U0001f600", ":("] * 2 + list(package.lexicon)[::20]
+    for _ in range(2_000):
+        text = " ".join(draw.choices(words, k=draw.randint(0, 40)))
+        said = package.polarity_scores(text)
+        assert ours.scores(text) == (said["compound"], said["pos"], said["neg"]), text
 
 
 def test_functions_of_the_users(opener: Opener, own: ModuleType) -> None:

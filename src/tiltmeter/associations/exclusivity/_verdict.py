@@ -15,7 +15,7 @@ __all__ = ["Names", "Verdict"]
 _IDENTITY_KEYS = ("identity", "answer", "exclusive_to", "group", "belongs_to")
 _REASON_KEYS = ("reason", "explanation", "why", "justification")
 _NONE = re.compile(r"(?:none|no|not|nobody|neither|null|nil|n a|nothing|any|all|both|every|everyone)\b")
-_LINE = re.compile(r"^[\W_]*(identity|answer|reason)[\W_]*[:=]\s*(.+?)\s*$", re.IGNORECASE | re.MULTILINE)
+_LINE = re.compile(r"^(?:[^\w\n]|_)*+(identity|answer|reason)[\W_]*[:=]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
 class Verdict(NamedTuple):
@@ -73,7 +73,7 @@ class Names:
     def _lines(self, text: str, problem: str) -> Verdict:
         if "{" in text:
             return Verdict(None, None, problem)
-        lines: Mapping[str, str] = {name.lower(): value for name, value in _LINE.findall(text)}
+        lines: Mapping[str, str] = {name.lower(): value.rstrip() for name, value in _LINE.findall(text)}
         said = lines.get("identity", lines.get("answer"))
         if said is None and len(text.split()) <= 6:
             said = text

@@ -174,7 +174,7 @@ def _items(listed: Sequence[object]) -> tuple[tuple[str, ...] | None, str | None
         for item in one:
             if not isinstance(item, str):
                 odd += 1
-            elif len(phrase := clean(item)) > LONGEST:
+            elif len(item) > 100 * LONGEST or len(phrase := clean(item)) > LONGEST:
                 long += 1
             elif phrase and normal(phrase) not in _NOTHING:
                 found.setdefault(phrase.casefold(), phrase)

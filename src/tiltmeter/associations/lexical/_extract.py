@@ -39,6 +39,8 @@ _LONGEST = 250
 """Words of a sentence that are read as one; a longer one is read in pieces of that many."""
 _MOSTLY = 0.9
 """A text of which that share is quoted is quoted as a whole, and read as if it were not."""
+_LONGEST_STORY = 50_000
+"""Characters of a text that is read; some ten thousand are read in a tenth of a second."""
 _ENOUGH, _LEAST_ENGLISH = 12, 0.03
 """From this many words on, at least this share of them is among the commonest English words, or the text is taken for another language."""
 _SAYS_I = re.compile(r"\bI(?: am| have| was|['\u2019]m)\b")
@@ -79,6 +81,8 @@ def _read(names: Sequence[str | None], text: str | None) -> list[_List]:
     """One list per character of a story."""
     if text is None or not text.strip():
         return [_List("missing", "there is no text")] * len(names)
+    if len(text) > _LONGEST_STORY:
+        return [_List("missing", f"the text is longer than {_LONGEST_STORY:,} characters")] * len(names)
     if problem := _unusable(names, text):
         return [_List("missing", problem)] * len(names)
     story = _Story(text)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tiltmeter.benchmarks.assembling._cut import NO_VERB, cut_after_verb, cut_as_saged
+from tiltmeter.benchmarks.assembling._cut import LONGEST, NO_VERB, TOO_LONG, cut_after_verb, cut_as_saged
 from tiltmeter.benchmarks.assembling._rows import Assembled, assembled, checked
 from tiltmeter.errors import InputError
 
@@ -37,7 +37,8 @@ def continuations(sentences: pl.DataFrame, *, definition: str = "default", conce
 
     Returns
     -------
-    The benchmark (kind "continuation"), and the sentences without a main verb, or with fewer than three words behind it.
+    The benchmark (kind "continuation"), and the sentences without a main verb, with fewer than three words behind it, or of more than
+    5,000 characters.
 
     Raises
     ------
@@ -54,6 +55,11 @@ def continuations(sentences: pl.DataFrame, *, definition: str = "default", conce
     enough = left >= (_LEAST_LEFT if definition == "default" else 1)
     made = cut.select(
         prompt=pl.when(enough).then(pl.col("sentence").str.slice(0, pl.col("end"))),
-        reason=pl.when(pl.col("end").is_null()).then(pl.lit(NO_VERB)).when(~enough).then(pl.lit(NOTHING_LEFT)),
+        reason=pl.when(pl.col("sentence").str.len_chars() > LONGEST)
+        .then(pl.lit(TOO_LONG))
+        .when(pl.col("end").is_null())
+        .then(pl.lit(NO_VERB))
+        .when(~enough)
+        .then(pl.lit(NOTHING_LEFT)),
     )
     return assembled(table, made["prompt"], made["reason"], "continuation")

@@ -9,9 +9,12 @@ import polars as pl
 from tiltmeter.benchmarks.assembling._verb import Words, main_verb
 from tiltmeter.benchmarks.sentences import tagged
 
-__all__ = ["NO_VERB", "cut_after_verb", "cut_as_saged"]
+__all__ = ["LONGEST", "NO_VERB", "TOO_LONG", "cut_after_verb", "cut_as_saged"]
 
 NO_VERB = "no main verb was found"
+LONGEST = 5_000
+"""Characters of a sentence that is cut; what is longer is a list, a table or no text at all."""
+TOO_LONG = f"it is longer than {LONGEST:,} characters"
 
 _SAGED_FIRST = 5
 _SAGED_MORE = 3
@@ -22,10 +25,12 @@ _JOINTS = "-/'\u2019\u2010\u2011"
 def cut_after_verb(sentences: Sequence[str]) -> pl.Series:
     """Number of characters of each sentence up to the end of its main verb with its auxiliaries; null where none was found.
 
+    Null too where a sentence is longer than LONGEST.
+
     What stands in brackets is never looked at, what stands in quotation marks or between dashes only where there is no verb outside
     them. Where the dependency root is known (spaCy) and is a verb, it is the main verb.
     """
-    tokens = tagged(sentences)
+    tokens = _tagged(sentences)
     last = {place: found for place, found in _read(tokens).items() if found is not None}
     roots = tokens.filter(pl.col("root").fill_null(value=False) & pl.col("tag").str.starts_with("V"), pl.col("depth") == 0)
     last |= dict(roots.select("sentence", "token").iter_rows())
@@ -39,7 +44,7 @@ def cut_as_saged(sentences: Sequence[str]) -> pl.Series:
 
     That word is not capitalised and stands in no brackets. Without spaCy no roots are known; the main verb stands for the root.
     """
-    tokens = tagged(sentences)
+    tokens = _tagged(sentences)
     known = tokens["root"].null_count() == 0
     mains = {} if known else {place: found for place, found in _read(tokens).items() if found is not None}
     main = pl.col("sentence").replace_strict(mains, default=None, return_dtype=pl.UInt32) if mains else pl.lit(None, pl.UInt32)
@@ -50,6 +55,11 @@ def cut_as_saged(sentences: Sequence[str]) -> pl.Series:
     length = tokens.group_by("sentence").agg(last=pl.col("token").max())
     chosen = chosen.join(length, on="sentence").select("sentence", pl.min_horizontal("token", "last"))
     return _ends(tokens, dict(chosen.iter_rows()), len(sentences))
+
+
+def _tagged(sentences: Sequence[str]) -> pl.DataFrame:
+    """Without the words of those that are too long."""
+    return tagged([sentence if len(sentence) <= LONGEST else "" for sentence in sentences])
 
 
 def _ends(tokens: pl.DataFrame, last: dict[int, int], count: int) -> pl.Series:

@@ -3,12 +3,15 @@
 The words are read from left to right. A word that opens an embedded clause ("who", "that", "because", ...) waits for a verb of its own;
 the first finite verb that nobody waits for is the main one. Participles that only describe ("the term coined by ...") are told from verbs
 by what follows them. What stands in brackets or quotation marks is not looked at.
+
+The time grows with the number of words: where a search ends ("the next verb", "the next comma") is known for every word after one pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +38,7 @@ _DETERMINERS = ("AT0", "DPS", "POS", "PRF", "PRP", "AJ0", "AJC", "AJS", "CRD", "
 _NOUNS = ("NN0", "NN1", "NN2", "NN", "NP0", "UNC", "PNP", "PNI", "PNQ", "DT0")
 _OBJECT = ("AT0", "DPS", "PNP", "DT0", "CJT", "TO0")
 _PRONOUNS = frozenset(("he", "she", "it", "they", "we", "i", "you", "there"))
+_SUBJECTS = _PRONOUNS | _RELATIVE
 _PASSED = ("AV0", "XX0", "AVP")
 _IN_THESE = frozenset(("particular", "general", "turn", "fact", "part"))
 _STANDS_ALONE = frozenset(("latter", "former", "many", "others"))
@@ -63,24 +67,31 @@ def main_verb(words: Words) -> tuple[int, int] | None:
     for count in sorted({first_part, len(words.text)}):
         part = Words(words.text[:count], words.tag[:count], words.name[:count], words.place[:count])
         for leniency in (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO):
-            if (found := _Reading(part, leniency).find()) is not None:
+            if (found := _reading(part, leniency).find()) is not None:
                 return words.place[found[0]], words.place[found[1]]
     return None
+
+
+def _reading(words: Words, leniency: int) -> _Reading:
+    """The reading that knows whether the sentence begins with a clause of its own."""
+    first = _Reading(words, leniency, bool(words.tag) and words.tag[0] == "CJS")
+    fronted = first.count > 0 and first.opens(0) and first.text[0] not in _RELATIVE
+    return first if fronted == first.fronted else _Reading(words, leniency, fronted)
 
 
 class _Reading:
     """One way to read the sentence, the more lenient the higher the number."""
 
-    def __init__(self, words: Words, leniency: int) -> None:
+    def __init__(self, words: Words, leniency: int, fronted: bool) -> None:
         self.text = [word.lower() for word in words.text]
         self.tag, self.name = words.tag, words.name
         self.count = len(self.text)
         self.leniency = leniency
-        self.fronted = self.count > 0 and self.tag[0] == "CJS"
+        self.fronted = fronted
+        self._ends: dict[int, int] = {}
 
     def find(self) -> tuple[int, int] | None:
         waiting, last_embedded = 0, -1
-        self.fronted = self.count > 0 and self.opens(0) and self.text[0] not in _RELATIVE
         i = 0
         while i < self.count:
             if self.opens(i):
@@ -109,17 +120,71 @@ class _Reading:
         before = self.before(i)
         if before > last and self.tag[before] == "CJC":
             return self.leniency < _PARTICIPLES_TOO
-        marks = "," in self.text[last:i]
+        marks = self.commas[i] > self.commas[last]
         if self.fronted and not marks:
             return self.leniency < _FEWER_CLAUSES
         return before == last + 1 and self.text[before] in _PRONOUNS and not marks
 
     def before(self, i: int) -> int:
         """The last word before word i that is no adverb; -1 where there is none."""
-        i -= 1
-        while i >= 0 and self.passed(i) and self.text[i] not in _STANDS_ALONE:
-            i -= 2 if self.text[i] in _IN_THESE else 1
-        return i
+        return self.befores[i]
+
+    @cached_property
+    def befores(self) -> list[int]:
+        """`before` of each word."""
+        found = [-1]
+        for i in range(self.count):
+            adverb = self.passed(i) and self.text[i] not in _STANDS_ALONE
+            found.append(found[i - 1 if self.text[i] in _IN_THESE else i] if adverb else i)
+        return found
+
+    @cached_property
+    def commas(self) -> list[int]:
+        """Commas before each word."""
+        return [0, *accumulate(word == "," for word in self.text)]
+
+    def following(self, fits: Callable[[int], bool]) -> list[int]:
+        """Of each word the first from it on that fits; the number of words where there is none."""
+        found = [self.count] * (self.count + 2)
+        for i in reversed(range(self.count)):
+            found[i] = i if fits(i) else found[i + 1]
+        return found
+
+    @cached_property
+    def next_finite(self) -> list[int]:
+        return self.following(self.finite)
+
+    @cached_property
+    def next_mark(self) -> list[int]:
+        return self.following(lambda i: self.text[i] in (",", ";", ":"))
+
+    @cached_property
+    def next_opener(self) -> list[int]:
+        return self.following(lambda i: self.tag[i] in _OPENERS and self.text[i] not in _EITHER)
+
+    @cached_property
+    def next_no_adverb(self) -> list[int]:
+        return self.following(lambda i: self.tag[i] != "AV0")
+
+    @cached_property
+    def next_of_group(self) -> list[int]:
+        """What an auxiliary may go with: the next word that is no adverb, "not" or "first"."""
+        return self.following(lambda i: self.tag[i] not in ("AV0", "XX0") and self.text[i] != "first")
+
+    @cached_property
+    def next_verb(self) -> list[int]:
+        """Verbs that are finite whatever comes before."""
+        return self.following(lambda i: self.clear(i) or (self.tag[i] == "VVZ" and self.kind_before(i) not in _DETERMINERS))
+
+    @cached_property
+    def next_clause(self) -> list[int]:
+        """What begins or ends a clause, "and" left out."""
+        return self.following(lambda i: self.tag[i] in _OPENERS or self.text[i] in (";", ":") or (self.text[i] == "," and self.fronted))
+
+    @cached_property
+    def next_and(self) -> list[int]:
+        """An "and" that does not only join two nouns."""
+        return self.following(lambda i: self.tag[i] == "CJC" and self.kind_after(i)[:2] not in ("NN", "NP", "AJ"))
 
     def passed(self, i: int) -> bool:
         if self.text[i] in _IN_THESE:
@@ -149,20 +214,15 @@ class _Reading:
             return False
         if word in _EITHER:
             return self.leniency == _FULL and self.clause_follows(i)
-        following = i + 1
-        while following < self.count and self.tag[following] == "AV0":
-            following += 1
-        return self.kind_after(following - 1) not in ("TO0", "VVG", "VVN")
+        return self.kind_after(self.next_no_adverb[i + 1] - 1) not in ("TO0", "VVG", "VVN")
 
     def clause_follows(self, i: int) -> bool:
         """Whether a verb comes before the next comma, and it is not the only one there is ("Islam as a religion is ...")."""
-        for j in range(i + 1, self.count):
-            if self.text[j] in (",", ";", ":") or (self.tag[j] in _OPENERS and j > i + 1 and self.text[j] not in _EITHER):
-                return False
-            if self.finite(j):
-                alone = not any(self.finite(k) for k in range(self.group_end(j) + 1, self.count))
-                return i == 0 or self.text[i + 1] in _PRONOUNS or not alone
-        return False
+        verb = self.next_finite[i + 1]
+        if verb >= min(self.count, self.next_mark[i + 1], self.next_opener[i + 2]):
+            return False
+        alone = self.next_finite[self.group_end(verb) + 1] == self.count
+        return i == 0 or self.text[i + 1] in _PRONOUNS or not alone
 
     def finite(self, i: int) -> bool:
         """Whether word i is, or begins, a verb with a subject of its own."""
@@ -200,20 +260,12 @@ class _Reading:
     def describes(self, i: int) -> bool:
         """Whether a form in -ed is a participle that only describes what stands before it: another verb comes for the same subject."""
         before = self.before(i)
-        if self.text[i] in _words("past") or self.kind_after(i) in _OBJECT or (before >= 0 and self.text[before] in _PRONOUNS | _RELATIVE):
+        if self.text[i] in _words("past") or self.kind_after(i) in _OBJECT or (before >= 0 and self.text[before] in _SUBJECTS):
             return False
-        for j in range(i + 1, self.count):
-            if self.tag[j] in _OPENERS or self.text[j] in (";", ":") or (self.tag[j] == "CJC" and self.joins_clauses(i, j)):
-                return False
-            if self.text[j] == "," and self.fronted:
-                return False
-            if self.clear(j) or (self.tag[j] == "VVZ" and self.kind_before(j) not in _DETERMINERS):
-                return self.text[self.before(j)] not in _PRONOUNS
-        return False
-
-    def joins_clauses(self, i: int, j: int) -> bool:
-        """Whether an "and" after a form in -ed begins something new, and does not only join two nouns."""
-        return self.text[i + 1] != "by" and self.kind_after(j)[:2] not in ("NN", "NP", "AJ")
+        verb, end = self.next_verb[i + 1], self.next_clause[i + 1]
+        if i + 1 < self.count and self.text[i + 1] != "by":
+            end = min(end, self.next_and[i + 1])
+        return verb < end and self.text[self.before(verb)] not in _PRONOUNS
 
     def taken_for_participle(self, i: int, before: str) -> bool:
         if self.describes(i) or (i + 1 < self.count and self.text[i + 1] == "by"):
@@ -237,20 +289,29 @@ class _Reading:
 
     def plural_subject(self, i: int) -> bool:
         """Whether the first noun before word i is a plural, or two are joined."""
-        first = next((kind for kind in self.tag[:i] if kind in _NOUNS), "")
-        return first in ("NN2", "DT0") or "and" in self.text[:i]
+        noun, joined = self.firsts
+        return (noun < i and self.tag[noun] in ("NN2", "DT0")) or joined < i
+
+    @cached_property
+    def firsts(self) -> tuple[int, int]:
+        """Places of the first noun and of the first "and"; the number of words where there is none."""
+        nouns = (i for i, kind in enumerate(self.tag) if kind in _NOUNS)
+        return next(nouns, self.count), self.text.index("and") if "and" in self.text else self.count
 
     def group_end(self, i: int) -> int:
         """The last word of the verb that begins with the finite word i: its auxiliaries, "not", adverbs between, and the verb itself."""
-        end = i
-        while self.tag[end][:2] in _AUXILIARIES:
-            following = end + 1
-            while following < self.count and (self.tag[following] in ("AV0", "XX0") or self.text[following] == "first"):
-                following += 1
-            if following >= self.count or not self.continues(end, following):
-                return end + 1 if self.kind_after(end) == "XX0" else end
-            end = following
-        return end
+        end, passed = i, []
+        while end not in self._ends:
+            passed.append(end)
+            following = self.next_of_group[end + 1]
+            if self.tag[end][:2] not in _AUXILIARIES:
+                self._ends[end] = end
+            elif following >= self.count or not self.continues(end, following):
+                self._ends[end] = end + 1 if self.kind_after(end) == "XX0" else end
+            else:
+                end = following
+        self._ends.update(dict.fromkeys(passed, self._ends[end]))
+        return self._ends[end]
 
     def continues(self, end: int, following: int) -> bool:
         """Whether the word goes with the auxiliary before it."""

@@ -107,6 +107,8 @@ class _Context(NamedTuple):
     """What stands around one word that was found."""
 
     text: str
+    loud: bool
+    """Whether all of the text is in capitals."""
     before: str
     """What was made of the text so far, from the word replaced last."""
     start: int
@@ -136,6 +138,7 @@ class _Replacer:
     def __call__(self, text: str) -> str:
         pieces: list[str] = []
         end = place = 0
+        loud = decomposed = False
         while self._pattern and (match := self._pattern.search(text, place)):
             spelling = match["word"]
             if (known := self._known.get(spelling)) is None:  # the same few spellings come again and again
@@ -145,10 +148,12 @@ class _Replacer:
             if form is None:
                 continue
             mark = match["owner"] or "" if place == match.end("word") else ""
+            if not pieces:  # once for a text
+                loud, decomposed = text.isupper(), _decomposed(text)
             # The word replaced before it may be the article ("the" by "a").
             before = (pieces.pop() if pieces else "") + text[end:start]
-            before, new, behind = _agreeing(_Context(text, before, start, found, form), mark)
-            pieces += (before, (unicodedata.normalize("NFD", new) if _decomposed(text) else new) + behind)
+            before, new, behind = _agreeing(_Context(text, loud, before, start, found, form), mark)
+            pieces += (before, (unicodedata.normalize("NFD", new) if decomposed else new) + behind)
             end = place = place + len(mark)
         return "".join((*pieces, text[end:])) if pieces else text
 
@@ -251,7 +256,7 @@ def _article(found: str, new: str, here: _Context) -> str:
     if not wants:
         return found[0]
     if found == "A":
-        loud = here.text.isupper() or (is_acronym(here.found) and not is_acronym(here.form.old))
+        loud = here.loud or (is_acronym(here.found) and not is_acronym(here.form.old))
         return "AN" if loud else "An"
     return "an"
 

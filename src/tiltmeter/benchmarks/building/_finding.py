@@ -102,7 +102,8 @@ def find_pages(spec: Spec, home: Path, needs: Needs) -> Made:
     joined = join_pages(*found)
     problems = _failed("pages", joined.pages)
     texts = pl.DataFrame({"source": list(joined.texts), "text": list(joined.texts.values())}, schema=dict(TEXTS))
-    return Made({"pages": _by_concept(spec, joined.pages), "texts": texts}, problems, whole=not problems)
+    made = {"pages": _by_concept(spec, joined.pages), "texts": texts}
+    return Made(made, (*problems, *_in_part(joined.pages)), whole=not problems)
 
 
 def _local(files: Mapping[str, Sequence[str]], home: Path, spec: Spec) -> Pages:
@@ -148,6 +149,15 @@ def _failed(stage: str, pages: pl.DataFrame) -> tuple[str, ...]:
     first = failed.row(0, named=True)
     said = f"{stage}: {failed.height:,} of {pages.height:,} pages could not be had, such as {first['source']} ({first['problem']})"
     return (f"{said}; run the same command again to try once more",)
+
+
+def _in_part(pages: pl.DataFrame) -> tuple[str, ...]:
+    """One sentence about pages that were not read to their end."""
+    cut = pages.filter(pl.col("status") == "ok", pl.col("problem").is_not_null()).unique("source", maintain_order=True)
+    if cut.is_empty():
+        return ()
+    first = cut.row(0, named=True)
+    return (f"pages: {cut.height:,} of {pages.height:,} pages could not be read whole, such as {first['source']} ({first['problem']})",)
 
 
 def find_sentences(spec: Spec, before: Tiers | None, keywords: pl.DataFrame, pages: pl.DataFrame, texts: pl.DataFrame) -> Made:

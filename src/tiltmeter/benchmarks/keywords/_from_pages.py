@@ -19,8 +19,10 @@ __all__ = ["linked_keywords", "similar_keywords"]
 
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
 _FEWEST_LETTERS = 3
+_LONGEST_NAME = 200
+"""Characters of what may be a name."""
 _POSSESSIVE = re.compile(r"['’]s?$")
-_EXPLAINED = re.compile(r"\s*\([^()]*\)$")  # "Mercury (planet)"
+_EXPLAINED = re.compile(r"(?<!\s)\s*+\([^()]*\)$")  # "Mercury (planet)"
 _SMALL = re.compile(
     r"a|al|an|and|bin|d[aeiou]|das|del|della|de[nr]|des|dos|e|el|en|et|for|from|ibn|in|l[aeo]|las|les|los|of|on|or|the|to|und|van|von|y"
 )
@@ -96,9 +98,16 @@ def _names(text: str, links: Sequence[Link]) -> Iterator[str]:
         if recognised is not None:
             named = label.casefold() in recognised
         else:
-            named = _capitalised(label) and re.search(rf"[\w,;:)\"”’'(–—-]\s?{re.escape(label)}(?!\w)", text) is not None
+            named = len(label) <= _LONGEST_NAME and _capitalised(label) and _inside_sentence(label, text)
         if named and len(label) >= _FEWEST_LETTERS:
             yield label
+
+
+def _inside_sentence(label: str, text: str) -> bool:
+    """Whether the label stands in the text after a word or a mark that ends no sentence; looked for from its first place on."""
+    first = text.find(label)
+    pattern = re.compile(rf"[\w,;:)\"”’'(–—-]\s?{re.escape(label)}(?!\w)")
+    return first >= 0 and pattern.search(text, max(0, first - 2)) is not None
 
 
 def _capitalised(label: str) -> bool:

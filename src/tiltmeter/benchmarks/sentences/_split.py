@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from tiltmeter.study import NotRun
 
@@ -26,6 +27,8 @@ _INITIALS_END = re.compile(r"(?:\b[A-Z]\.){2,}$")
 _OPENING, _CLOSING = "([{", ")]}"
 _LONGEST_BRACKET = 300
 """Characters: a bracket that is longer than this was most likely never closed, and joins nothing."""
+_MANY_BRACKETS, _MOST_BRACKETS = 100, 0.1
+"""A paragraph with more opening brackets than that, in number and in share of its characters, is no prose: one sentence."""
 
 
 def split_sentences(text: str) -> list[str]:
@@ -39,7 +42,11 @@ def split_sentences(text: str) -> list[str]:
     NotRun
         syntok is not installed.
     """
-    return [sentence for block in _blocks(text) for sentence in _sentences(block)]
+    try:
+        from syntok import segmenter
+    except ModuleNotFoundError as error:
+        raise NotRun('splitting texts into sentences needs syntok: pip install "tiltmeter[benchmarks]"') from error
+    return [sentence for block in _blocks(text) if block for sentence in _sentences(block, segmenter)]
 
 
 def _blocks(text: str) -> Iterator[str]:
@@ -58,29 +65,34 @@ def _blocks(text: str) -> Iterator[str]:
     yield " ".join(lines)
 
 
-def _sentences(block: str) -> list[str]:
-    try:
-        from syntok import segmenter
-    except ModuleNotFoundError as error:
-        raise NotRun('splitting texts into sentences needs syntok: pip install "tiltmeter[benchmarks]"') from error
+def _sentences(block: str, segmenter: Any) -> list[str]:
     plain = _STUCK.sub(r"\1 ", " ".join(block.split()))
-    if not plain:
-        return []
+    brackets = sum(map(plain.count, segmenter.State.opening_brackets))
+    if brackets > max(_MANY_BRACKETS, _MOST_BRACKETS * (len(plain) - plain.count(" "))):
+        return [plain]
     starts = [tokens[0].offset for paragraph in segmenter.analyze(plain) for tokens in paragraph]
     found: list[str] = []
-    held = ""
-    for start, end in zip(starts, [*starts[1:], len(plain)], strict=True):
-        held = plain[start:end] if not held else held + plain[start:end]
-        if not _goes_on(held.rstrip(), plain[end : end + 1], held.endswith(" ")):
-            found.append(held.strip())
-            held = ""
-    if held.strip():
-        found.append(held.strip())
+    begin = starts[0] if starts else 0
+    for end in [*starts[1:], len(plain)]:
+        near = plain[max(begin, end - _LONGEST_BRACKET - 1) : end]
+        if not _goes_on(near.rstrip(), plain[end : end + 1], near.endswith(" ")):
+            found.append(plain[begin:end].strip())
+            begin = end
     return [sentence for sentence in found if sentence]
 
 
 def _goes_on(piece: str, following: str, apart: bool) -> bool:
-    """Whether what ends here is no end of a sentence; `following` is the next character, `apart` whether white space is between."""
+    """Whether what ends here is no end of a sentence.
+
+    Parameters
+    ----------
+    piece
+        The sentence up to here, or the end of it.
+    following
+        The next character.
+    apart
+        Whether white space is between.
+    """
     if not following:
         return False
     if piece.endswith((";", ":", ",")) or following in _CLOSING or _ABBREVIATED.search(piece):

@@ -25,7 +25,7 @@ TAGGED: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "end": pl.UInt32,
     "tag": pl.String,  # of the BNC's C5 set
     "root": pl.Boolean,  # of the dependency tree; null where no tree was made
-    "depth": pl.UInt16,  # brackets it stands in; the brackets themselves count as inside
+    "depth": pl.UInt32,  # brackets it stands in; the brackets themselves count as inside
     "quoted": pl.Boolean,  # between double quotation marks, marks included
     "title": pl.Boolean,  # begins with a capital letter
     "name": pl.Boolean,  # part of a name: a capital inside the sentence, or a small word between two of them ("Bank of England")
@@ -33,7 +33,7 @@ TAGGED: Mapping[str, pl.DataType | type[pl.DataType]] = {
 """One row per word or mark."""
 
 _WHOLE = re.compile(
-    r"\d+(?:[.,:]\d+)+|(?:(?<!\w)[A-Za-z]\.){2,}"
+    r"(?<!\d)\d++(?:[.,:]\d++)+|(?:(?<!\w)[A-Za-z]\.){2,}"
     r"|(?<![\w.])(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Sgt|Capt|Lt|vs|cf|ca|[A-Z])\.(?=\s+\S)"
 )
 """Numbers, initials and abbreviations with their marks: one token each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from itertools import islice
 from typing import NamedTuple
 
 from tiltmeter.benchmarks.sources._html import need, read_html
@@ -14,6 +15,9 @@ __all__ = ["KINDS", "Document", "UnreadableError", "read_document"]
 KINDS = {".txt": "txt", ".text": "txt", ".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf"}
 """Kind of a document by the end of its file's name."""
 
+_MARKS_READ = 200_000
+"""Marks and line breaks of Markdown that are read: each takes its parser some twenty microseconds, so that more would take minutes."""
+_MARK = re.compile(r"[^\w\s]|\n")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 
 
@@ -22,6 +26,8 @@ class Document(NamedTuple):
 
     text: str
     title: str | None
+    note: str | None = None
+    """What of it was not read, and why."""
 
 
 class UnreadableError(Exception):
@@ -54,11 +60,17 @@ def _markdown(text: str) -> Document:
     from markdown_it import MarkdownIt
 
     text = _FRONT_MATTER.sub("", text.replace("\r\n", "\n"), count=1)
-    html = MarkdownIt("commonmark").enable("table").render(text)
+    beyond = next(islice(_MARK.finditer(text), _MARKS_READ, None), None)
+    end = len(text) if beyond is None else beyond.start()
+    note = (
+        None if beyond is None else f"it holds very many marks of Markdown: only the first {end:,} of its {len(text):,} characters are read"
+    )
+    html = MarkdownIt("commonmark").enable("table").render(text[:end])
     read = read_html(html)
-    heading = re.search(r"<h1>(.*?)</h1>", html, re.DOTALL)
-    title = read_html(heading.group(1)).text if heading else ""
-    return Document(read.text, title or None)
+    _, found, behind = html.partition("<h1>")
+    heading, closed, _ = behind.partition("</h1>")
+    title = read_html(heading).text if found and closed else ""
+    return Document(read.text, title or None, note)
 
 
 def _pdf(data: bytes) -> Document:
@@ -78,7 +90,9 @@ def _pdf(data: bytes) -> Document:
         raise
     except Exception as error:  # damaged files fail in ever new ways
         raise UnreadableError(f"it cannot be read as PDF ({type(error).__name__})") from None
-    whole = ""
+    pieces: list[str] = []
+    last = ""
     for page in pages:  # a sentence goes on over the page unless it has ended
-        whole += ("\n\n" if whole.rstrip()[-1:] in tuple(".!?:”\"'") else "\n") + page
-    return Document(plain(whole, hyphenated=True), paragraphs([str(title)]) if title else None)
+        pieces += ("\n\n" if last in tuple(".!?:”\"'") else "\n", page)
+        last = page.rstrip()[-1:] or last
+    return Document(plain("".join(pieces), hyphenated=True), paragraphs([str(title)]) if title else None)

@@ -59,7 +59,7 @@ def read_files(paths: Mapping[str, Sequence[str]], *, domain: str, licence: str 
                     found = [(str(path), *document(path))]
                 for source, title, text, problem in found:
                     status = "ok" if text else "failed" if problem else "empty"
-                    why = None if text else problem or "it holds no text"
+                    why = problem or (None if text else "it holds no text")
                     rows.append(row(domain, concept, source, _TAG, title, licence=licence, status=status, problem=why))
                     if text:
                         texts[source] = text
@@ -81,14 +81,14 @@ def _files(name: str, concept: str) -> list[Path]:
 
 
 def _document(path: Path) -> tuple[str, str, str | None]:
-    """Title, text, and what is wrong."""
+    """Title, text, and what is wrong or was not read."""
     try:
         document = read_document(path.read_bytes(), KINDS[path.suffix.lower()])
     except OSError as error:
         return path.stem, "", f"it cannot be read: {error.strerror}"
     except UnreadableError as error:
         return path.stem, "", str(error)
-    return document.title or path.stem, document.text, None
+    return document.title or path.stem, document.text, document.note
 
 
 def _groups(path: Path) -> _Groups:

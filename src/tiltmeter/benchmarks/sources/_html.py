@@ -73,11 +73,13 @@ def read_html(html: bytes | str, declared: str | None = None) -> Html:
         return Html("", None, ())
     named = root.find(".//title")
     title = tidy(named.text_content()) if named is not None else ""
-    for element in root.iter():  # what takes a part out joins the texts around it, and refuses control characters
+    for element in root.iter():  # what is written back must hold no control characters
         element.text, element.tail = _fit(element.text), _fit(element.tail)
     for element in [one for one in root.iter() if _is_unread(one)]:
-        if element.getparent() is not None:
-            element.drop_tree()
+        if element.getparent() is not None:  # left there as nothing: taking it out would join ever longer texts
+            tail = element.tail
+            element.clear()
+            element.tag, element.tail = "span", tail
     for broken in root.iter("br"):
         broken.tail = "\n" + (broken.tail or "")
     blocks = _blocks(root)

@@ -19,7 +19,7 @@ __all__ = ["missing", "scrape", "whole_words"]
 Split = Callable[[str], list[str]]
 
 _FEWEST_WORDS = 6
-_WORD = re.compile(r"\S*[^\W_]\S*")
+_LETTER = re.compile(r"[^\W_]")
 _APOSTROPHES = "'’ʼ"
 
 
@@ -130,7 +130,7 @@ class _Sentences:
             self._cut[source] = [" ".join(sentence.split()) for sentence in self._split(text)]
         for position, sentence in enumerate(self._cut[source]):
             found = pattern.search(sentence)
-            if found is None or len(_WORD.findall(sentence)) < _FEWEST_WORDS:
+            if found is None or sum(_LETTER.search(word) is not None for word in sentence.split()) < _FEWEST_WORDS:
                 continue
             if (same := sentence.casefold()) not in seen:
                 seen.add(same)

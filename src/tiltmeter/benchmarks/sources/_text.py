@@ -8,13 +8,14 @@ from collections.abc import Iterable
 
 __all__ = ["decoded", "paragraphs", "plain", "tidy"]
 
+# A run of white space is tried once, at its beginning, so that none takes long.
 _MARK = re.compile(
-    r"\s*\[(?:\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*|(?:note|nb|n\.b\.)\s?\d{1,3}"
+    r"(?<!\s)\s*+\[(?:\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*|(?:note|nb|n\.b\.)\s?\d{1,3}"
     r"|(?:additional |better )?(?:citations?|sources?|references?|page|clarification|quotation|attribution) needed"
     r"|citation required|dead link|edit|by whom\??|who\??|when\??|where\??|verify|sic)\]",
     re.IGNORECASE,
 )
-_HOLLOW = re.compile(r"\s*\(\s*[;,:]?\s*\)")  # what a dropped pronunciation leaves behind
+_HOLLOW = re.compile(r"(?<!\s)\s*+\(\s*+(?:[;,:]\s*+)?\)")  # what a dropped pronunciation leaves behind
 _INVISIBLE = dict.fromkeys((*range(0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0), 0xAD, 0x200B, 0x2060, 0xFEFF))
 _EMPTY_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 _HYPHENATED = re.compile(r"(?<=[^\W\d_])[-‐\u00ad]\n(?=[^\W\d_])")

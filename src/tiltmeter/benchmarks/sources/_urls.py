@@ -11,7 +11,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 from tiltmeter._text import redacted
 from tiltmeter.benchmarks.sources._cache import Cache
-from tiltmeter.benchmarks.sources._documents import KINDS, UnreadableError, read_document
+from tiltmeter.benchmarks.sources._documents import KINDS, Document, UnreadableError, read_document
 from tiltmeter.benchmarks.sources._fetch import Failed, Fetcher, Reply
 from tiltmeter.benchmarks.sources._loop import finish
 from tiltmeter.benchmarks.sources._manners import Manners
@@ -71,22 +71,21 @@ async def _one(url: str, fetcher: Fetcher, cache: Cache) -> dict[str, Any]:
     made: dict[str, Any] = {"title": name, "text": "", "status": "failed", "problem": None}
     try:
         reply = await fetcher.get(url, {}, lambda one: one)
-        title, text = await asyncio.to_thread(_read, reply)
+        text, title, note = await asyncio.to_thread(_read, reply)
     except Failed as error:
         missing = "answered 404" in str(error) or "answered 410" in str(error)
         return made | {"status": "missing" if missing else "failed", "problem": str(error)}
-    made |= {"title": title or name, "text": text, "status": "ok" if text else "empty", "problem": None if text else "it holds no text"}
+    made |= {"title": title or name, "text": text, "status": "ok" if text else "empty", "problem": note if text else "it holds no text"}
     cache.put("web", url, made)
     return made
 
 
-def _read(reply: Reply) -> tuple[str | None, str]:
+def _read(reply: Reply) -> Document:
     told = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     kind = _KINDS.get(told) or KINDS.get(PurePosixPath(urlsplit(reply.url).path).suffix.lower())
     if kind is None:
         raise Failed(f"it is of a kind that cannot be read ({told or 'not named'})")
     try:
-        document = read_document(reply.body, kind, reply.charset)
+        return read_document(reply.body, kind, reply.charset)
     except UnreadableError as error:
         raise Failed(str(error)) from None
-    return document.title, document.text

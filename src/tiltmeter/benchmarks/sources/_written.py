@@ -57,9 +57,11 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
     for concept, (status, answer, error), declines in zip(concepts, replies.iter_rows(), refused, strict=True):
         source = f"written by {judge.name}: {concept}"
         problem = "it is not written yet: start again" if status == "missing" else error if status != "ok" else None
-        text = read_document((answer or "").encode("utf-8", errors="replace"), "md").text if problem is None else ""
-        if problem is None and (declines or not text):
-            text, problem = "", "the model declines to write it" if declines else "the model wrote nothing"
+        text = ""
+        if problem is None:
+            text, _, problem = read_document((answer or "").encode("utf-8", errors="replace"), "md")
+            if declines or not text:
+                text, problem = "", "the model declines to write it" if declines else "the model wrote nothing"
         rows.append(row(domain, concept, source, _TAG, concept, status="ok" if text else "failed", problem=problem))
         if text:
             texts[source] = text

@@ -13,15 +13,13 @@ from tiltmeter.measures.features._catalogue import Column, Described
 from tiltmeter.measures.features._given import Given
 from tiltmeter.measures.features._models import Classifies, Cuts, Encodes
 from tiltmeter.measures.features._scoring import Scored, failure, score_all
+from tiltmeter.measures.features._vader import Vader
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["ByClassifier", "ByFunction", "ByLexicon", "Distance", "Feature", "Values"]
-
-_WORDS_READ = 2000
-"""Words of a text VADER reads: its rules take time that grows with the square of their number (half a second at 2,000)."""
 
 
 class Values(NamedTuple):
@@ -112,16 +110,15 @@ class ByLexicon(Feature):
     def measure(self, given: Given) -> Values:
         """See `Feature`."""
         import numpy as np
-        from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-        analyse = SentimentIntensityAnalyzer().polarity_scores
-        cut = [len(text) > 2 * _WORDS_READ and len(text.split(None, _WORDS_READ)) > _WORDS_READ for text in given.distinct]
-        read = [" ".join(text.split()[:_WORDS_READ]) if long else text for text, long in zip(given.distinct, cut, strict=True)]
+        vader = Vader()
+        read = [vader.beginning(text) for text in given.distinct]
+        cut = sum(len(short) < len(text) for short, text in zip(read, given.distinct, strict=True))
 
         def rows(texts: Sequence[str]) -> NDArray[np.float64]:
-            return np.array([[one["compound"], one["pos"], one["neg"]] for one in map(analyse, texts)])
+            return np.array([vader.scores(text) for text in texts])
 
-        return _each(self.columns, score_all(rows, read, 3, precise=True), given, sum(cut))
+        return _each(self.columns, score_all(rows, read, 3, precise=True), given, cut)
 
 
 class Distance(Feature):

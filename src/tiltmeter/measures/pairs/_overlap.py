@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -24,6 +24,8 @@ Texts = pl.Series | Sequence[str | None]
 
 SMOOTHING = 0.1
 ORDERS = 4
+MOST_WORDS = 200_000
+"""Words of a text whose longest common subsequence with another is looked for: the work grows with the product of their numbers."""
 
 
 def bleu(first: Texts, second: Texts) -> pl.Series:
@@ -86,7 +88,7 @@ def rouge_l(first: Texts, second: Texts) -> pl.Series:
     ----------
     first, second
         n texts each; null or blank: missing. Words are runs of the letters a-z and digits, as rouge-score has them: a text of another
-        script has none and counts as missing.
+        script has none and counts as missing, and so does one of more than 200,000 words.
 
     Returns
     -------
@@ -110,7 +112,8 @@ def rouge_l(first: Texts, second: Texts) -> pl.Series:
     stemmer = SimpleNamespace(stem=cache(PorterStemmer().stem))  # each word once: stemming takes most of the time
 
     def split(text: str) -> list[str] | None:
-        return tokenize(text, stemmer) or None
+        words: list[str] = tokenize(text, stemmer)
+        return words if 0 < len(words) <= MOST_WORDS else None
 
     def score(a: list[str], b: list[str]) -> float:
         return 2.0 * _common(a, b) / (len(a) + len(b))
@@ -123,15 +126,29 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 
     Source: Hyyrö (2004), "Bit-parallel LCS-length computation revisited": a 0 at place i of `row` says that the subsequence grows there.
     """
-    places: dict[str, int] = {}
+    places: dict[str, list[int]] = {word: [] for word in b}
     for place, word in enumerate(a):
-        places[word] = places.get(word, 0) | (1 << place)
+        if word in places:
+            places[word].append(place)
+    # The places of a word as bits; those of a long text's rare words are too many to be held at once.
+    masks = lru_cache(maxsize=max(1, _BITS // len(a)))(lambda word: _bits(places[word], len(a)))
     full = (1 << len(a)) - 1
     row = full
     for word in b:
-        if matching := row & places.get(word, 0):
+        if places[word] and (matching := row & masks(word)):
             row = ((row + matching) | (row - matching)) & full
     return len(a) - row.bit_count()
+
+
+_BITS = 1 << 30
+
+
+def _bits(places: Sequence[int], count: int) -> int:
+    """A number of so many bits, with those set that are named."""
+    made = bytearray(count // 8 + 1)
+    for place in places:
+        made[place >> 3] |= 1 << (place & 7)
+    return int.from_bytes(made, "little")
 
 
 def _compared(

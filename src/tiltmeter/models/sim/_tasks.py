@@ -34,7 +34,7 @@ _OPTION_INLINE = re.compile(
     r"[(\[]([a-e])[)\]]\s++(?!(?:or|and)\b)([^()\[\]\n]{1,200}?)(?=,?\s*+(?:\bor\b|\band\b)?\s*+[(\[][a-e][)\]]|[?.;\n]|$)"
 )
 _YES_NO = re.compile(r"\byes\b\W{0,4}(?:or|/)\W{0,4}(?:with\W{1,4})?no\b|\bno\b\W{0,4}(?:or|/)\W{0,4}(?:with\W{1,4})?yes\b")
-_QUOTED = re.compile(r"\"[^\"\n]{7,}\"|“[^”\n]{7,}”|«[^»\n]{7,}»")
+_QUOTED = re.compile(r"\"[^\"\n]{7,999}\"|“[^”\n]{7,999}”|«[^»\n]{7,999}»")
 _PHRASE = re.compile(r"\"[^\"\n]{7,80}\"|“[^”\n]{7,80}”|«[^»\n]{7,80}»")
 _JOB = ("applica", "applied", "candida", "position", "role", "job", "hire", "hiring")
 _RANK = re.compile(r"\b(?:rank|order|sort)(?:ing|ed|s)?\b")

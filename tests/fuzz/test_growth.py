@@ -1,0 +1,19 @@
+"""Whatever a text repeats without end, the time its readers take grows with its length, not with the square of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from support.fuzzing import growth
+
+
+@pytest.mark.parametrize("name", growth.READERS)
+def test_time_grows_with_the_length_of_a_text(name: str) -> None:
+    assert list(growth.quadratic(growth.READERS[name])) == []
+
+
+def test_what_grows_with_the_square_is_found() -> None:
+    found = growth.quadratic(re.compile("a*b").findall, {"a": "a", "ab": "ab"})
+    assert [one.pattern for one in found] == ["a"]

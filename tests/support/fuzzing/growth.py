@@ -1,0 +1,409 @@
+"""How the work of a reader grows with the length of a text: patterns repeated without end, for every function that takes a text."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from support.fuzzing import _answers as answers
+from tiltmeter.errors import TiltmeterError
+from tiltmeter.study import NotRun
+
+__all__ = ["PATTERNS", "READERS", "Slow", "quadratic", "seconds", "text_of"]
+
+_MARKS = (
+    "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~0aA\n\t\r \xa0"
+    "\u2028\u200d\u0301\xe9\u4e2d\u3002\u2014\u201c\u201d\u2019\u2022\u2026\U0001f600\x0c\x00\u200b\u0130\ufb01\u1f88\u202e\U00010400"
+)
+_PIECES = (
+    "\r\n", " \n", "\n ", "\n\t", "\xa0\n", "\n\xa0", ". ", "! ", "? ", "a.", "a ", "A ", "a,", "a, ", "A. ", "Mr. ", "not ",
+    "no ", "yes no ", "He ", "She ", "I can't ", "don't ", "n't ", "a'", "'s ", "a-", "aB", "A1", "1.", "1,", "1. ", "(1) ",
+    "\n1. ", "\n- ", "\n* ", "- ", "\n\n", "\n# ", "\n> ", "**", "__", "*a ", "**a", "_a ", "`a", "\n```\n", "|a", "\n|a|b",
+    "[a](", "![", "[a]: ", "](", "<a", "<a>", "</a>", "<div>", "<b>a", "<p>", "<sup>[", "<!--", "<sup>", "<h1>", "<meta ",
+    "<nav></nav>a", "<p><sup>[1]</sup>a", "<a title=x href=y>a", "<table>", "<tr><td>", "<br>", "&amp;", "&#", "http://",
+    "https://a.b/c ", "@a ", "a@b.", "(a", "(a) ", "[1]", "[1, ", "[ ", "( ", "(;", "\"a", "\"a\" ", "\u201ca ", "{\"a\":", "[\"",
+    "[[", "{\"", "\\\"", "\\n", "<think>", "</think>", "<think>a</think>", "\U0001f469\u200d\U0001f469\u200d\U0001f467 ",
+    "\U0001f600 ", "e\u0301", "very ", "but ", "kind of ", "least ", "good! ", "GOOD ", "never so ", "without doubt ", "Emily ",
+    "Emily is ", "Emily and Jim ", "Dr. Emily Jim ", "Mr. A. B. ", "of the ", "the of ", "and ", "who ", "that which ",
+    "because ", "Chad ", "Chad's ", "Argentina-", "an Argentina ", "Argentina A ", "he she ", "his ", "doctor ",
+    "The doctor said that he was kind. ", "is ", "was said ", "walked ", "said; ", "a; ", "a: ", "Emily: ", "\nEmily: a; b",
+    "\nidentity: ", "U.S.A.", "e.g. ", "p. 1 ", "1.000,", "0 1 ", "ab-\n", "a\xad", "sk-", "bearer ",
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ", "yes", "no", "option a ", "(a) (b) ", "answer: ", "**answer** ",
+    "\\boxed{", "1) ", "not not very good, but ",
+)  # fmt: skip
+PATTERNS = {one: one for one in (*_MARKS, *_PIECES)}
+"""By name: what is repeated."""
+
+
+def text_of(pattern: str, length: int) -> str:
+    """The pattern repeated up to so many bytes."""
+    return pattern * max(1, length // len(pattern.encode()))
+
+
+def _document(kind: str) -> Callable[[str], object]:
+    def read(text: str) -> object:
+        from tiltmeter.benchmarks.sources._documents import UnreadableError, read_document
+
+        try:
+            return read_document(text.encode(), kind)
+        except UnreadableError:
+            return None
+
+    return read
+
+
+def _html_tail(text: str) -> object:
+    from tiltmeter.benchmarks.sources._documents import read_document
+
+    return read_document(
+        f"<html><head><title>{text[:1000]}</title></head><body><p class='x'>Chad {text} land</p><div>{text}".encode(), "html"
+    )
+
+
+def _json_source(text: str) -> object:
+    import json
+
+    from tiltmeter.benchmarks.sources import read_files
+
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "a.json").write_text(json.dumps({"Chad": {"x": [text]}}), encoding="utf-8")
+        return read_files({"Chad": [f"{folder}/a.json"]}, domain="nations")
+
+
+def _wiki(text: str) -> object:
+    from tiltmeter.benchmarks.sources._mediawiki import _read
+
+    return _read({"text": f"<p>{text} <a href='/x' title='Land'>Land</a></p>", "links": [{"ns": 0, "title": "Land", "exists": True}]})
+
+
+def _pdf_text(text: str) -> object:
+    from tiltmeter.benchmarks.sources._text import plain
+
+    return plain(text, hyphenated=True)
+
+
+def _pdf(text: str) -> object:
+    from tiltmeter.benchmarks.sources._documents import UnreadableError, read_document
+
+    try:
+        return read_document(_written(text), "pdf")
+    except UnreadableError:
+        return None
+
+
+def _written(text: str) -> bytes:
+    """A PDF of lines of text, sixty to a page."""
+    from pypdf import PdfWriter
+    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+    writer = PdfWriter()
+    plain = text.encode("latin-1", "replace").translate(None, b"()\\")
+    lines = [plain[start : start + 90] for start in range(0, len(plain), 90)]
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+        }
+    )
+    for start in range(0, len(lines), 60):
+        page = writer.add_blank_page(600, 800)
+        stream = DecodedStreamObject()
+        shown = b"".join(b"(%s) Tj 0 -12 Td\n" % line.replace(b"\r", b" ").replace(b"\n", b" ") for line in lines[start : start + 60])
+        stream.set_data(b"BT /F1 10 Tf 20 780 Td\n" + shown + b"ET")
+        page[NameObject("/Contents")] = writer._add_object(stream)
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})})
+    target = io.BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+def _split(text: str) -> object:
+    from tiltmeter.benchmarks.sentences import split_sentences
+
+    return split_sentences(text)
+
+
+def _cut(text: str) -> object:
+    from tiltmeter.benchmarks.assembling import continuations
+    from tiltmeter.benchmarks.assembling._cut import cut_after_verb, cut_as_saged
+
+    row = {"domain": "d", "concept": "Chad", "keyword": "Chad", "source": "s", "position": 0}
+    rows = [row | {"sentence": text + "."}, row | {"sentence": "Chad is a large land in Africa."}]
+    return cut_after_verb([text]), cut_as_saged([text]), continuations(pl.DataFrame(rows))
+
+
+def _scraped(text: str) -> object:
+    from tiltmeter.benchmarks._tables import KEYWORDS, PAGES
+    from tiltmeter.benchmarks.sources import scrape
+
+    page = dict.fromkeys(PAGES) | {
+        "domain": "d",
+        "concept": "Chad",
+        "source": "s",
+        "source_tag": "t",
+        "title": "x",
+        "depth": 0,
+        "status": "ok",
+    }
+    words = [
+        dict.fromkeys(KEYWORDS) | {"domain": "d", "concept": "Chad", "keyword": one}
+        for one in ("Chad", "Emily", "a", "of the", "0", "[", "(")
+    ]
+    pages, keywords = (pl.DataFrame(rows, schema=dict(schema)) for rows, schema in (([page], PAGES), (words, KEYWORDS)))
+    return scrape(pages, {"s": f"{text} Chad"}, keywords, split=lambda one: [one])
+
+
+def _replaced(text: str) -> object:
+    from tiltmeter.benchmarks.branching import replace
+
+    table = {
+        "Argentina": "Brazil",
+        "Argentina A": "the Netherlands",
+        "he": "she",
+        "his": "her",
+        "a": "b",
+        "of the": "x",
+        "doctor": "nurse",
+        "0": "1",
+        "U.S.A.": "EU",
+        "Chad": "Mali",
+    }
+    return replace(pl.Series([text]), table)
+
+
+def _branched(text: str) -> object:
+    from tiltmeter.benchmarks.assembling import given
+    from tiltmeter.benchmarks.branching import branch
+    from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark
+
+    prompts = given(
+        pl.DataFrame([{"concept": one, "prompt": f"{one} {text}", "keyword": one, "baseline": text} for one in ("Chad", "Emily")])
+    )
+    made = branch(prompts, {"Chad": {"Mali": {"Chad": "Mali", "he": "she"}}}, counterfactual_baseline=True)
+    return made, check_benchmark(made.benchmark), describe_benchmark(made.benchmark)
+
+
+class _Encoder:
+    name = "none"
+
+    def encode(self, texts: Any) -> Any:
+        import numpy as np
+
+        return np.full((len(texts), 3), 3**-0.5, dtype=np.float32)
+
+
+def _keywords(text: str) -> object:
+    from tiltmeter.benchmarks._tables import PAGES
+    from tiltmeter.benchmarks.branching import find_descriptors
+    from tiltmeter.benchmarks.keywords import linked_keywords, similar_keywords
+    from tiltmeter.benchmarks.sources import Link, Pages
+    from tiltmeter.errors import InputError
+
+    page = dict.fromkeys(PAGES) | {
+        "domain": "d",
+        "concept": "Chad",
+        "source": "s",
+        "source_tag": "t",
+        "title": "x",
+        "depth": 0,
+        "status": "ok",
+    }
+    linked = (Link("Land", text[:200]), Link("Emily", "Emily"), Link("x", text))
+    found = Pages(pl.DataFrame([page], schema=dict(PAGES)), {"s": text + " Chad"}, {"s": linked})
+    made: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]
+    with suppress(InputError):  # there is no word in it
+        made.append(find_descriptors(pl.Series([text]), "Chad", _Encoder(), threshold=0.5))
+    return made
+
+
+def _counterfactual(text: str) -> object:
+    from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, stereotypical_associations
+
+    few: dict[str, Any] = {"resamples": 20, "permutations": 20}
+    texts = [text, f"{text} she doctor", "he is kind"]
+    return stereotypical_associations(texts, **few), cooccurrence_bias(texts, **few), cooccurrence_bias(texts, window=10, beta=1.0, **few)
+
+
+def _overlap(text: str) -> object:
+    from tiltmeter.measures.pairs import bleu, mask_words, rouge_l
+
+    other = text[::-1]
+    return bleu([text, text], [other, "a b"]), rouge_l([text, text], [other, "a b"]), mask_words(pl.Series([text]), ["she", "he said", "a"])
+
+
+def _measure(name: str, *more: Any) -> Callable[[str], object]:
+    def read(text: str) -> object:
+        from tiltmeter import measures
+
+        return getattr(measures, name)(pl.Series([text]), *more)
+
+    return read
+
+
+def _published(name: str, *more: Any) -> Callable[[str], object]:
+    def read(text: str) -> object:
+        from tiltmeter.measures import genderbench
+
+        return getattr(genderbench, name)(pl.Series([text]), *more)
+
+    return read
+
+
+def _judge_sentences(text: str) -> object:
+    from tiltmeter.associations.judging._sentences import Sentences
+
+    return Sentences(text, ["Emily", "Jim"]).showing("kind and calm", 0)
+
+
+def _judged_in(text: str) -> object:
+    """An answer about a story that is long."""
+    from tiltmeter.associations.judging._answer import read_answer
+    from tiltmeter.associations.judging._people import Person
+
+    people = [Person("woman", "Emily, a woman", "Emily"), Person("man", None, "Jim")]
+    items = "\n".join(f"Emilx{i}: a; b" for i in range(100))
+    return read_answer(items, people, [0, 1], ["Emily", "Jim"], text)
+
+
+def _concepts(text: str) -> object:
+    """An item of a judge's list on its way to a concept."""
+    from tiltmeter.associations.judging._answer import clean
+    from tiltmeter.associations.judging._people import normal
+    from tiltmeter.associations.unifying._terms import load_terms, plain_words_of
+
+    return clean(text), normal(text), plain_words_of(text), load_terms()
+
+
+def _shown(text: str) -> object:
+    from tiltmeter.exports._latex import text as latex
+    from tiltmeter.exports._markdown import fenced
+    from tiltmeter.exports._markdown import text as markdown
+
+    return latex(text), markdown(text), fenced(text)
+
+
+def _sim(text: str) -> object:
+    import asyncio
+
+    from tiltmeter.models import Message, Sampling, create_model
+
+    model = create_model("sim/mild")
+    return asyncio.run(model.complete([Message("user", text)], Sampling(), 0))
+
+
+def _responses(text: str) -> object:
+    from tiltmeter.runs._match import match
+    from tiltmeter.runs._tables import read_table
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.csv"
+        pl.DataFrame({"prompt": ["Say 0?", "Say 1?"], "answer": [text.replace("\0", " "), text.replace("\0", " ")]}).write_csv(path)
+        design = pl.DataFrame(
+            {"prompt_id": ["p0", "p1"], "prompt": ["Say 0?", "Say 1?"], "repetitions": [1, 1], "part": ["x", "x"]}
+        ).with_columns(pl.col("repetitions").cast(pl.Int16))
+        return match([(path, read_table(path))], design, "m")
+
+
+def _texts(text: str) -> object:
+    from tiltmeter.runs._texts import TextColumns, _read
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.csv"
+        pl.DataFrame({"text": [text.replace("\0", " "), "b"], "identity": ["woman", "man"]}).write_csv(path)
+        return _read(path, TextColumns("text", ["identity"]))
+
+
+def _read_csv(text: str) -> object:
+    from tiltmeter.runs._tables import read_table
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.csv"
+        path.write_bytes(b"prompt,answer\nx," + text.encode())
+        return read_table(path)
+
+
+def _grammar(text: str) -> object:
+    from tiltmeter.measures import grammar
+
+    return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in grammar.tokens(text)])
+
+
+def _wording(text: str) -> object:
+    from tiltmeter._wording import fill, placeholders
+
+    placeholders(text)
+    return pl.DataFrame({"a": [text]}).select(fill("Say {a} and {a}"))
+
+
+_TWO = [pl.Series([["John"]]), pl.Series([["Anna"]])]
+
+READERS: dict[str, Callable[[str], object]] = {
+    "source .txt": _document("txt"), "source .md": _document("md"), "source .html": _document("html"), "page around": _html_tail,
+    "source .json": _json_source, "wiki page": _wiki, "text of a PDF": _pdf_text, "source .pdf": _pdf,
+    "sentences": _split, "cut after the verb": _cut, "scrape": _scraped, "replace": _replaced, "branch and check": _branched,
+    "keywords": _keywords, "counterfactual words": _counterfactual, "BLEU, ROUGE and masks": _overlap,
+    "lexicons": answers._features, "lexical extractor": answers._lexical, "grammar": _grammar,
+    "yes or no": _measure("read_yes_no"), "choice": _measure("read_choice", pl.Series([["the man", "the woman", "cannot be determined"]])),
+    "decision": _measure("read_decision"), "emotion": _measure("read_emotion", ["anger", "joy", "fear"]),
+    "character": _measure("read_character"), "ranking": _measure("read_first_ranked", *_TWO),
+    "vocabulary": _measure("count_vocabulary", {"f": {"calm", "warm"}}, {"f": {"calm", "self-made"}}), "refusal": _measure("refused"),
+    **{f"published {name}": _published(name, *more) for name, more in (
+        ("letter_choice", ()), ("yes_no", ()), ("character_gender", ()), ("decision", ()), ("first_ranked", _TWO), ("emotion", (["joy"],)),
+        ("vocabulary", ({"f": {"calm"}}, {"f": {"warm"}})),
+    )},
+    "judge: lists": answers._judged, "judge: long story": _judged_in, "judge: sentences": _judge_sentences, "judge: items": _concepts,
+    "judge: exclusivity": answers._exclusive, "judge: JSON": answers._json, "judge: questions, keywords, words": answers._replies,
+    "thinking and error texts": answers._thinking, "exports": _shown, "simulated model": _sim, "responses .csv": _responses,
+    "texts .csv": _texts, "raw .csv": _read_csv, "wordings": _wording,
+}  # fmt: skip
+"""Functions that take a text from outside, by what they read."""
+
+
+def seconds(reader: Callable[[str], object], text: str) -> float:
+    """Processor time for one text; what is refused in a sentence counts as read."""
+    began = time.process_time()
+    with suppress(TiltmeterError, NotRun):
+        reader(text)
+    return time.process_time() - began
+
+
+class Slow(NamedTuple):
+    """A text whose reading takes more than in proportion to its length."""
+
+    pattern: str
+    length: int
+    seconds: float
+    ratio: float
+
+
+_SHORT, _TIMES = 10_000, 4
+_QUICK = 0.03
+"""Seconds of processor time for the short text below which nothing more is asked."""
+_MOST = 9.0
+"""Times as long for four times the text: 4 where time grows in proportion, 16 where with the square."""
+
+
+def quadratic(reader: Callable[[str], object], patterns: dict[str, str] = PATTERNS) -> Iterator[Slow]:
+    """The patterns for which a reader takes longer than in proportion to the length of the text.
+
+    Ratios of processor time, the least of several measurements wherever one looks bad, so that what else the machine does changes nothing.
+    """
+    reader("Emily is a kind woman.")  # whatever is loaded on first use
+    for name, pattern in patterns.items():
+        short, long = (text_of(pattern, _SHORT * times) for times in (1, _TIMES))
+        base = seconds(reader, short)
+        if base < _QUICK:
+            continue
+        more = seconds(reader, long)
+        if more > _MOST * base:
+            base, more = (min(seconds(reader, one) for _ in range(3)) for one in (short, long))
+        if more > _MOST * base:
+            yield Slow(name, len(long), more, more / base)
