@@ -11,7 +11,9 @@ from typing import Any
 
 import polars as pl
 
-__all__ = ["alternatives", "ascii_text", "load_data", "lowered", "plain", "squash", "text_table", "verdict"]
+from tiltmeter._thinking import CLOSES, OPENS, SPECIAL, UNMARKED
+
+__all__ = ["alternatives", "ascii_text", "load_data", "lowered", "plain", "squash", "text_table", "verdict", "without_thinking"]
 
 _INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f\ufe0e\ufe0f"
 _CHARACTERS = {
@@ -40,8 +42,8 @@ _CHARACTERS = {
     **{chr(0xFF21 + i): chr(65 + i) for i in range(26)},
 }
 
-_THOUGHT = r"(?is)^.*</think(?:ing)?>|<think(?:ing)?>.*$"
-_TAG = r"(?i)</?(?:b|i|u|em|strong|p|br|span|div|answer|final|final_answer|response|ul|ol|li|h[1-6])\s*/?>"
+_THOUGHT = (rf"(?s){OPENS}.*?{CLOSES}", rf"(?s)^.*{CLOSES}", rf"(?s){OPENS}.*$", SPECIAL)
+_TAG = r"(?i)</?(?:b|i|u|em|strong|p|br|span|div|answer|final|final_answer|output|response|solution|ul|ol|li|h[1-6])\s*/?>"
 _LINE_MARK = r"(?m)^ *(?:#{1,6}|>+|[-+\u2022\u00b7\u25aa\u25cf]) +"
 
 
@@ -62,7 +64,16 @@ def plain(answer: pl.Expr) -> pl.Expr:
 
 
 def _visible(answer: pl.Expr) -> pl.Expr:
-    return answer.str.replace_all(_THOUGHT, "").str.replace_many(_CHARACTERS)
+    return without_thinking(answer).str.replace_many(_CHARACTERS)
+
+
+def without_thinking(answer: pl.Expr) -> pl.Expr:
+    """Answer without the thinking between marks of any family and without special tokens; "" where no answer follows the thinking."""
+    for pattern, ends in UNMARKED:
+        answer = answer.str.replace(pattern, "<think>${1}</think>" if ends else "<think>${1}")
+    for pattern in _THOUGHT:
+        answer = answer.str.replace_all(pattern, "")
+    return answer
 
 
 def ascii_text(text: pl.Expr) -> pl.Expr:
