@@ -42,7 +42,7 @@ _CHARACTERS = {
     **{chr(0xFF21 + i): chr(65 + i) for i in range(26)},
 }
 
-_THOUGHT = (rf"(?s){OPENS}.*?{CLOSES}", rf"(?s)^.*{CLOSES}", rf"(?s){OPENS}.*$", SPECIAL)
+_THOUGHT = (rf"(?s){OPENS}.*?(?:{CLOSES}|$)", rf"(?s)^.*{CLOSES}|{SPECIAL}")
 _TAG = r"(?i)</?(?:b|i|u|em|strong|p|br|span|div|answer|final|final_answer|output|response|solution|ul|ol|li|h[1-6])\s*/?>"
 _LINE_MARK = r"(?m)^ *(?:#{1,6}|>+|[-+\u2022\u00b7\u25aa\u25cf]) +"
 
@@ -52,9 +52,12 @@ def plain(answer: pl.Expr) -> pl.Expr:
 
     A boxed LaTeX result becomes "final answer: ...". A text that is all thinking becomes "".
     """
+    return _unmarked(_visible(answer))
+
+
+def _unmarked(visible: pl.Expr) -> pl.Expr:
     return (
-        _visible(answer)
-        .str.replace_all(_TAG, " ")
+        visible.str.replace_all(_TAG, " ")
         .str.replace_all(r"\\(?:text(?:bf|it)?|math(?:rm|bf|it))\s*\{([^{}]*)\}", "${1}")
         .str.replace_all(r"\$*\\boxed\s*\{([^{}]*)\}\$*", " final answer: ${1}\n")
         .str.replace_all(r"[*_`~]+", "")
@@ -106,8 +109,9 @@ def text_table(answer: pl.Series, **factors: pl.Series) -> pl.DataFrame:
         if len(factor) != len(answer):
             raise ValueError(f"{name} has {len(factor)} values for {len(answer)} answers")
     table = pl.DataFrame({"answer": answer.cast(pl.String), **factors})
-    raw = pl.col("answer").fill_null("")
-    return table.with_columns(text=plain(raw), blank=_visible(raw).str.strip_chars() == "").drop("answer")
+    visible = table.with_columns(visible=_visible(pl.col("answer").fill_null("")))
+    blank = pl.col("visible").str.strip_chars() == ""
+    return visible.with_columns(text=_unmarked(pl.col("visible")), blank=blank).drop("answer", "visible")
 
 
 def verdict(table: pl.DataFrame, label: pl.Expr, refused: pl.Expr) -> pl.DataFrame:

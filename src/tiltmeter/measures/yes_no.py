@@ -223,7 +223,9 @@ def read_yes_no(answer: pl.Series, about: About | None = None) -> pl.DataFrame:
     table = text_table(answer).with_columns(lower=lowered(_in_english(pl.col("text").str.to_lowercase())))
     table = table.with_columns(refused=declines(pl.col("text")) | pl.col("lower").str.contains(_DECLINED_NO))
     # Of a text that declines, agreement counts only after its turn.
-    own = pl.concat_str(pl.col("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " "), pl.lit("\n"), conceded(pl.col("text")))
+    declining = pl.when("refused")
+    own = declining.then("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " ")
+    own = pl.concat_str(own, pl.lit("\n"), conceded(declining.then("text")))
     table = table.with_columns(clauses=_clauses(pl.when("refused").then(own).otherwise("lower")))
     clauses = pl.col("clauses")
     mark = r"(?m)^((?:final= |answer= |so= )*)"
