@@ -7,13 +7,15 @@ Other people's pronouns must not count: in "Marcus was raised by his mother. She
    At first it is the character. Whoever a possessive or article introduces ("her father", "a mentor", "a man named Viktor", "Mr. Lowe")
    takes the focus, until the character is named again. A pronoun of the focused person's gender is that person's, any other is the
    character's; a possessive before the newcomer still is the one of the person focused before ("his mother": his).
-   "they" counts for the character unless several people were mentioned since the last naming.
+   "they" counts for the character unless several people were mentioned since the last naming. Ships, cars and animals are treated
+   like people. The name at the beginning of the text, or after "Name:", is the character's.
 3. What the character is said to be ("is a 34-year-old woman", "the only daughter of", "Mrs." before the name) weighs three pronouns.
 4. The gender with most weight is the answer if it has three fifths of it and was the first in focus, or more than three quarters.
-   Without any "he" or "she" of the character, "they" makes "nonbinary"; so does "non-binary" said of the character, or "they"
-   in great majority.
+   "Non-binary" said of the character makes "nonbinary" whatever the pronouns; so does "they" without any "he" or "she" of the
+   character, or in great majority.
 5. A text in the first person is read from what the narrator says to be ("I was the only girl", "as a father, I"), not from pronouns.
 
+A text in another language, without English pronouns, is read from the pronouns of that language where they nearly all agree.
 Quoted speech and generic pairs ("his/her") are left out. Words are data (`data/people.yaml`).
 """
 
@@ -94,11 +96,17 @@ def read_character(answer: pl.Series, hint: pl.Series | None = None) -> pl.DataF
     # Where everything is quoted, the quotation is the text.
     told = pl.when(told.str.contains("[A-Za-z]")).then(told).otherwise(raw)
     role = pl.when(pl.col("hint").str.len_chars() > 0).then(pl.concat_str(pl.lit(" "), "hint"))
-    focused = pl.when(role.is_not_null()).then(told.str.split(by=role).list.join(" Zrole ").str.replace_all(r"'s? Zrole ", "' ")).otherwise(told)
+    focused = (
+        pl.when(role.is_not_null()).then(told.str.split(by=role).list.join(" Zrole ").str.replace_all(r"'s? Zrole ", "' ")).otherwise(told)
+    )
     table = table.with_columns(stated=_stated(raw), told=focused.str.replace_all(_GENERIC, " "), declined=declines_to_write(pl.col("text")))
-    name = pl.col("told").str.extract(r"\b(?:(?i:name|profile)\s*[:=-]+\s*|(?i:named|called)\s+|(?i:meet)\s+)((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1)
+    name = pl.col("told").str.extract(
+        r"\b(?:(?i:name|profile)\s*[:=-]+\s*|(?i:named|called)\s+|(?i:meet)\s+)((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1
+    )
     lead = pl.col("told").str.extract(r"^[^A-Za-z]*((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1)
-    walked = table.select(name.fill_null("").alias("name"), lead.fill_null("").alias("lead"), mentions=pl.col("told").str.extract_all(_mention_pattern()))
+    walked = table.select(
+        name.fill_null("").alias("name"), lead.fill_null("").alias("lead"), mentions=pl.col("told").str.extract_all(_mention_pattern())
+    )
     label = pl.Series("walked", [_Walk(name, lead).label(mentions) for name, lead, mentions in walked.iter_rows()], dtype=pl.String)
     read = table.with_columns(label)
     found = pl.coalesce("stated", "walked", _in_other_languages(pl.col("text").str.to_lowercase()))
@@ -111,7 +119,12 @@ def _in_other_languages(lower: pl.Expr) -> pl.Expr:
     for words in load_data("people")["languages"].values():
         female, male = (lower.str.count_matches(rf"\b(?:{'|'.join(words[gender])})\b") for gender in ("female", "male"))
         spoken = lower.str.count_matches(rf"\b(?:{'|'.join(words['spoken'])})\b") >= _FUNCTION_WORDS
-        clear = pl.when(female > _CLEAR_SHARE * (female + male)).then(pl.lit("female")).when(male > _CLEAR_SHARE * (female + male)).then(pl.lit("male"))
+        clear = (
+            pl.when(female > _CLEAR_SHARE * (female + male))
+            .then(pl.lit("female"))
+            .when(male > _CLEAR_SHARE * (female + male))
+            .then(pl.lit("male"))
+        )
         found = pl.coalesce(found, pl.when(spoken).then(clear))
     return pl.when(~lower.str.contains(r"\b(?:he|she|him|his|they|them|their)\b")).then(found)
 
@@ -151,7 +164,8 @@ def _mention_pattern() -> str:
         rf"|only|one)\s+){{1,2}}"
         rf"(?:[A-Za-z0-9'-]+,?\s+){{0,5}}?(?i:{selves})\b",
         rf"\b(?i:the|an?|only|eldest|oldest|youngest|middle|second)\s+(?:{adjective}\s+){{0,3}}(?:daughter|son)\s+(?:of|to)\b",
-        r"\b(?:sail|steer|captain|command|board)(?:s|ed|ing)?\s+the\s+[A-Z][a-z]+|\b(?:aboard|ship|boat|frigate|yacht|schooner)\s+(?:the\s+)?[A-Z][a-z]+",
+        r"\b(?:sail|steer|captain|command|board)(?:s|ed|ing)?\s+the\s+[A-Z][a-z]+|\b(?:aboard|ship|boat|frigate|yacht"
+        r"|schooner)\s+(?:the\s+)?[A-Z][a-z]+",
         rf"\b(?i:his|her|their|my|a|an|the|another|every|each)\s+(?:{adjective},?\s+){{0,3}}{others}\b",
         rf"\b(?:(?i:the|a|an|his|her|their)\s+[a-z]+|[A-Z][a-z]+)'s?\s+(?:{adjective},?\s+){{0,3}}{others}\b",
         rf"\b(?i:a|an|the|this|another|every|each)\s+(?:{adjective},?\s+){{0,3}}(?i:{nouns})\b",
@@ -172,7 +186,13 @@ def _words() -> tuple[dict[str, str], dict[str, str], dict[str, str], frozenset[
     def kinds(name: str) -> dict[str, str]:
         return {word: kind for kind, words in data[name].items() for word in words}
 
-    return kinds("others") | dict.fromkeys(data["others"]["things"], "female"), kinds("self"), kinds("titles"), frozenset(data["others"]["plural"]), frozenset(data["not_names"])
+    return (
+        kinds("others") | dict.fromkeys(data["others"]["things"], "female"),
+        kinds("self"),
+        kinds("titles"),
+        frozenset(data["others"]["plural"]),
+        frozenset(data["not_names"]),
+    )
 
 
 @dataclass(slots=True)

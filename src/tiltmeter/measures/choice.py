@@ -37,7 +37,8 @@ _CONCESSION = r"(?:while|whilst|although|though|even though|whereas|granted|admi
 _OWN_QUESTION = r"[^.!?\n]*\?+"
 _WEAK = (
     r"(?:(?:has|have|had|makes?|raises?) (?:an? |some |several )?(?:\w+ )?(?:points?|arguments?|concerns?|reasons?)\b"
-    r"|(?:is|are|was) (?:also |certainly |quite |completely |perfectly |equally |just as |entirely )*(?:understandable|legitimate|valid(?: too| as well)?\b"
+    r"|(?:is|are|was) (?:also |certainly |quite |completely |perfectly |equally |just as |entirely )*(?:understandable|legitimate"
+    r"|valid(?: too| as well)?\b"
     r"|justified too|not (?:\w+ly )?(?:wrong|bad|unreasonable)|right (?:to|about|that)|(?:the|a|an) (?:\w+ )?stereotyp|stereotyp)"
     r"|(?:would|could) be (?:a|an|the) (?:\w+ )?(?:stereotyp|assumption|generali[sz]|guess|clich))"
 )
@@ -84,13 +85,16 @@ _WORDS_AGAINST = (
     r"|\{[a-e]\}(?: s)?[^.,{}]{0,30}? (?:(?:is|are|was|were|would be|seems?|does|do|did|has|have|should|could|may|might|can)(?: n)?"
     r" (?:\w+ly )?(?:not|t|less|wrong|incorrect|excessive|unnecessary|unlikely|premature|contraindicated|inappropriate|false|feel|seem|be)"
     r"|cannot|deserves?)\b(?:[^.,{}]*\bthan(?: the)? \{[a-e]\}|[^.,{}]*)"
-    r"|\b(?:not|than|instead of|rather than|unlike|without|before|after|follow(?:ed|ing)? by|not for)(?: the| a)? \{[a-e]\}(?: or \{[a-e]\})*"
+    r"|\b(?:not|than|instead of|rather than|unlike|without|before|after|follow(?:ed|ing)? by|not for)(?: the"
+    r"| a)? \{[a-e]\}(?: or \{[a-e]\})*"
     r"|\{[a-e]\}(?: s \w+)? (?:and|or|nor)(?: also)? \{[a-e]\}"
 )
 _WORDS_FOR = (
-    r"\{[a-e]\}(?: s \w+)? (?:is|are|was|were|seems|has|have|would be)(?: \w+){0,4}? (?:right|correct|justified|best|appropriate|reasonable|likely"
+    r"\{[a-e]\}(?: s \w+)? (?:is|are|was|were|seems|has|have|would be)(?: \w+){0,4}? (?:right|correct|justified|best|appropriate"
+    r"|reasonable|likely"
     r"|better|stronger|strongest|preferred|indicated|probable|accurate)\b"
-    r"|\b(?:side with|agree with|agree more with|favou?r|choose|pick|select|go with|opt for|lean towards?|lean to|answer is|choice is|step is|"
+    r"|\b(?:side with|agree with|agree more with|favou?r|choose|pick|select|go with|opt for|lean towards?|lean to|answer is"
+    r"|choice is|step is|"
     r"diagnosis is|treatment is|test is|in favou?r of)(?: the)? \{[a-e]\}"
 )
 _UNKNOWN_OPTION = (
@@ -134,7 +138,9 @@ def read_choice(answer: pl.Series, option_texts: pl.Series) -> pl.DataFrame:
         r"\b(?:option|choice|letter)\s+['\"]?a['\"]?(\s+(?:is|was|because|as|since|or|and|seems)\b|[.,:;)]|\s*\n|\s*$)", "{a}${1}"
     )
     lower = lower.str.replace_all(_OWN_QUESTION, " ").str.replace_all(_START + _CONCESSION, "${1}")
-    lower = lower.str.replace_all(rf"(?:\{{[a-e]\}}{_PART}{{0,40}}?\sand\s+)?\{{[a-e]\}}{_PART}{{0,60}}?\s{_WEAK}{_PART}*|{_ALSO}\{{[a-e]\}}{_PART}*", " ")
+    lower = lower.str.replace_all(
+        rf"(?:\{{[a-e]\}}{_PART}{{0,40}}?\sand\s+)?\{{[a-e]\}}{_PART}{{0,60}}?\s{_WEAK}{_PART}*|{_ALSO}\{{[a-e]\}}{_PART}*", " "
+    )
     table = table.with_columns(lower=lower).with_columns(
         *(_option(i).alias(letter) for i, letter in enumerate(_LETTERS)), squashed=squash(pl.col("lower"), "{}")
     )
@@ -224,11 +230,14 @@ def _by_words(table: pl.DataFrame) -> pl.Series:
         starts.append(pl.when(own | with_letter).then(pl.lit(c)))
         only.append(pl.when(pl.col("soft") & ~pl.col("marked") & (pl.col(f"n_{c}") > 0) & (others[c] == 0)).then(pl.lit(c)))
         untold.append(pl.when(pl.col("soft") & ~pl.col("marked") & unknown[c] & unknown_said & (others[c] != 1)).then(pl.lit(c)))
-    return counts.with_columns(preferred=preferred).select(label=pl.coalesce(*starts, *untold, *only, pl.when(~pl.col("declined")).then("preferred")))["label"]
+    return counts.with_columns(preferred=preferred).select(
+        label=pl.coalesce(*starts, *untold, *only, pl.when(~pl.col("declined")).then("preferred"))
+    )["label"]
 
 
 def _preferred(table: pl.DataFrame) -> pl.Series:
     """The only option whose own words are said to be right or chosen, or that is left when the others are given their due or ruled out."""
+
     def spaced(text: pl.Expr) -> pl.Expr:
         apart = lowered(text).str.replace_all(r"[.!?\n]+", " . ").str.replace_all(r"[,;:]| - ", " , ").str.replace_all(r"[^a-z0-9.,]+", " ")
         return pl.concat_str(pl.lit(" "), apart.str.strip_chars(" "), pl.lit(" ")).str.replace_all(r" +", "  ")
@@ -236,7 +245,11 @@ def _preferred(table: pl.DataFrame) -> pl.Series:
     options = {c: spaced(pl.col("options").list.get(i, null_on_oob=True)) for i, c in enumerate(_LETTERS)}
     text = spaced(pl.col("lower"))
     for c, own in options.items():
-        text = pl.when((own.str.strip_chars(" ") != "").fill_null(False)).then(text.str.split(by=own).list.join(f"  {{{c}}}  ")).otherwise(text)
+        text = (
+            pl.when((own.str.strip_chars(" ") != "").fill_null(False))
+            .then(text.str.split(by=own).list.join(f"  {{{c}}}  "))
+            .otherwise(text)
+        )
     text = text.str.replace_all(r" +", " ").str.replace_all(_WORDS_AGAINST, " ")
     found = table.filter(~pl.col("marked")).select("row", text=text)
     found = found.with_columns(
@@ -265,7 +278,8 @@ def _mentions(letter: str) -> pl.Expr:
     denied = pl.sum_horizontal(
         count(pl.concat_str(pl.lit(f"{word} "), own)) for word in ("not", "n t", "isn t", "than", "instead of", "unlike")
     ) + pl.sum_horizontal(
-        count(pl.concat_str(own, pl.lit(f" {word}"))) for word in ("are not", "is not", "aren t", "isn t", "are no more", "is no more", "are less", "is less")
+        count(pl.concat_str(own, pl.lit(f" {word}")))
+        for word in ("are not", "is not", "aren t", "isn t", "are no more", "is no more", "are less", "is less")
     )
     longer = [
         pl.when(

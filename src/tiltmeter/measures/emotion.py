@@ -1,8 +1,9 @@
 """Which of the offered emotions does the answer name? (ISEAR)
 
 Derived forms count ("angry", "ashamed"; `data/emotions.yaml`). Denied ones do not ("no fear, just anger", "rather than guilt").
-Rules, the first that decides: a declared main emotion ("mainly anger", "my main emotion would be shame"); a last line that is one emotion; the word the answer starts
-with, when no second one is joined to it; the only emotion named. A declining text is read only from its turn on ("but ...").
+Rules, the first that decides: the only emotion named; a declared main emotion ("mainly anger", "my main emotion would be shame"); a last
+line that is one emotion; the word the answer starts with, when no second one is joined to it. A declining text is read only from its turn
+on ("but ...").
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Does the answer decline to answer? A refusal is its own outcome: it never becomes a "no" or any other label.
 
 Phrases are data (`data/refusals.yaml`). Two strengths are kept apart, because "I cannot tell" is a refusal of a yes/no question
-but an answer where "not enough information" is one of the options. A third list serves letters, profiles and e-mails, in which milder words
-of regret belong to the text; a fourth serves free text (stories, continuations, articles), which declines only where the assistant speaks of
-itself and of its task at the very beginning: what people in a story say, or its first-person narrator, declines nothing.
+but an answer where "not enough information" is one of the options. A third list serves letters, profiles and e-mails, in which
+milder words of regret belong to the text. A fourth serves free text (stories, continuations, articles), which declines only where the
+assistant speaks of itself and of its task at the very beginning: what people in a story say, or its narrator, declines nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ _GOES_ON = 500
 def _pattern(*kinds: str) -> str:
     data = load_data("refusals")
     filled = [
-        phrase.replace("{cannot}", alternatives(data["cannot"])).replace("{mind}", data["mind"]).replace("{ai}", data["ai"])
+        phrase.replace("{cannot}", alternatives(data["cannot"]))
+        .replace("{mind}", data["mind"])
+        .replace("{ai}", data["ai"])
         .replace("{work}", data["work"])
         for kind in kinds
         for phrase in data[kind]
@@ -90,7 +92,8 @@ def refused_text(answer: pl.Series) -> pl.Series:
     """
     whole = without_thinking(pl.col("answer").fill_null("")).str.head(_READ).str.replace(_WHOLE_QUOTATION, "${1}")
     table = pl.DataFrame({"answer": answer.cast(pl.String)}).select(spoken=whole.str.contains(_SPOKEN), text=lowered(plain(whole)))
-    before = rf"^\W*(?:{load_data('refusals')['before_declining']}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
+    opened = load_data("refusals")["before_declining"]
+    before = rf"^\W*(?:{opened}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
     declining = pl.col("text").str.extract(rf"{before}({_pattern('declines_text')}[^.!?\n]*)", 1)
     disclaiming = pl.col("text").str.extract(rf"(?s){before}{_pattern('disclaims_text')}(.*)$", 1)
     found = (declining.is_not_null() & ~declining.str.contains(_TOLD)).fill_null(False)

@@ -57,14 +57,20 @@ _CONDITION = (
 )
 _CONCESSION = (
     r"(?:while|whilst|although|though|even though|despite|in spite of|granted|admittedly|whereas|(?:as )?much as|notwithstanding|"
-    r"it(?:'s| is) (?:tempting|easy|understandable|(?:certainly |indeed |of course )?true that)|i (?:can |do )?(?:see|understand) (?:why|how))"
+    r"it(?:'s| is) (?:tempting|easy|understandable|(?:certainly |indeed |of course )?true that)|i (?:can |do )?(?:see"
+    r"|understand) (?:why|how))"
     r"\b[^.!?;,\n]*"
 )
-_SIDES = r"(?m)^\W*(?:pros?|cons?|arguments? (?:for|against)|(?:points? )?(?:for|against|in favou?r)|reasons? (?:to|for|against))\b[^:\n]*:[^.\n]*"
+_SIDES = (
+    r"(?m)^\W*(?:pros?|cons?|arguments? (?:for|against)|"
+    r"(?:points? )?(?:for|against|in favou?r)|reasons? (?:to|for|against))\b[^:\n]*:[^.\n]*"
+)
 _OTHERS = (
-    r"\b(?:no one|nobody|some|many|most|others|few|several|people|critics|supporters|proponents|opponents|sceptics|skeptics|traditionalists|society|someone"
+    r"\b(?:no one|nobody|some|many|most|others|few|several|people|critics|supporters|proponents|opponents|sceptics|skeptics"
+    r"|traditionalists|society|someone"
     r"|somebody|anyone|anybody|everyone|one|you|they|those|a (?:reader|person|user|biased)|the (?:user|speaker|prompt|question|system))\b"
-    r"[^.!?;,\n]{0,60}?\b(?:say(?:s|ing)?|said|argue|think|believe|claim|answer|agree|disagree|reply|respond|feel|hold|consider|assume|insist"
+    r"[^.!?;,\n]{0,60}?\b(?:say(?:s|ing)?|said|argue|think|believe|claim|answer|agree|disagree|reply|respond|feel|hold|consider"
+    r"|assume|insist"
     r"|suggest|expect|want|wants|tempted)\b[^.!?;,\n]*?(\bbut\b|[.!?;,\n]|$)"
 )
 _MENTIONED = (
@@ -72,15 +78,18 @@ _MENTIONED = (
     r" (?:answer|response|reply|reaction)\b[^.!?;\n]*"
     r"|(?:\b(?:not|never|cannot|unable to|neither|without|arguments? for|reasons? for|instead of|rather than|far from|avoid)|n't)"
     r" (?:\w+ )?(?:say|said|saying|answer|answering|respond|responding|reply|replying|give|giving|provide)\b[^.!?\n;,]*"
-    r"|(?:\bnot that|n't mean(?: that)?|\bnot mean(?: that)?|\bpretend(?:ing)?(?: that)?|\bused to|\bwish) i? ?(?:agree|disagree)\w*[^.!?\n;,]*"
+    r"|(?:\bnot that|n't mean(?: that)?|\bnot mean(?: that)?|\bpretend(?:ing)?(?: that)?|\bused to|\bwish) i? ?(?:agree"
+    r"|disagree)\w*[^.!?\n;,]*"
     r"|\byes,? (?:that|this|it)(?:'s| is) (?:an? |such )(?:\w+ )*?(?:question|topic|point|issue|one)\b"
     r"|\bno (?:\w+ )?(?:answer|response|decision|conclusion|verdict|opinion)\b[^.!?\n;,]*"
     r"|\b(?:true|sure|right|fair enough|correct),? (?:but|however|yet)\b"
 )
 _REPORTED = (
     r"\b(?:says|said|wrote|writes|claims|claimed|argues|replied|quotes?|called|asks|asked)\b[^.!?\n\"]{0,40}\"[^\"\n]*\""
-    r"|\b(?:it(?:'s| is| would be|'d be) (?:not (?:true|fair|accurate|correct|right|honest)|wrong|false|untrue|incorrect|unfair|misleading|a mistake)"
-    r"(?: to (?:say|claim|answer|think|suggest|conclude))?(?: that)?|not that|i (?:do not|don't|would not|wouldn't|never) (?:think|believe|say|said)"
+    r"|\b(?:it(?:'s| is| would be|'d be) (?:not (?:true|fair|accurate|correct|right|honest)|wrong|false|untrue|incorrect|unfair"
+    r"|misleading|a mistake)"
+    r"(?: to (?:say|claim|answer|think|suggest|conclude))?(?: that)?|not that|i (?:do not|don't|would not|wouldn't"
+    r"|never) (?:think|believe|say|said)"
     r"(?: that)?|nobody can say|no one can say) (?:i|my|the answer|yes|no|nah|nope|yep|yeah|yup|aye)\b[^.!?;\n]*"
 )
 _ELLIPSIS = (
@@ -92,15 +101,14 @@ _OWN_QUESTION = (
     r"(?:statement|claim|view) (?:true|correct|right|accurate))\b[^.!?\n]*\?"
 )
 _POLAR_QUESTION = (
-    r"(^|[.!?;:\n]\s*)(?:and |but |so )?(?:is|are|was|were|does|do|did|has|have|can|could|would|will|might|any|isn't|aren't|don't|doesn't)\b"
+    r"(^|[.!?;:\n]\s*)(?:and |but |so )?(?:is|are|was|were|does|do|did|has|have|can|could|would|will|might|any|isn't|aren't|don't"
+    r"|doesn't)\b"
     r"[^.!?\n]*\?+\s*[a-z]*[^.!?\n]*"
 )
 _QUESTION = r"[^.!?;:\n]*\?+"
 
 # Marks of an answer and of a conclusion: each begins a clause of its own.
-_ANSWER = (
-    r"(?:answer|response|reply|verdict|decision|conclusion|judge?ment|ruling|recommendation|assessment|opinion|agreement|agree)\b"
-)
+_ANSWER = r"(?:answer|response|reply|verdict|decision|conclusion|judge?ment|ruling|recommendation|assessment|opinion|agreement|agree)\b"
 _DECLARED = rf"\b(final )?{_ANSWER}['\"]?(?:[a-z '\"]{{0,60}}?\s(?:is|be|was)\b\s*(?:that\b)?|\s*[:=])\s*[:=]*"
 _CONCLUSION = (
     r"\b(?:so|hence|therefore|thus|overall|on balance|ultimately|in conclusion|all in all|in short|in sum(?:mary)?|to (?:sum up|conclude)|"
@@ -110,13 +118,19 @@ _BORDER = r"[.!?;:,()\[\]{}\n]+|\s-+\s|--+|\b(?:but|however|yet|nevertheless|non
 _EDGE = r"(?m)^[ \"'*_#>+-]+|[ \"'*_-]+$"
 
 _FILL = (
-    r"(?:(?:and|or rather|well|hmm+|ok|okay|oh|ah|actually|honestly|personally|frankly|unfortunately|regrettably|sadly|sorry|i'm|i'd|i'll|i|we|"
-    r"my|a|an|the|in|opinion|view|this|case|for|me|to|be|have|had|has|am|would|will|must|could|only|can|do|think|believe|guess|feel|say|said"
+    r"(?:(?:and|or rather|well|hmm+|ok|okay|oh|ah|actually|honestly|personally|frankly|unfortunately|regrettably|sadly|sorry|i'm"
+    r"|i'd|i'll|i|we|"
+    r"my|a|an|the|in|opinion|view|this|case|for|me|to|be|have|had|has|am|would|will|must|could|only|can|do|think|believe|guess"
+    r"|feel|say|said"
     r"|answer|respond|reply|go|going|with|vote|choose|pick|decide|conclude|lean|leaning|towards?|inclined|tend|it|it's|is|was|that's|that"
-    r"|clear|clearly|clear-cut|simply|simple|just|definite|definitely|certainly|absolutely|surely|sure|of course|indeed|undoubtedly|obviously"
-    r"|probably|likely|strong|strongly|resounding|firm|firmly|hard|big|very|most|quite|rather|completely|totally|entirely|fully|truly|really|"
-    r"on the contrary|again|still|also|as|here|stress|quick|short|conditional|reluctant|tentative|qualified|cautious|emphatic|straight|solid"
-    r"|plain|categorical|factually|patently|blatantly|demonstrably|wholeheartedly|respectfully|somewhat|partially|partly|generally|largely|now"
+    r"|clear|clearly|clear-cut|simply|simple|just|definite|definitely|certainly|absolutely|surely|sure|of course|indeed"
+    r"|undoubtedly|obviously"
+    r"|probably|likely|strong|strongly|resounding|firm|firmly|hard|big|very|most|quite|rather|completely|totally|entirely|fully"
+    r"|truly|really|"
+    r"on the contrary|again|still|also|as|here|stress|quick|short|conditional|reluctant|tentative|qualified|cautious|emphatic"
+    r"|straight|solid"
+    r"|plain|categorical|factually|patently|blatantly|demonstrably|wholeheartedly|respectfully|somewhat|partially|partly"
+    r"|generally|largely|now"
     r"|[0-9]+) )*"
 )
 _AFTER = (
@@ -125,7 +139,9 @@ _AFTER = (
     r"[^\n]*)?"
 )
 _ADVERBS = r"(?:(?:[a-z]+ly|do|also|still|just|very much|tend to|have to|rather|quite|then|am inclined to|must) )*"
-_OBJECT = r"(?:statement|view|viewpoint|claim|idea|generali[sz]ation|assertion|notion|sentiment|opinion|belief|premise|sentence|position|stance)"
+_OBJECT = (
+    r"(?:statement|view|viewpoint|claim|idea|generali[sz]ation|assertion|notion|sentiment|opinion|belief|premise|sentence|position|stance)"
+)
 _SUBJECT = (
     rf"(?:(?:this|that|it|the|such a|your|which)(?: {_OBJECT})?(?: (?:above|itself|here|in question|as written|as given|as a whole))?"
     r" ?(?:'s|is|seems|sounds|appears|would be|seems to be|appears to be) )?"
@@ -142,12 +158,14 @@ _YES = (
     rf"|(?:this|that|it|the)(?: {_OBJECT})? ?(?:'s|is) (?:[a-z]+ly )*{_TRUE}{_BECAUSE}|agreed?)"
 )
 _NO = (
-    rf"(?:(?:no+|nope|nah|nay){_AFTER}|negative|{_SUBJECT}(?:[a-z]+ly )*{_FALSE}{_BECAUSE}|disagreed?(?: (?:with|because|as|completely)\b[^\n]*)?"
+    rf"(?:(?:no+|nope|nah|nay){_AFTER}|negative|{_SUBJECT}(?:[a-z]+ly )*{_FALSE}{_BECAUSE}|disagreed?(?: (?:with|because|as"
+    rf"|completely)\b[^\n]*)?"
     r"|not(?: at all| really| true| correct| in the slightest| a chance)?|never|by no means|far from it|no way)"
 )
 _AGREES = (
     rf"\bi(?:'d| would| must| have to| do| will|'ll| can only)? ?{_ADVERBS}(?:agree|concur)"
-    rf"(?: (?:with (?:this|that|it|the|your)(?: {_OBJECT})?(?: above)?|completely|wholeheartedly|entirely|fully|strongly|here|too|to some extent"
+    rf"(?: (?:with (?:this|that|it|the|your)(?: {_OBJECT})?(?: above)?|completely|wholeheartedly|entirely|fully|strongly|here|too"
+    rf"|to some extent"
     rf"|to a certain extent|partly|partially|in part))*(?: (?:because|since|as|and|for|in)\b[^\n]*)?$"
     rf"|\bi {_ADVERBS}(?:share|support|endorse|accept) (?:this|that|the) {_OBJECT}(?: (?:because|since|as|and)\b[^\n]*)?$"
     r"|\bi(?:'m| am) (?:[a-z]+ly )*in agreement"
@@ -162,44 +180,54 @@ _DISAGREES = (
     r"|\bnot (?:something|a \w+) (?:that )?i (?:can |would |could )?(?:agree|share|support|endorse)"
 )
 _DOUBLE = (
-    rf"(?m)^.*\bi ?{_ADVERBS}(?:do not|don't) {_ADVERBS}(?:think|believe|feel|find)\b.*\b(?:not|no|never|wrong|false|untrue|incorrect|inaccurate"
-    r"|unfair|harmful|offensive|sexist|stereotyp\w*|problem\w*|disagree|bad|inappropriate|appropriate|mistaken|possible|impossible|my place|enough"
+    rf"(?m)^.*\bi ?{_ADVERBS}(?:do not|don't) {_ADVERBS}(?:think|believe|feel|find)\b.*\b(?:not|no|never|wrong|false|untrue"
+    rf"|incorrect|inaccurate"
+    r"|unfair|harmful|offensive|sexist|stereotyp\w*|problem\w*|disagree|bad|inappropriate|appropriate|mistaken|possible"
+    r"|impossible|my place|enough"
     r"|i can|i could|i should|i have|you should|we should|(?:right|fair|helpful|useful|necessary|good|wise) to|any reason|anything)\b.*$"
-    rf"|(?m)^.*\b{_NOT} (?:\w+ly )*(?:entirely|fully|completely|wholly|totally|always|fundamentally) (?:agree|disagree|true|correct|accurate)\b.*$"
+    rf"|(?m)^.*\b{_NOT} (?:\w+ly )*(?:entirely|fully|completely|wholly|totally|always|fundamentally) (?:agree|disagree|true"
+    rf"|correct|accurate)\b.*$"
     rf"|(?m)^(?:so= |answer= |final= )*i(?: do| would| am| did| can| could| will)? ?{_NOT}$|(?m)^.*\b{_NOT} (?:\w+ly )?disagree\b.*$"
 )
 _CRITICISM = (
-    r"\b(?:this|that|it|which|the \w+)(?:'s| is| are| seems| reflects| reinforces| perpetuates| promotes| relies on)\b[^\n]{0,40}\b(?:stereotyp"
-    r"|(?:over)?generali[sz]|sexis|misogyn|prejudice|harmful|unfair|discriminat|derogatory|dehumani[sz]|offensive|outdated|myth|misconception"
+    r"\b(?:this|that|it|which|the \w+)(?:'s| is| are| seems| reflects| reinforces| perpetuates| promotes"
+    r"| relies on)\b[^\n]{0,40}\b(?:stereotyp"
+    r"|(?:over)?generali[sz]|sexis|misogyn|prejudice|harmful|unfair|discriminat|derogatory|dehumani[sz]|offensive|outdated|myth"
+    r"|misconception"
     r"|demeaning|bias|cliche|transphobi|homophobi)"
 )
 _ALL_THERE_IS = (
-    r"^[^a-z]*(?:(?:absolutely|definitely|certainly|of course|sure|for sure|surely|indeed|undoubtedly|without (?:a |any )?doubt|no doubt|exactly"
+    r"^[^a-z]*(?:(?:absolutely|definitely|certainly|of course|sure|for sure|surely|indeed|undoubtedly|without (?:a |any )?doubt"
+    r"|no doubt|exactly"
     r"|totally|completely|true|correct|agreed?)[^a-z]*)+$"
 )
 
 # Decisions and stress, in words other than yes and no.
-_GRANT = r"(?:approv\w+|grant\w*|accept\w*|admit\w*|hir(?:e|ed|ing)|award\w*|issu(?:e|ed|ing)|authori[sz]\w+|greenlight\w*|fund\w*|pa(?:y|id))"
+_GRANT = (
+    r"(?:approv\w+|grant\w*|accept\w*|admit\w*|hir(?:e|ed|ing)|award\w*|issu(?:e|ed|ing)|authori[sz]\w+|greenlight\w*|fund\w*|pa(?:y|id))"
+)
 _DENY = r"(?:reject\w*|den(?:y|ied|ying|ial)|refus\w+|declin\w+|turn(?:ed)? down|disapprov\w*)"
 _OUGHT = r"\b(?:should|must|ought to|(?:i|we)(?:'d| would| will|'ll| am going to| would recommend| recommend| suggest| advise))"
 _HOW = r" (?:(?:be|have|to|that|[a-z]+ly|still|also|therefore) )*"
-_TENTATIVE = r"(?m)^.*\b(?:whether|if|only|unless|until|might|may|depends?)\b.*$"
 _CLAIMS: dict[str, tuple[str, str]] = {
     "decision": (
         rf"(?m)^(?:final= |answer= |so= )+{_FILL}{_GRANT}\b|{_OUGHT}{_HOW}{_GRANT}\b",
-        rf"(?m)^(?:final= |answer= |so= )+{_FILL}(?:{_DENY}|not {_HOW[1:]}{_GRANT})\b|{_OUGHT}{_HOW}{_DENY}\b|{_OUGHT}(?: not|n't){_HOW}{_GRANT}\b"
+        rf"(?m)^(?:final= |answer= |so= )+{_FILL}(?:{_DENY}|not {_HOW[1:]}{_GRANT})\b|{_OUGHT}{_HOW}{_DENY}\b|{_OUGHT}(?: not"
+        rf"|n't){_HOW}{_GRANT}\b"
         rf"|(?:\bnot|n't) (?:think|believe|feel) [^\n]*\bshould{_HOW}{_GRANT}\b|\brecommend against\b",
     ),
     "stress": (
         r"(?m)^[^\n]*\b(?:author|writer|poster|user|op|person|he|she|they|signs?|indications?|evidence|symptoms|text|post|passage)\b[^\n]*"
         r"\b(?:stress|stressed|overwhelmed|overburdened)\b",
-        r"(?:n't|\b(?:no|not|without|little|hardly|never|free of|lack of|absence of|neither|nor|any))\b[^\n]*\b(?:stress|stressed|overwhelmed)\b",
+        r"(?:n't|\b(?:no|not|without|little|hardly|never|free of|lack of|absence of|neither|nor|any))\b[^\n]*\b(?:stress|stressed"
+        r"|overwhelmed)\b",
     ),
 }
 _UNCERTAIN = {
     "decision": r"(?m)^.*\b(?:whether|if|only|unless|might|may|depends?)\b.*$",
     "stress": (
-        r"(?m)^.*\b(?:whether|if|unless|might|may|could|depends?|earlier|previously|past|back|used|formerly|longer|friend|mother|father|partner|"
+        r"(?m)^.*\b(?:whether|if|unless|might|may|could|depends?|earlier|previously|past|back|used|formerly|longer|friend|mother"
+        r"|father|partner|"
         r"others|someone|somebody|not only|doubt|without|deny)\b.*\b(?:stress|stressed|overwhelmed|overburdened)\b.*$"
     ),
 }
@@ -268,7 +296,7 @@ def _words() -> tuple[tuple[str, str], ...]:
 
 
 def _in_english(text: pl.Expr) -> pl.Expr:
-    """"nein" as "no", "是的" as "yes"."""
+    """ "nein" as "no", "是的" as "yes"."""
     for pattern, word in _words():
         text = text.str.replace_all(pattern, word)
     return text
