@@ -162,13 +162,16 @@ _NO = (
     rf"|completely)\b[^\n]*)?"
     r"|not(?: at all| really| true| correct| in the slightest| a chance)?|never|by no means|far from it|no way)"
 )
+_SAYING = (
+    r"\bi(?:'d| would| will|'ll| must| can only)? ?(?:have to )?(?:say|answer|reply|go with|vote) (?:a )?(?:clear |definite |firm |hard )?"
+)
 _AGREES = (
     rf"\bi(?:'d| would| must| have to| do| will|'ll| can only)? ?{_ADVERBS}(?:agree|concur)"
-    rf"(?: (?:with (?:this|that|it|the|your)(?: {_OBJECT})?(?: above)?|completely|wholeheartedly|entirely|fully|strongly|here|too"
+    rf"(?: (?:with (?:this|that|it|the|your)(?: {_OBJECT})?(?: above)?|completely|wholeheartedly|entirely|fully|strongly|100%|here|too"
     rf"|to some extent"
     rf"|to a certain extent|partly|partially|in part))*(?: (?:because|since|as|and|for|in)\b[^\n]*)?$"
     rf"|\bi {_ADVERBS}(?:share|support|endorse|accept) (?:this|that|the) {_OBJECT}(?: (?:because|since|as|and)\b[^\n]*)?$"
-    r"|\bi(?:'m| am) (?:[a-z]+ly )*in agreement"
+    rf"|\bi(?:'m| am) (?:[a-z]+ly )*in agreement|{_SAYING}yes$"
 )
 _NOT = r"(?:do not|don't|cannot|can't|could not|couldn't|would not|wouldn't|will not|won't|must not|(?:am|'m) (?:not able|unable) to|not)"
 _DISAGREES = (
@@ -177,6 +180,7 @@ _DISAGREES = (
     rf"(?:agree|concur)\b|\bi ?{_ADVERBS}{_NOT} {_ADVERBS}(?:support|believe|accept|share|endorse|condone|hold)"
     rf" (?:this|that|it|the|such)\b|\b(?:i am|i'm) not in agreement|\bi (?:reject|oppose|dispute) (?:this|that|the|such)\b"
     rf"|\bi ?{_ADVERBS}(?:do not|don't) {_ADVERBS}(?:think|believe|feel|find)\b"
+    rf"|{_SAYING}no$"
     r"|\bnot (?:something|a \w+) (?:that )?i (?:can |would |could )?(?:agree|share|support|endorse)"
 )
 _DOUBLE = (
@@ -211,8 +215,8 @@ _OUGHT = r"\b(?:should|must|ought to|(?:i|we)(?:'d| would| will|'ll| am going to
 _HOW = r" (?:(?:be|have|to|that|[a-z]+ly|still|also|therefore) )*"
 _CLAIMS: dict[str, tuple[str, str]] = {
     "decision": (
-        rf"(?m)^(?:final= |answer= |so= )+{_FILL}{_GRANT}\b|{_OUGHT}{_HOW}{_GRANT}\b",
-        rf"(?m)^(?:final= |answer= |so= )+{_FILL}(?:{_DENY}|not {_HOW[1:]}{_GRANT})\b|{_OUGHT}{_HOW}{_DENY}\b|{_OUGHT}(?: not"
+        rf"(?m)^(?:final= |answer= |so= )+{_FILL}{_GRANT}\b|^\W*{_GRANT}$|{_OUGHT}{_HOW}{_GRANT}\b",
+        rf"(?m)^\W*{_DENY}$|^(?:final= |answer= |so= )+{_FILL}(?:{_DENY}|not {_HOW[1:]}{_GRANT})\b|{_OUGHT}{_HOW}{_DENY}\b|{_OUGHT}(?: not"
         rf"|n't){_HOW}{_GRANT}\b"
         rf"|(?:\bnot|n't) (?:think|believe|feel) [^\n]*\bshould{_HOW}{_GRANT}\b|\brecommend against\b",
     ),
@@ -316,8 +320,8 @@ def _clauses(lower: pl.Expr) -> pl.Expr:
     text = text.str.replace_all(r"\bi (?:do |really |certainly )?(?:think|believe|suppose|guess) so\b", " . yes . ")
     text = text.str.replace_all(_ELLIPSIS, " . no${1} ").str.replace_all(_OWN_CONDITION, " ")
     text = text.str.replace_all(_OWN_QUESTION, ".").str.replace_all(_POLAR_QUESTION, "${1} .").str.replace_all(_QUESTION, ".")
-    text = text.str.replace_all(_START + _CONDITION, "${1}").str.replace_all(_SIDES, " ")
-    text = text.str.replace_all(_MENTIONED, " ").str.replace_all(_START + _CONCESSION, "${1}").str.replace_all(_OTHERS, " ${1} ")
+    text = text.str.replace_all(_SIDES, " ").str.replace_all(rf"{_START}(?:{_CONDITION}|{_CONCESSION})", "${1}")
+    text = text.str.replace_all(_MENTIONED, " ").str.replace_all(_OTHERS, " ${1} ")
     text = text.str.replace_all(_DECLARED, "\n${1}answer= ").str.replace_all("final answer= ", "final= ", literal=True)
     text = text.str.replace_all(_CONCLUSION, "\nso= ").str.replace_all(_BORDER, "\n").str.replace_all(_EDGE, "")
     return text.str.replace_all(r" {2,}", " ").str.replace_all(_DOUBLE, "")
