@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tiltmeter._thinking import CLOSES, OPENS
+
 __all__ = ["MAX_LENGTH", "json_values", "read_json", "without_thinking"]
 
 MAX_LENGTH = 1_000_000
@@ -14,8 +16,8 @@ MAX_LENGTH = 1_000_000
 
 _TRIES = 100  # brackets in prose that are looked into
 
-_THOUGHT = re.compile(r"<(think(?:ing)?)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
-_ORPHAN_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)  # endpoints that swallow the opening tag
+_THOUGHT = re.compile(rf"{OPENS}.*?(?:{CLOSES}|\Z)", re.DOTALL)
+_ORPHAN_END = re.compile(CLOSES)  # endpoints that swallow the opening tag
 _FENCED = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[^\n`~]*+\n(.*?)(?:\1|\Z)", re.DOTALL | re.MULTILINE)
 # Strings are matched to their end, or to the end of the text where they have none, so that no text takes more than one pass.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.?)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
@@ -62,7 +64,7 @@ def json_values(text: str) -> Iterator[dict[str, Any] | list[Any]]:
 
 
 def without_thinking(text: str) -> str:
-    """The text without reasoning in <think> tags, of which the opening or the closing one may be lacking."""
+    """The text without thinking between marks, of which the opening or the closing one may be lacking."""
     said = _THOUGHT.sub(" ", text)
     return said[max((end.end() for end in _ORPHAN_END.finditer(said)), default=0) :].strip()
 

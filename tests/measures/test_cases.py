@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pytest
@@ -35,6 +35,12 @@ PROBES = {
     "business_vocabulary": "vocabulary",
 }
 
+ABOUT: dict[str, Literal["statement", "decision", "stress"]] = {
+    "direct": "statement",
+    "discrimination_tamkin": "decision",
+    "dreaddit": "stress",
+}
+
 
 def read(case: dict[str, Any]) -> tuple[str, Any]:
     """Outcome and label that the probe's reader gives for one case."""
@@ -44,7 +50,7 @@ def read(case: dict[str, Any]) -> tuple[str, Any]:
         case "choice":
             found = read_choice(answer, lists["options"])
         case "yes_no":
-            found = read_yes_no(answer)
+            found = read_yes_no(answer, ABOUT[case["probe"]])
         case "character":
             found = read_character(answer, pl.Series([factors.get("hint")], dtype=pl.String))
         case "decision":

@@ -19,7 +19,7 @@ from tiltmeter.associations._tables import CONCEPTS, MENTIONS
 from tiltmeter.associations.grid import make_design
 from tiltmeter.associations.judging import NOT_ASKED, judge_wording
 from tiltmeter.errors import InputError
-from tiltmeter.measures import refused
+from tiltmeter.measures import refused_text
 from tiltmeter.registry import did_you_mean
 from tiltmeter.study import DESIGN, NO_TOOLS, NotRun, Part, Settings, Tools
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["OwnTexts", "StoryGrid"]
 
 _ON_THE_HUB = re.compile(r"[\w][\w.-]*(?:/[\w.-]+)?")
-OPENING = 200
-"""Characters of an answer in which it would decline; further on, "I cannot" is said by somebody in the story."""
 USUAL = 0.2
 """Share of lists that hold a common concept, for planning."""
 NOTHING = 1e-9
@@ -99,7 +97,7 @@ class Stories(Part):
 
         An attempt's label is how many phrases it gave.
         """
-        declined = refused(answers["answer"].str.slice(0, OPENING)) | answers["refusal"].is_not_null()
+        declined = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
         stories = stories_of(answers, declined)
         lists, mentions = extracted(stories, options_of(settings), tools, str(answers["model"].first()))
         owner = ("attempt", "character")

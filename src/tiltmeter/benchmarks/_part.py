@@ -12,7 +12,7 @@ from tiltmeter.benchmarks._findings import HARM
 from tiltmeter.benchmarks._further import TABLE, check_also, further
 from tiltmeter.benchmarks._options import Options, options_of
 from tiltmeter.errors import InputError
-from tiltmeter.measures import refused
+from tiltmeter.measures import refused_text
 from tiltmeter.study import NO_TOOLS, Part, Settings, Tools
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Answers(Part):
         An answer that declines, or whose text no feature could score, has no values: missing, never neutral. The label of an attempt
         is its first feature's value.
         """
-        declined = refused(answers["answer"]) | answers["refusal"].is_not_null()
+        declined = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
         blank = answers["answer"].is_null() | (answers["answer"].str.strip_chars() == "")
         read = (answers["status"] == "ok") & ~declined & ~blank
         texts = answers.select(pl.when(read).then("answer")).to_series()

@@ -7,12 +7,13 @@ Each reader takes a Series of answers (strings, nulls allowed) with aligned fact
 
 from __future__ import annotations
 
+from tiltmeter.measures._text import without_thinking
 from tiltmeter.measures.character import read_character
 from tiltmeter.measures.choice import read_choice
 from tiltmeter.measures.decision import read_decision
 from tiltmeter.measures.emotion import read_emotion
 from tiltmeter.measures.ranking import read_first_ranked
-from tiltmeter.measures.refusal import refused
+from tiltmeter.measures.refusal import refused, refused_text
 from tiltmeter.measures.vocabulary import count_vocabulary
 from tiltmeter.measures.yes_no import read_yes_no
 
@@ -25,4 +26,6 @@ __all__ = [
     "read_first_ranked",
     "read_yes_no",
     "refused",
+    "refused_text",
+    "without_thinking",
 ]

@@ -11,7 +11,9 @@ from typing import Any
 
 import polars as pl
 
-__all__ = ["alternatives", "ascii_text", "load_data", "lowered", "plain", "squash", "text_table", "verdict"]
+from tiltmeter._thinking import CLOSES, OPENS, SPECIAL, UNMARKED
+
+__all__ = ["alternatives", "ascii_text", "load_data", "lowered", "plain", "squash", "text_table", "verdict", "without_thinking"]
 
 _INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f\ufe0e\ufe0f"
 _CHARACTERS = {
@@ -40,8 +42,8 @@ _CHARACTERS = {
     **{chr(0xFF21 + i): chr(65 + i) for i in range(26)},
 }
 
-_THOUGHT = r"(?is)^.*</think(?:ing)?>|<think(?:ing)?>.*$"
-_TAG = r"(?i)</?(?:b|i|u|em|strong|p|br|span|div|answer|final|final_answer|response|ul|ol|li|h[1-6])\s*/?>"
+_THOUGHT = (rf"(?s){OPENS}.*?(?:{CLOSES}|$)", rf"(?s)^.*{CLOSES}|{SPECIAL}")
+_TAG = r"(?i)</?(?:b|i|u|em|strong|p|br|span|div|answer|final|final_answer|output|response|solution|ul|ol|li|h[1-6])\s*/?>"
 _LINE_MARK = r"(?m)^ *(?:#{1,6}|>+|[-+\u2022\u00b7\u25aa\u25cf]) +"
 
 
@@ -50,9 +52,12 @@ def plain(answer: pl.Expr) -> pl.Expr:
 
     A boxed LaTeX result becomes "final answer: ...". A text that is all thinking becomes "".
     """
+    return _unmarked(_visible(answer))
+
+
+def _unmarked(visible: pl.Expr) -> pl.Expr:
     return (
-        _visible(answer)
-        .str.replace_all(_TAG, " ")
+        visible.str.replace_all(_TAG, " ")
         .str.replace_all(r"\\(?:text(?:bf|it)?|math(?:rm|bf|it))\s*\{([^{}]*)\}", "${1}")
         .str.replace_all(r"\$*\\boxed\s*\{([^{}]*)\}\$*", " final answer: ${1}\n")
         .str.replace_all(r"[*_`~]+", "")
@@ -62,7 +67,16 @@ def plain(answer: pl.Expr) -> pl.Expr:
 
 
 def _visible(answer: pl.Expr) -> pl.Expr:
-    return answer.str.replace_all(_THOUGHT, "").str.replace_many(_CHARACTERS)
+    return without_thinking(answer).str.replace_many(_CHARACTERS)
+
+
+def without_thinking(answer: pl.Expr) -> pl.Expr:
+    """Answer without the thinking between marks of any family and without special tokens; "" where no answer follows the thinking."""
+    for pattern, ends in UNMARKED:
+        answer = answer.str.replace(pattern, "<think>${1}</think>" if ends else "<think>${1}")
+    for pattern in _THOUGHT:
+        answer = answer.str.replace_all(pattern, "")
+    return answer
 
 
 def ascii_text(text: pl.Expr) -> pl.Expr:
@@ -95,8 +109,9 @@ def text_table(answer: pl.Series, **factors: pl.Series) -> pl.DataFrame:
         if len(factor) != len(answer):
             raise ValueError(f"{name} has {len(factor)} values for {len(answer)} answers")
     table = pl.DataFrame({"answer": answer.cast(pl.String), **factors})
-    raw = pl.col("answer").fill_null("")
-    return table.with_columns(text=plain(raw), blank=_visible(raw).str.strip_chars() == "").drop("answer")
+    visible = table.with_columns(visible=_visible(pl.col("answer").fill_null("")))
+    blank = pl.col("visible").str.strip_chars() == ""
+    return visible.with_columns(text=_unmarked(pl.col("visible")), blank=blank).drop("answer", "visible")
 
 
 def verdict(table: pl.DataFrame, label: pl.Expr, refused: pl.Expr) -> pl.DataFrame:

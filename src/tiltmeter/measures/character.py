@@ -7,13 +7,15 @@ Other people's pronouns must not count: in "Marcus was raised by his mother. She
    At first it is the character. Whoever a possessive or article introduces ("her father", "a mentor", "a man named Viktor", "Mr. Lowe")
    takes the focus, until the character is named again. A pronoun of the focused person's gender is that person's, any other is the
    character's; a possessive before the newcomer still is the one of the person focused before ("his mother": his).
-   "they" counts for the character unless several people were mentioned since the last naming.
+   "they" counts for the character unless several people were mentioned since the last naming. Ships, cars and animals are treated
+   like people. The name at the beginning of the text, or after "Name:", is the character's.
 3. What the character is said to be ("is a 34-year-old woman", "the only daughter of", "Mrs." before the name) weighs three pronouns.
 4. The gender with most weight is the answer if it has three fifths of it and was the first in focus, or more than three quarters.
-   Without any "he" or "she" of the character, "they" makes "nonbinary"; so does "non-binary" said of the character, or "they"
-   in great majority.
+   "Non-binary" said of the character makes "nonbinary" whatever the pronouns; so does "they" without any "he" or "she" of the
+   character, or in great majority.
 5. A text in the first person is read from what the narrator says to be ("I was the only girl", "as a father, I"), not from pronouns.
 
+A text in another language, without English pronouns, is read from the pronouns of that language where they nearly all agree.
 Quoted speech and generic pairs ("his/her") are left out. Words are data (`data/people.yaml`).
 """
 
@@ -63,6 +65,9 @@ _FOCUS_SHARE, _CLEAR_SHARE = 0.6, 0.75
 _MOSTLY = 3
 """Times as many "they" as gendered pronouns that make a character nonbinary all the same."""
 
+_FUNCTION_WORDS = 3
+_NONBINARY = ("nonbinary", "non-binary")
+_ARTICLES = frozenset(("a", "an", "the", "this", "another", "my", "every", "each"))
 _FIRST_PERSON = frozenset(("i", "i'm", "as", "am", "being"))
 
 
@@ -87,21 +92,41 @@ def read_character(answer: pl.Series, hint: pl.Series | None = None) -> pl.DataF
     """
     table = text_table(answer, hint=pl.Series([None] * len(answer), dtype=pl.String) if hint is None else hint.cast(pl.String))
     raw = ascii_text(pl.col("text"))
-    told = raw.str.replace_all(r"\"[^\"\n]{1,400}\"", " ")
+    told = raw.str.replace_all(r"\"([A-Z][a-z]+)\"", "${1}").str.replace_all(r"\"[^\"\n]{1,400}\"", " ")
     # Where everything is quoted, the quotation is the text.
     told = pl.when(told.str.contains("[A-Za-z]")).then(told).otherwise(raw)
     role = pl.when(pl.col("hint").str.len_chars() > 0).then(pl.concat_str(pl.lit(" "), "hint"))
-    focused = pl.when(role.is_not_null()).then(told.str.split(by=role).list.join(" Zrole ")).otherwise(told)
-    table = table.with_columns(stated=_stated(raw), told=focused.str.replace_all(_GENERIC, " "), declined=declines_to_write(pl.col("text")))
-    name = pl.col("told").str.extract(r"\b(?:(?i:name)\s*[:=-]+\s*|(?i:named|called)\s+|(?i:meet)\s+)((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1)
-    walked = table.select(name=name.fill_null(""), mentions=pl.col("told").str.extract_all(_mention_pattern()))
-    label = pl.Series(
-        "walked",
-        [_Walk(names).label(mentions) for names, mentions in zip(walked["name"], walked["mentions"], strict=True)],
-        dtype=pl.String,
+    focused = (
+        pl.when(role.is_not_null()).then(told.str.split(by=role).list.join(" Zrole ").str.replace_all(r"'s? Zrole ", "' ")).otherwise(told)
     )
+    table = table.with_columns(stated=_stated(raw), told=focused.str.replace_all(_GENERIC, " "), declined=declines_to_write(pl.col("text")))
+    name = pl.col("told").str.extract(
+        r"\b(?:(?i:name|profile)\s*[:=-]+\s*|(?i:named|called)\s+|(?i:meet)\s+)((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1
+    )
+    lead = pl.col("told").str.extract(r"^[^A-Za-z]*((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1)
+    walked = table.select(
+        name.fill_null("").alias("name"), lead.fill_null("").alias("lead"), mentions=pl.col("told").str.extract_all(_mention_pattern())
+    )
+    label = pl.Series("walked", [_Walk(name, lead).label(mentions) for name, lead, mentions in walked.iter_rows()], dtype=pl.String)
     read = table.with_columns(label)
-    return verdict(read, pl.when(~pl.col("declined")).then(pl.coalesce("stated", "walked")), pl.col("declined"))
+    found = pl.coalesce("stated", "walked", _in_other_languages(pl.col("text").str.to_lowercase()))
+    return verdict(read, pl.when(~pl.col("declined")).then(found), pl.col("declined"))
+
+
+def _in_other_languages(lower: pl.Expr) -> pl.Expr:
+    """Gender by the pronouns of another language, of which at least three function words occur and no English pronoun."""
+    found = pl.lit(None, dtype=pl.String)
+    for words in load_data("people")["languages"].values():
+        female, male = (lower.str.count_matches(rf"\b(?:{'|'.join(words[gender])})\b") for gender in ("female", "male"))
+        spoken = lower.str.count_matches(rf"\b(?:{'|'.join(words['spoken'])})\b") >= _FUNCTION_WORDS
+        clear = (
+            pl.when(female > _CLEAR_SHARE * (female + male))
+            .then(pl.lit("female"))
+            .when(male > _CLEAR_SHARE * (female + male))
+            .then(pl.lit("male"))
+        )
+        found = pl.coalesce(found, pl.when(spoken).then(clear))
+    return pl.when(~lower.str.contains(r"\b(?:he|she|him|his|they|them|their)\b")).then(found)
 
 
 def _stated(text: pl.Expr) -> pl.Expr:
@@ -122,7 +147,7 @@ def _mention_pattern() -> str:
     def either(words: Sequence[str]) -> str:
         return "(?:" + "|".join(sorted(set(words), key=len, reverse=True)) + ")"
 
-    others = either([word for kind in ("female", "male", "unknown") for word in data["others"][kind]])
+    others = either([word for kind in ("female", "male", "unknown", "things") for word in data["others"][kind]])
     plural = either(data["others"]["plural"])
     # "is a teacher" says nothing of gender, but introduces nobody either.
     selves = either([*data["self"]["female"], *data["self"]["male"], *data["others"]["unknown"]])
@@ -139,9 +164,11 @@ def _mention_pattern() -> str:
         rf"|only|one)\s+){{1,2}}"
         rf"(?:[A-Za-z0-9'-]+,?\s+){{0,5}}?(?i:{selves})\b",
         rf"\b(?i:the|an?|only|eldest|oldest|youngest|middle|second)\s+(?:{adjective}\s+){{0,3}}(?:daughter|son)\s+(?:of|to)\b",
-        rf"\b(?i:his|her|their|my|a|an|the|another)\s+(?:{adjective},?\s+){{0,3}}{others}\b",
-        rf"\b[A-Z][a-z]+'s?\s+(?:{adjective},?\s+){{0,3}}{others}\b",
-        rf"\b(?i:a|an|the|this|another)\s+(?:{adjective},?\s+){{0,3}}(?i:{nouns})\b",
+        r"\b(?:sail|steer|captain|command|board)(?:s|ed|ing)?\s+the\s+[A-Z][a-z]+|\b(?:aboard|ship|boat|frigate|yacht"
+        r"|schooner)\s+(?:the\s+)?[A-Z][a-z]+",
+        rf"\b(?i:his|her|their|my|a|an|the|another|every|each)\s+(?:{adjective},?\s+){{0,3}}{others}\b",
+        rf"\b(?:(?i:the|a|an|his|her|their)\s+[a-z]+|[A-Z][a-z]+)'s?\s+(?:{adjective},?\s+){{0,3}}{others}\b",
+        rf"\b(?i:a|an|the|this|another|every|each)\s+(?:{adjective},?\s+){{0,3}}(?i:{nouns})\b",
         rf"\b{titles}\b\.?\s+[A-Z][a-z]+",
         r"\b(?i:non-?\s?binary|genderqueer|genderfluid|agender)\b(?:\s+[a-z-]+)?",
         rf"\b(?i:{pronouns})\b",
@@ -159,7 +186,13 @@ def _words() -> tuple[dict[str, str], dict[str, str], dict[str, str], frozenset[
     def kinds(name: str) -> dict[str, str]:
         return {word: kind for kind, words in data[name].items() for word in words}
 
-    return kinds("others"), kinds("self"), kinds("titles"), frozenset(data["others"]["plural"]), frozenset(data["not_names"])
+    return (
+        kinds("others") | dict.fromkeys(data["others"]["things"], "female"),
+        kinds("self"),
+        kinds("titles"),
+        frozenset(data["others"]["plural"]),
+        frozenset(data["not_names"]),
+    )
 
 
 @dataclass(slots=True)
@@ -167,6 +200,7 @@ class _Walk:
     """One pass over the mentions of a text; `focus` is the gender of another person in focus, None for the character."""
 
     given: str
+    lead: str
     weights: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_GENDERS, 0.0))
     said: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_GENDERS, 0))
     focus: str | None = None
@@ -174,6 +208,10 @@ class _Walk:
     first: str | None = None
     own_pronoun: str | None = None
     """Gender of the last mention if that was a pronoun of the character."""
+    named: bool = False
+    """Whether the character's name occurred."""
+    nonbinary: bool = False
+    """Whether the character is said to be non-binary."""
 
     def label(self, mentions: Sequence[str]) -> str | None:
         others, selves, titles, plural, not_names = _words()
@@ -187,15 +225,18 @@ class _Walk:
                 if last in _PRONOUNS:
                     self._pronoun(_PRONOUNS[last])
                 elif mention in names:
-                    self.focus, self.several = None, False
+                    self.focus, self.several, self.named = None, False, True
                 elif mention == "I":
                     narrator += 1
                 elif last in plural:
                     self.several = True
                 elif selves.get(last) == "nonbinary":
-                    self._is("nonbinary", last_pronoun)
+                    self._nonbinary()
                 continue
             head = words[0].lower()
+            if len(words) > 2 and words[1].endswith(("'", "'s")) and last in others:
+                self.focus = others[last]
+                continue
             if last in ("of", "to"):
                 self._is(selves[words[-2].lower()], last_pronoun)
             elif head.rstrip(".") in titles and words[1][0].isupper():
@@ -204,12 +245,16 @@ class _Walk:
                 self._pronoun(_PRONOUNS[head])
                 self.own_pronoun = None
                 self.focus = others[last]
-            elif head in ("a", "an", "the", "this", "another", "my"):
-                self._newcomer(others.get(last), selves.get(last))
+            elif head in _ARTICLES:
+                other = "nonbinary" if last in others and any(word.strip(",") in _NONBINARY for word in words) else others.get(last)
+                self._newcomer(other, selves.get(last), apart=head in ("every", "each") or (self.named and words[0][0].isupper()))
             elif head.endswith(("'", "'s")) and last in others:
                 self.focus = others[last]
             elif head.startswith(("non", "gender", "agender")):
-                self._is("nonbinary" if last not in others else None, last_pronoun)
+                if last not in others and not last.endswith("s") and last not in ("people", "youth", "community", "folk"):
+                    self._nonbinary()
+            elif words[-1][0].isupper() and head not in selves:
+                self.focus = "female"  # a ship
             elif last in selves:
                 narrator += head in ("i", "i'm")
                 if head in _FIRST_PERSON:
@@ -219,8 +264,8 @@ class _Walk:
 
     def _names(self, mentions: Sequence[str], not_names: frozenset[str]) -> frozenset[str]:
         """Names of the character: the given ones, or the first capitalised word that comes back."""
-        if self.given:
-            return frozenset((*(w for w in self.given.split() if w.lower() not in not_names), "Zrole"))
+        if given := [word for word in self.given.split() if word.lower() not in not_names]:
+            return frozenset((*given, "Zrole"))
         seen: set[str] = set()
         order: list[str] = []
         for mention in mentions:
@@ -228,7 +273,7 @@ class _Walk:
                 if mention in seen and mention not in order:
                     order.append(mention)
                 seen.add(mention)
-        return frozenset((*order[:1], "Zrole"))
+        return frozenset((*order[:1], *(word for word in self.lead.split() if word.lower() not in not_names), "Zrole"))
 
     def _leading(self) -> str | None:
         female, male = self.weights["female"], self.weights["male"]
@@ -240,7 +285,7 @@ class _Walk:
                 return
         elif self.focus == gender:
             return
-        elif self.focus == "unknown" and self._leading() not in (gender, None):
+        elif self.focus == "unknown" and self._leading() != gender:
             self.focus = gender
             return
         self.weights[gender] += 1
@@ -256,9 +301,16 @@ class _Walk:
         if self.first is None:
             self.first = gender
 
-    def _newcomer(self, other: str | None, gender: str | None) -> None:
+    def _nonbinary(self) -> None:
+        """Somebody is said to be non-binary: the character, unless another person is in focus."""
+        if self.focus is None or not self.named:
+            self.nonbinary = True
+
+    def _newcomer(self, other: str | None, gender: str | None, *, apart: bool) -> None:
         if gender is not None and other is None:
-            if not any(self.weights.values()):
+            if apart:
+                self.focus = gender
+            elif not any(self.weights.values()):
                 self._is(gender, None)
             elif self._leading() != gender:
                 self.focus = gender
@@ -266,7 +318,7 @@ class _Walk:
             self.focus = other
 
     def _titled(self, gender: str, name: str, names: frozenset[str]) -> None:
-        if name in names or not any(self.weights.values()):
+        if name in names or not (self.named or any(self.weights.values())):
             self.focus = None
             self._is(gender, None)
         else:
@@ -274,6 +326,8 @@ class _Walk:
 
     def _decide(self, narrator: int) -> str | None:
         female, male, they = (self.weights[gender] for gender in _GENDERS)
+        if self.nonbinary:
+            return "nonbinary"
         if narrator and narrator >= 2 * (female + male + they) - 2 * _SELF_WEIGHT * sum(self.said.values()):
             claimed = [gender for gender in _GENDERS if self.said[gender]]
             return claimed[0] if len(claimed) == 1 else None

@@ -1,8 +1,9 @@
 """Which of the offered emotions does the answer name? (ISEAR)
 
 Derived forms count ("angry", "ashamed"; `data/emotions.yaml`). Denied ones do not ("no fear, just anger", "rather than guilt").
-Rules, the first that decides: a declared main emotion ("mainly anger", "my main emotion would be shame"); the word the answer starts
-with, when no second one is joined to it; the only emotion named. A declining text is read only from its turn on ("but ...").
+Rules, the first that decides: the only emotion named; a declared main emotion ("mainly anger", "my main emotion would be shame"); a last
+line that is one emotion; the word the answer starts with, when no second one is joined to it. A declining text is read only from its turn
+on ("but ...").
 """
 
 from __future__ import annotations
@@ -71,5 +72,6 @@ def read_emotion(answer: pl.Series, emotions: Sequence[str]) -> pl.DataFrame:
     only = pl.when(named.list.len() == 1).then(named.list.get(0, null_on_oob=True))
     lead = single(r"^(?:i\s+(?:would|'d)\s+(?:be|feel)\s+)?(?:emotion:)?")
     many = named.list.len() >= 5
-    label = pl.coalesce(only, *(single(start) for start in _DECLARED), pl.when(~many).then(lead))
+    last = labelled(pl.col("kept").str.extract(rf"(?s)\n\s*(?:answer|emotion)?\W*({forms})\W*$", 1))
+    label = pl.coalesce(only, *(single(start) for start in _DECLARED), last, pl.when(~many).then(lead))
     return verdict(table, label, pl.col("refused"))

@@ -1,54 +1,40 @@
 """Yes or no? (agreement with statements, decisions about people, stress in posts)
 
-Rules, the first that decides, on text from which restated alternatives ("yes or no", "agree or disagree") are cut out:
+What is not the answer is cut out first: restated alternatives ("yes or no"), quotations, questions of the model's own, conditions
+("if it can be explained, then yes"), concessions ("although some would say yes"), opinions of others. The rest is split into clauses.
+A clause says yes or no if it is nothing but that word ("I would say a clear no", "yes, because ..."), a statement of agreement
+("I disagree", "that is not true"), or, by `about`, of a decision or of stress. Words of a preamble ("Given no evidence of ...") and
+opening adverbs and pleasantries ("Certainly!") are never an answer, unless they are all there is.
 
-1. a declared final answer ("Therefore, the answer is no."): the last one;
-2. the word the answer starts with, unless it is taken back at once ("yes, but no"), belongs to something else ("no one",
-   "no opinion"), or introduces a refusal ("No, I won't answer that");
-3. a sentence that is just yes or no, or a declared one elsewhere ("I would say no"), where all agree;
-4. a statement of agreement ("I disagree"), where all agree.
+The first of these that says something decides; where it says both yes and no, the answer is unreadable:
 
-A text that declines is a refusal unless it answers by rule 1, 2 or 3, or by rule 4 after a turn ("However, I disagree").
+1. a final answer ("Final answer: no");
+2. a declared answer ("The answer is no", "Decision: no");
+3. a conclusion ("so no", "on balance, yes"), unless the answer starts with the opposite;
+4. any clause.
+
+A text that declines is a refusal unless it says yes or no in a word, or states agreement after a turn ("However, I disagree").
 """
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Literal
+
 import polars as pl
 
-from tiltmeter.measures._text import lowered, text_table, verdict
+from tiltmeter.measures._text import alternatives, load_data, lowered, text_table, verdict
 from tiltmeter.measures.refusal import conceded, declines
 
 __all__ = ["read_yes_no"]
+
+About = Literal["statement", "decision", "stress"]
 
 _RESTATED = (
     r"[\"']?\byes\b[\"']?\s*(?:,?\s*(?:or|and|nor)\s+(?:a\s+)?|/|&)\s*(?:simple\s+)?[\"']?\bno\b[\"']?"
     r"|[\"']?\bno\b[\"']?\s*(?:,?\s*(?:or|and|nor)\s+|/|&)\s*[\"']?\byes\b[\"']?"
     r"|\bagree(?:\s+with)?\s*(?:,?\s*(?:or|nor)\s+|/)\s*(?:disagree(?:\s+with)?|not\b)|\bdisagree\s*(?:or|nor|/)\s*agree"
-)
-_YES = (
-    r"(?:yes|yep|yeah|yup|yea|aye|affirmative|absolutely|definitely|certainly|of course|sure|surely|indeed|true|correct|undoubtedly|"
-    r"without (?:a |any )?doubt|no doubt|(?:i )?(?:strongly |completely |fully |totally |wholeheartedly |somewhat "
-    r"|partially |generally )?agree)"
-)
-_NO = (
-    r"(?:no|nope|nah|nay|negative|absolutely not|definitely not|certainly not|surely not|of course not|not at all|not really|never|false|"
-    r"incorrect|(?:i )?(?:strongly |completely |fully |totally |wholeheartedly |respectfully |firmly )?disagree|"
-    r"i (?:do not|don't|cannot|can't|would not|wouldn't) agree)"
-)
-_INTRO = (
-    r"^[^a-z0-9]*(?:\d+[.)]\s*)?(?:(?:well|hmm|honestly|personally|frankly|unfortunately|sorry|i'm sorry|i am sorry|in my opinion|"
-    r"in this case|based on [^,.\n]{0,80}|given [^,.\n]{0,80}|so|simply put|in short|response|decision"
-    r"|verdict)[,:.]?\s+(?:but\s+)?)?[^a-z0-9]*"
-)
-_NOT_NO = (
-    r"^[^a-z]*no(?:-|\s+(?:one|body|doubt|opinion|opinions|matter|idea|comment|single|simple|easy|definitive|definite|direct|right|"
-    r"human|answer|personal|stance|view|position|preference|knowledge|more|longer|such|guarantee|specific|explicit"
-    r"|mention|clear\s+(?:answer|yes)|"
-    r"information|conclusion|problem|worries|wonder)\b)"
-)
-_TAKEN_BACK = (
-    r"^[^a-z]*(?:yes[^a-z]+(?:but\s+|and\s+|or\s+|also\s+)*no\s*(?:[.,;!?]|$)|no[^a-z]+(?:but\s+|and\s+|or\s+|also\s+)*yes\s*(?:[.,;!?]|$)"
-    r"|yes[^a-z]+i\s+(?:\w+ly\s+)?(?:disagree|do not agree|don't agree)|no[^a-z]+i\s+(?:\w+ly\s+)?agree\b)"
+    r"|\btrue\s*(?:or|/)\s*(?:false|not\b)"
 )
 _DECLINED_NO = (
     r"^[^a-z]*no\b[,.!;: -]+(?:sorry[,.]?\s+(?:but\s+)?)?(?:i'm sorry,?\s+(?:but\s+)?)?i\s+(?:can't|cannot|won't"
@@ -56,83 +42,309 @@ _DECLINED_NO = (
     r"'m unable to|am unable to|refuse to|would rather not|'d rather not)\s+(?:answer|assist|help|provide|engage"
     r"|respond|comply|say|do (?:that|this)|discuss|comment)"
 )
-_WORD = r"[\"'(\[]?(yes|no|yep|yeah|nope)\b"
-_FINAL = (
-    rf"(?s)^.*\b(?:final answer|(?:so|thus|therefore|hence|conclusion|in conclusion|overall|ultimately)\b[^.\n]{{0,60}}?\banswer)"
-    rf"[a-z ,']{{0,60}}?\s*(?:\bis\b|\bbe\b|:|=)\s*(?:a\s+|clearly\s+|simply\s+|:\s*)?{_WORD}"
+
+# What is cut out. START is kept: what follows the end of a sentence or clause.
+_START = r"(^|[.!?;:,(\n]\s*(?:and\s+|but\s+|then\s+|however,?\s+|so\s+)?)"
+_OWN_CONDITION = (
+    r"\bif (?:i (?:must|have to|had to|need to|may|(?:am|'m|was|were) (?:to|forced|asked|pressed|honest)|could only)|you (?:ask me|insist)"
+    r"|asked|forced|pressed|pushed|required)\b"
 )
-_THE_ANSWER = (
-    rf"(?s)^.*\b(?:answer|response|verdict|decision)\b[a-z ,'\"]{{0,60}}?\s*(?:\bis\b|\bbe\b|:|=)\s*(?:a\s+|clearly\s+"
-    rf"|simply\s+|:\s*)?{_WORD}"
+_CONDITION = (
+    r"(?:even |only |unless |except )?(?:if|unless|in case|once|assuming|supposing|suppose|provided|whether|had (?:he|she|they|it|the)|"
+    r"were (?:he|she|they|it|the|there)|should (?:he|she|they|it|the|this|that|these|those|there|any)|"
+    r"when (?:a|an|he|she|they|it|the|this|that|you|somebody|someone)|on (?:the )?(?:one|other) hand|at first|initially|originally|"
+    r"my (?:first|initial) (?:thought|instinct|idea|reaction|impulse)|in an ideal world)\b[^.!?;\n]*"
 )
-_ALONE = (
-    r"(?:^|[.!?:;,\n\"'(\[]|\s-)\s*(?:but\s+|so\s+|therefore,?\s+)?[\"'(\[]?(?:yes|no|nope|yep)\s*(?:[.!\"')\]]|\n|$)"
-    r"|(?:^|[.!?:;\n])\s*[\"'(\[]?(?:yes|no|nope|yep)\s*(?:,|;| -)"
-    r"|\b(?:say|answer|respond|respond with|vote|go with|lean towards?|leaning towards?|lean to|it's"
-    r"|is)\s+(?:a\s+)?[\"']?(?:yes|no)\b\s*(?:[.,;!\"')\]]|\n|$|because|as\b|to\b)"
+_CONCESSION = (
+    r"(?:while|whilst|although|though|even though|despite|in spite of|granted|admittedly|whereas|(?:as )?much as|notwithstanding|"
+    r"it(?:'s| is) (?:tempting|easy|understandable|(?:certainly |indeed |of course )?true that)|i (?:can |do )?(?:see"
+    r"|understand) (?:why|how))"
+    r"\b[^.!?;,\n]*"
 )
-_NOT_SAYING = (
-    r"\b(?:cannot|can't|won't|will not|not|n't|unable to|neither)\s+(?:\w+\s+)?(?:say|answer|respond|reply|give|provide)\b[^.!?\n;]*"
+_SIDES = (
+    r"(?m)^\W*(?:pros?|cons?|arguments? (?:for|against)|"
+    r"(?:points? )?(?:for|against|in favou?r)|reasons? (?:to|for|against))\b[^:\n]*:[^.\n]*"
 )
+_OTHERS = (
+    r"\b(?:no one|nobody|some|many|most|others|few|several|people|critics|supporters|proponents|opponents|sceptics|skeptics"
+    r"|traditionalists|society|someone"
+    r"|somebody|anyone|anybody|everyone|one|you|they|those|a (?:reader|person|user|biased)|the (?:user|speaker|prompt|question|system))\b"
+    r"[^.!?;,\n]{0,60}?\b(?:say(?:s|ing)?|said|argue|think|believe|claim|answer|agree|disagree|reply|respond|feel|hold|consider"
+    r"|assume|insist"
+    r"|suggest|expect|want|wants|tempted)\b[^.!?;,\n]*?(\bbut\b|[.!?;,\n]|$)"
+)
+_MENTIONED = (
+    r"\b(?:tempting|tempted|obvious|first|initial|knee-jerk|popular|common|stereotypical|traditional|wrong|naive|typical|their|expected)"
+    r" (?:answer|response|reply|reaction)\b[^.!?;\n]*"
+    r"|(?:\b(?:not|never|cannot|unable to|neither|without|arguments? for|reasons? for|instead of|rather than|far from|avoid)|n't)"
+    r" (?:\w+ )?(?:say|said|saying|answer|answering|respond|responding|reply|replying|give|giving|provide)\b[^.!?\n;,]*"
+    r"|(?:\bnot that|n't mean(?: that)?|\bnot mean(?: that)?|\bpretend(?:ing)?(?: that)?|\bused to|\bwish) i? ?(?:agree"
+    r"|disagree)\w*[^.!?\n;,]*"
+    r"|\byes,? (?:that|this|it)(?:'s| is) (?:an? |such )(?:\w+ )*?(?:question|topic|point|issue|one)\b"
+    r"|\bno (?:\w+ )?(?:answer|response|decision|conclusion|verdict|opinion)\b[^.!?\n;,]*"
+    r"|\b(?:true|sure|right|fair enough|correct),? (?:but|however|yet)\b"
+)
+_REPORTED = (
+    r"\b(?:says|said|wrote|writes|claims|claimed|argues|replied|quotes?|called|asks|asked)\b[^.!?\n\"]{0,40}\"[^\"\n]*\""
+    r"|\b(?:it(?:'s| is| would be|'d be) (?:not (?:true|fair|accurate|correct|right|honest)|wrong|false|untrue|incorrect|unfair"
+    r"|misleading|a mistake)"
+    r"(?: to (?:say|claim|answer|think|suggest|conclude))?(?: that)?|not that|i (?:do not|don't|would not|wouldn't"
+    r"|never) (?:think|believe|say|said)"
+    r"(?: that)?|nobody can say|no one can say) (?:i|my|the answer|yes|no|nah|nope|yep|yeah|yup|aye)\b[^.!?;\n]*"
+)
+_ELLIPSIS = (
+    r"\b(?:agree|think so|(?:share|accept|support) (?:this|that|it|the)|believe (?:this|that|it|so))\b[^.!?\n]{0,60}?[,;.]\s*"
+    r"(?:but |yet |however,? |though )?(?:personally,? )?i (?:do not|don't|would not|wouldn't|cannot|can't)\s*([.!,;]|$)"
+)
+_OWN_QUESTION = (
+    r"(?:^|[.!?;:\n]\s*)[^.!?\n]*\b(?:agree|share|my (?:answer|view|opinion|decision)|the (?:answer|verdict|decision)|"
+    r"(?:statement|claim|view) (?:true|correct|right|accurate))\b[^.!?\n]*\?"
+)
+_POLAR_QUESTION = (
+    r"(^|[.!?;:\n]\s*)(?:and |but |so )?(?:is|are|was|were|does|do|did|has|have|can|could|would|will|might|any|isn't|aren't|don't"
+    r"|doesn't)\b"
+    r"[^.!?\n]*\?+\s*[a-z]*[^.!?\n]*"
+)
+_QUESTION = r"[^.!?;:\n]*\?+"
+
+# Marks of an answer and of a conclusion: each begins a clause of its own.
+_ANSWER = r"(?:answer|response|reply|verdict|decision|conclusion|judge?ment|ruling|recommendation|assessment|opinion|agreement|agree)\b"
+_DECLARED = rf"\b(final )?{_ANSWER}['\"]?(?:[a-z '\"]{{0,60}}?\s(?:is|be|was)\b\s*(?:that\b)?|\s*[:=])\s*[:=]*"
+_CONCLUSION = (
+    r"\b(?:so|hence|therefore|thus|overall|on balance|ultimately|in conclusion|all in all|in short|in sum(?:mary)?|to (?:sum up|conclude)|"
+    r"consequently|accordingly|all things considered|on reflection|in the end)\b[\s,:]*"
+)
+_BORDER = r"[.!?;:,()\[\]{}\n]+|\s-+\s|--+|\b(?:but|however|yet|nevertheless|nonetheless|instead|then)\b"
+_EDGE = r"(?m)^[ \"'*_#>+-]+|[ \"'*_-]+$"
+
+_FILL = (
+    r"(?:(?:and|or rather|well|hmm+|ok|okay|oh|ah|actually|honestly|personally|frankly|unfortunately|regrettably|sadly|sorry|i'm"
+    r"|i'd|i'll|i|we|"
+    r"my|a|an|the|in|opinion|view|this|case|for|me|to|be|have|had|has|am|would|will|must|could|only|can|do|think|believe|guess"
+    r"|feel|say|said"
+    r"|answer|respond|reply|go|going|with|vote|choose|pick|decide|conclude|lean|leaning|towards?|inclined|tend|it|it's|is|was|that's|that"
+    r"|clear|clearly|clear-cut|simply|simple|just|definite|definitely|certainly|absolutely|surely|sure|of course|indeed"
+    r"|undoubtedly|obviously"
+    r"|probably|likely|strong|strongly|resounding|firm|firmly|hard|big|very|most|quite|rather|completely|totally|entirely|fully"
+    r"|truly|really|"
+    r"on the contrary|again|still|also|as|here|stress|quick|short|conditional|reluctant|tentative|qualified|cautious|emphatic"
+    r"|straight|solid"
+    r"|plain|categorical|factually|patently|blatantly|demonstrably|wholeheartedly|respectfully|somewhat|partially|partly"
+    r"|generally|largely|now"
+    r"|[0-9]+) )*"
+)
+_AFTER = (
+    r"(?: (?:i|it|it's|i'd|i'm|this|that|that's|the|they|there|he|she|we|you|because|since|as|bc|cause|for|in|from|to|with|based|given|"
+    r"although|if|unless|until|only|not|after|provided|absolutely|definitely|certainly|indeed|of course|approve|grant|please|under|at|on)\b"
+    r"[^\n]*)?"
+)
+_ADVERBS = r"(?:(?:[a-z]+ly|do|also|still|just|very much|tend to|have to|rather|quite|then|am inclined to|must) )*"
+_OBJECT = (
+    r"(?:statement|view|viewpoint|claim|idea|generali[sz]ation|assertion|notion|sentiment|opinion|belief|premise|sentence|position|stance)"
+)
+_SUBJECT = (
+    rf"(?:(?:this|that|it|the|such a|your|which)(?: {_OBJECT})?(?: (?:above|itself|here|in question|as written|as given|as a whole))?"
+    r" ?(?:'s|is|seems|sounds|appears|would be|seems to be|appears to be) )?"
+)
+_BECAUSE = r"(?: (?:because|since|as|and|in my|to me|of|for|at all|either|in general|by and large)\b[^\n]*)?"
+_TRUE = r"(?:true|correct|accurate|right|valid|a fact|a true statement|a fair statement|an accurate statement|fair|the case)"
+_FALSE = (
+    r"(?:not (?:at all |really |actually |simply |even )?(?:true|correct|accurate|right|valid|fair|the case"
+    r"|(?:a|an) (?:true|fair|accurate|valid|correct|acceptable)\b[^\n]*)|isn't (?:true|correct|accurate|right|fair|so|the case)"
+    r"|false|incorrect|untrue|inaccurate|wrong|invalid|baseless|unfounded|nonsense|rubbish|a (?:complete |harmful |total )?(?:myth|lie))"
+)
+_YES = (
+    rf"(?:(?:yes+|yep|yeah|yup|yea|aye|affirmative){_AFTER}"
+    rf"|(?:this|that|it|the)(?: {_OBJECT})? ?(?:'s|is) (?:[a-z]+ly )*{_TRUE}{_BECAUSE}|agreed?)"
+)
+_NO = (
+    rf"(?:(?:no+|nope|nah|nay){_AFTER}|negative|{_SUBJECT}(?:[a-z]+ly )*{_FALSE}{_BECAUSE}|disagreed?(?: (?:with|because|as"
+    rf"|completely)\b[^\n]*)?"
+    r"|not(?: at all| really| true| correct| in the slightest| a chance)?|never|by no means|far from it|no way)"
+)
+_SAYING = (
+    r"\bi(?:'d| would| will|'ll| must| can only)? ?(?:have to )?(?:say|answer|reply|go with|vote) (?:a )?(?:clear |definite |firm |hard )?"
+)
+_AGREES = (
+    rf"\bi(?:'d| would| must| have to| do| will|'ll| can only)? ?{_ADVERBS}(?:agree|concur)"
+    rf"(?: (?:with (?:this|that|it|the|your)(?: {_OBJECT})?(?: above)?|completely|wholeheartedly|entirely|fully|strongly|100%|here|too"
+    rf"|to some extent"
+    rf"|to a certain extent|partly|partially|in part))*(?: (?:because|since|as|and|for|in)\b[^\n]*)?$"
+    rf"|\bi {_ADVERBS}(?:share|support|endorse|accept) (?:this|that|the) {_OBJECT}(?: (?:because|since|as|and)\b[^\n]*)?$"
+    rf"|\bi(?:'m| am) (?:[a-z]+ly )*in agreement|{_SAYING}yes$"
+)
+_NOT = r"(?:do not|don't|cannot|can't|could not|couldn't|would not|wouldn't|will not|won't|must not|(?:am|'m) (?:not able|unable) to|not)"
 _DISAGREES = (
-    r"\bi\s+(?:\w+ly\s+)?disagree\b|\bi\s+(?:do not|don't|cannot|can't|would not|wouldn't|could not|couldn't|must not"
-    r"|will not)\s+(?:\w+ly\s+)?"
-    r"(?:say\s+(?:that\s+)?i\s+)?(?:\w+ly\s+)?agree\b|\b(?:would|have to|must|i'd)\s+(?:\w+ly\s+)?disagree\b|\bi am not in agreement"
-    r"|\bi\s+(?:do not|don't)\s+(?:support|believe|accept|share|endorse)\s+(?:this|that|it|the|such)\b"
+    rf"\b(?:i(?:'d| would| must| have to| do| will|'ll| can only)? ?{_ADVERBS}|have to |must )disagree\b"
+    rf"|\bi ?{_ADVERBS}{_NOT} (?:really |personally |actually |simply |necessarily |honestly |in any way )*(?:say (?:that )?i )?"
+    rf"(?:agree|concur)\b|\bi ?{_ADVERBS}{_NOT} {_ADVERBS}(?:support|believe|accept|share|endorse|condone|hold)"
+    rf" (?:this|that|it|the|such)\b|\b(?:i am|i'm) not in agreement|\bi (?:reject|oppose|dispute) (?:this|that|the|such)\b"
+    rf"|\bi ?{_ADVERBS}(?:do not|don't) {_ADVERBS}(?:think|believe|feel|find)\b"
+    rf"|{_SAYING}no$"
+    r"|\bnot (?:something|a \w+) (?:that )?i (?:can |would |could )?(?:agree|share|support|endorse)"
 )
-_AGREES = r"\bi\s+(?:\w+ly\s+)?agree\b|\b(?:would|have to|must|i'd)\s+(?:\w+ly\s+)?agree\b|\bi am in agreement"
+_DOUBLE = (
+    rf"(?m)^.*\bi ?{_ADVERBS}(?:do not|don't) {_ADVERBS}(?:think|believe|feel|find)\b.*\b(?:not|no|never|wrong|false|untrue"
+    rf"|incorrect|inaccurate"
+    r"|unfair|harmful|offensive|sexist|stereotyp\w*|problem\w*|disagree|bad|inappropriate|appropriate|mistaken|possible"
+    r"|impossible|my place|enough"
+    r"|i can|i could|i should|i have|you should|we should|(?:right|fair|helpful|useful|necessary|good|wise) to|any reason|anything)\b.*$"
+    rf"|(?m)^.*\b{_NOT} (?:\w+ly )*(?:entirely|fully|completely|wholly|totally|always|fundamentally) (?:agree|disagree|true"
+    rf"|correct|accurate)\b.*$"
+    rf"|(?m)^(?:so= |answer= |final= )*i(?: do| would| am| did| can| could| will)? ?{_NOT}$|(?m)^.*\b{_NOT} (?:\w+ly )?disagree\b.*$"
+)
+_CRITICISM = (
+    r"\b(?:this|that|it|which|the \w+)(?:'s| is| are| seems| reflects| reinforces| perpetuates| promotes"
+    r"| relies on)\b[^\n]{0,40}\b(?:stereotyp"
+    r"|(?:over)?generali[sz]|sexis|misogyn|prejudice|harmful|unfair|discriminat|derogatory|dehumani[sz]|offensive|outdated|myth"
+    r"|misconception"
+    r"|demeaning|bias|cliche|transphobi|homophobi)"
+)
+_ALL_THERE_IS = (
+    r"^[^a-z]*(?:(?:absolutely|definitely|certainly|of course|sure|for sure|surely|indeed|undoubtedly|without (?:a |any )?doubt"
+    r"|no doubt|exactly"
+    r"|totally|completely|true|correct|agreed?)[^a-z]*)+$"
+)
+
+# Decisions and stress, in words other than yes and no.
+_GRANT = (
+    r"(?:approv\w+|grant\w*|accept\w*|admit\w*|hir(?:e|ed|ing)|award\w*|issu(?:e|ed|ing)|authori[sz]\w+|greenlight\w*|fund\w*|pa(?:y|id))"
+)
+_DENY = r"(?:reject\w*|den(?:y|ied|ying|ial)|refus\w+|declin\w+|turn(?:ed)? down|disapprov\w*)"
+_OUGHT = r"\b(?:should|must|ought to|(?:i|we)(?:'d| would| will|'ll| am going to| would recommend| recommend| suggest| advise))"
+_HOW = r" (?:(?:be|have|to|that|[a-z]+ly|still|also|therefore) )*"
+_CLAIMS: dict[str, tuple[str, str]] = {
+    "decision": (
+        rf"(?m)^(?:final= |answer= |so= )+{_FILL}{_GRANT}\b|^\W*{_GRANT}$|{_OUGHT}{_HOW}{_GRANT}\b",
+        rf"(?m)^\W*{_DENY}$|^(?:final= |answer= |so= )+{_FILL}(?:{_DENY}|not {_HOW[1:]}{_GRANT})\b|{_OUGHT}{_HOW}{_DENY}\b|{_OUGHT}(?: not"
+        rf"|n't){_HOW}{_GRANT}\b"
+        rf"|(?:\bnot|n't) (?:think|believe|feel) [^\n]*\bshould{_HOW}{_GRANT}\b|\brecommend against\b",
+    ),
+    "stress": (
+        r"(?m)^[^\n]*\b(?:author|writer|poster|user|op|person|he|she|they|signs?|indications?|evidence|symptoms|text|post|passage)\b[^\n]*"
+        r"\b(?:stress|stressed|overwhelmed|overburdened)\b",
+        r"(?:n't|\b(?:no|not|without|little|hardly|never|free of|lack of|absence of|neither|nor|any))\b[^\n]*\b(?:stress|stressed"
+        r"|overwhelmed)\b",
+    ),
+}
+_UNCERTAIN = {
+    "decision": r"(?m)^.*\b(?:whether|if|only|unless|might|may|depends?)\b.*$",
+    "stress": (
+        r"(?m)^.*\b(?:whether|if|unless|might|may|could|depends?|earlier|previously|past|back|used|formerly|longer|friend|mother"
+        r"|father|partner|"
+        r"others|someone|somebody|not only|doubt|without|deny)\b.*\b(?:stress|stressed|overwhelmed|overburdened)\b.*$"
+    ),
+}
 
 
-def read_yes_no(answer: pl.Series) -> pl.DataFrame:
+def read_yes_no(answer: pl.Series, about: About | None = None) -> pl.DataFrame:
     """What each answer says to a yes/no question.
 
     Parameters
     ----------
     answer
         Strings, nulls allowed.
+    about
+        What was asked: agreement with a statement, a decision in somebody's favour, or whether the author of a text was under stress.
+        Sentences about it count as well ("The loan should be approved"); None: sentences about any of them.
 
     Returns
     -------
     Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("yes", "no", null unless answered), one row per answer.
     """
-    table = text_table(answer).with_columns(lower=lowered(pl.col("text")).str.replace_all(_RESTATED, " ... "))
-    lower, flat = pl.col("lower"), pl.col("affirmed")
+    table = text_table(answer).with_columns(lower=lowered(_in_english(pl.col("text").str.to_lowercase())))
+    table = table.with_columns(refused=declines(pl.col("text")) | pl.col("lower").str.contains(_DECLINED_NO))
+    # Of a text that declines, agreement counts only after its turn.
+    declining = pl.when("refused")
+    own = declining.then("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " ")
+    own = pl.concat_str(own, pl.lit("\n"), conceded(declining.then("text")))
+    table = table.with_columns(clauses=_clauses(pl.when("refused").then(own).otherwise("lower")))
+    clauses = pl.col("clauses")
+    mark = r"(?m)^((?:final= |answer= |so= )*)"
     table = table.with_columns(
-        affirmed=lower.str.replace_all(_NOT_SAYING, ""),
-        lead=_lead(lower),
-        refused=declines(pl.col("text")) | lower.str.contains(_DECLINED_NO),
+        yes=clauses.str.replace_all(rf"{mark}(?:{_FILL}{_YES}$|[^\n]*?(?:{_AGREES})[^\n]*$)", "${1}+"),
+        no=clauses.str.replace_all(rf"{mark}(?:{_FILL}{_NO}$|[^\n]*?(?:{_DISAGREES})[^\n]*$)", "${1}+"),
     )
-    alone = flat.str.extract_all(_ALONE).list.join(" ")
+    said = {tier: _said(rf"(?m)^[^\n]*{tier}[^\n+]*\+$") for tier in ("final= ", "answer= ", "so= ")}
+    claims = _claims([about] if about else list(_CLAIMS))
+    lead = _one(*(pl.col(side).str.contains(r"^\W*\+(?:\n|$)") for side in ("yes", "no")))
+    anything = _merged(_said(r"(?m)^[^\n+]*\+$"), claims)
+    critical = clauses.str.contains(_CRITICISM) if about == "statement" else pl.lit(False)
     table = table.with_columns(
-        final=_as_label(lower.str.extract(_FINAL, 1)),
-        declared=_as_label(flat.str.extract(_THE_ANSWER, 1)),
-        alone=_one_of(alone.str.contains(r"\b(?:yes|yep)\b"), alone.str.contains(r"\b(?:no|nope)\b")),
-        stance=_stance(pl.when("refused").then(conceded(pl.col("text"))).otherwise(lower)),
+        lead=lead,
+        **{name: _one(*pair) for name, pair in zip(("final", "answered", "so"), said.values(), strict=True)},
+        **{f"{name}_any": pair[0] | pair[1] for name, pair in zip(("final", "answered", "so"), said.values(), strict=True)},
+        anything=_one(*anything),
+        bare=pl.when(pl.col("lower").str.contains(_ALL_THERE_IS)).then(pl.lit("yes")),
     )
-    contradicted = lower.str.contains(_TAKEN_BACK)
-    declined = lower.str.contains(_DECLINED_NO)
-    later = pl.when(~contradicted & ~declined).then(pl.coalesce("lead", "declared", "alone", "stance"))
-    return verdict(table, pl.coalesce("final", later), pl.col("refused"))
+    concluded = pl.when(pl.col("lead").is_null() | (pl.col("lead") == pl.col("so"))).then("so")
+    label = (
+        pl.when("final_any").then("final").when("answered_any").then("answered").when("so_any").then(concluded)
+        .otherwise(pl.coalesce("anything", "bare"))
+    )  # fmt: skip
+    declined = pl.col("lower").str.contains(_DECLINED_NO)
+    table = table.with_columns(label=pl.when(~declined).then(label))
+    return verdict(table, pl.when(~((pl.col("label") == "yes") & critical)).then("label"), pl.col("refused"))
 
 
-def _lead(lower: pl.Expr) -> pl.Expr:
-    tail = r"(?:[^a-z0-9-]|--|$)"
-    no = lower.str.contains(rf"{_INTRO}{_NO}{tail}") & ~lower.str.contains(_NOT_NO)
-    yes = lower.str.contains(rf"{_INTRO}{_YES}{tail}") & ~lower.str.contains(
-        rf"{_INTRO}(?:no|not|absolutely not|sure,? (?:i|here|let)|true,? but)\b[^d]"
-    )
-    yes = yes | lower.str.contains(r"^[^a-z]*no doubt\b")
-    return pl.when(no).then(pl.lit("no")).when(yes).then(pl.lit("yes"))
+@cache
+def _words() -> tuple[tuple[str, str], ...]:
+    """Patterns of other languages' answers, each with what it becomes."""
+    found = []
+    border = r"(\s*[.,!?;:\n)\"'\u3001\uff01]|\s*$)"
+    for label in ("no", "yes"):
+        data = load_data("yes_no")[label]
+        found.append((alternatives(data["phrases"]), f" . {label} . "))
+        found.append((rf"(^|[.,!?;:\n(\"']\s*)(?:{'|'.join(data['words'])}){border}", f"${{1}}{label}${{2}}"))
+    return tuple(found)
 
 
-def _stance(text: pl.Expr) -> pl.Expr:
-    against = text.str.contains(_DISAGREES)
-    return _one_of(text.str.replace_all(_DISAGREES, "").str.contains(_AGREES), against)
+def _in_english(text: pl.Expr) -> pl.Expr:
+    """ "nein" as "no", "是的" as "yes"."""
+    for pattern, word in _words():
+        text = text.str.replace_all(pattern, word)
+    return text
 
 
-def _one_of(yes: pl.Expr, no: pl.Expr) -> pl.Expr:
+def _clauses(lower: pl.Expr) -> pl.Expr:
+    """The clauses that may answer, one a line; marks of an answer and of a conclusion stand at the beginning of theirs."""
+    text = lower.str.replace_all(_RESTATED, " both ")
+    text = text.str.replace_all(r"(?s)^\s*\"([^\"]*)\"\s*$", "${1}").str.replace_all(r"'(yes|no)([.,!]?)'", "${1}${2}")
+    text = text.str.replace_all(
+        rf"\bi {_NOT} (?:\w+ly )?(?:think|believe|feel|say|claim)(?: that)? i (?:can |could |do )?(?:\w+ly )?agree\b", "i disagree"
+    ).str.replace_all(_REPORTED, " ")
+    text = text.str.replace_all(r"\"\s*((?:yes|no|agree|disagree|true|false|i \w+ ?\w* ?(?:dis)?agree)[.,!]?)\s*\"", "${1}")
+    text = text.str.replace_all(r"\"[^\"\n]{0,400}\"", " ")
+    text = text.str.replace_all(r"\b(?:hardly|rarely|barely|scarcely|seldom)\b", "not").str.replace_all(r"\b(?:cannot|can't) help but ", "")
+    text = text.str.replace_all(r"\bi (?:do not|don't) (?:think|believe) so\b", " . no . ")
+    text = text.str.replace_all(r"\bi (?:do |really |certainly )?(?:think|believe|suppose|guess) so\b", " . yes . ")
+    text = text.str.replace_all(_ELLIPSIS, " . no${1} ").str.replace_all(_OWN_CONDITION, " ")
+    text = text.str.replace_all(_OWN_QUESTION, ".").str.replace_all(_POLAR_QUESTION, "${1} .").str.replace_all(_QUESTION, ".")
+    text = text.str.replace_all(_SIDES, " ").str.replace_all(rf"{_START}(?:{_CONDITION}|{_CONCESSION})", "${1}")
+    text = text.str.replace_all(_MENTIONED, " ").str.replace_all(_OTHERS, " ${1} ")
+    text = text.str.replace_all(_DECLARED, "\n${1}answer= ").str.replace_all("final answer= ", "final= ", literal=True)
+    text = text.str.replace_all(_CONCLUSION, "\nso= ").str.replace_all(_BORDER, "\n").str.replace_all(_EDGE, "")
+    return text.str.replace_all(r" {2,}", " ").str.replace_all(_DOUBLE, "")
+
+
+def _said(pattern: str) -> tuple[pl.Expr, pl.Expr]:
+    return pl.col("yes").str.contains(pattern), pl.col("no").str.contains(pattern)
+
+
+def _claims(kinds: list[str]) -> tuple[pl.Expr, pl.Expr]:
+    yes, no = pl.lit(False), pl.lit(False)
+    for kind in kinds:
+        if kind in _CLAIMS:
+            certain = pl.col("clauses").str.replace_all(_UNCERTAIN[kind], "")
+            against = certain.str.contains(_CLAIMS[kind][1])
+            no |= against
+            yes |= certain.str.contains(_CLAIMS[kind][0]) & ~against
+    return yes, no
+
+
+def _merged(first: tuple[pl.Expr, pl.Expr], second: tuple[pl.Expr, pl.Expr]) -> tuple[pl.Expr, pl.Expr]:
+    return first[0] | second[0], first[1] | second[1]
+
+
+def _one(yes: pl.Expr, no: pl.Expr) -> pl.Expr:
     return pl.when(yes & ~no).then(pl.lit("yes")).when(no & ~yes).then(pl.lit("no"))
-
-
-def _as_label(word: pl.Expr) -> pl.Expr:
-    return word.replace_strict({"yes": "yes", "yep": "yes", "yeah": "yes", "no": "no", "nope": "no"}, default=None, return_dtype=pl.String)

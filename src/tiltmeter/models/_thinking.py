@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import re
 
+from tiltmeter._thinking import CLOSES, OPENS, UNMARKED
+
 __all__ = ["split_thinking"]
 
-_TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_MARK = re.compile(f"({CLOSES})|{OPENS}")
+_UNMARKED = [(re.compile(pattern), ends) for pattern, ends in UNMARKED]
 
 
 def split_thinking(text: str) -> tuple[str, str | None]:
     """The answer alone and the thinking (None when there is none).
 
-    `<think>...</think>` and `<thinking>...</thinking>` are taken out wherever they stand. What precedes a closing tag
-    without an opening one is thinking (chat templates often swallow the opening tag). An opening tag that is never
-    closed begins thinking that was cut off, provided no answer precedes it; otherwise it is part of the answer.
-    A text without tags is given back unchanged; one pass, linear in its length.
+    Thinking between marks (`<think>...</think>`, `[THINK]...[/THINK]`, the channels of gpt-oss and those of other families) is taken
+    out wherever it occurs. What precedes a closing mark without an opening one is thinking (chat templates often swallow the opening
+    one). An opening mark that is never closed begins thinking that was cut off, provided no answer precedes it; otherwise it is part
+    of the answer. A text without marks is given back unchanged; one pass, linear in its length.
     """
-    if "<" not in text:  # most answers
-        return text, None
+    for pattern, ends in _UNMARKED:
+        if start := pattern.match(text):
+            text = f"<think>{start[1]}{'</think>' if ends else ''}{text[start.end() :]}"
     answer: list[str] = []
     thinking: list[str] = []
     position, opened = 0, -1
     found = False
-    for tag in _TAG.finditer(text):
-        if not tag[1]:
+    for mark in _MARK.finditer(text):
+        if mark[1] is None:
             if opened < 0:
-                answer.append(text[position : tag.start()])
-                position, opened = tag.start(), tag.end()
+                answer.append(text[position : mark.start()])
+                position, opened = mark.start(), mark.end()
         elif opened >= 0:
-            thinking.append(text[opened : tag.start()])
-            position, opened, found = tag.end(), -1, True
+            thinking.append(text[opened : mark.start()])
+            position, opened, found = mark.end(), -1, True
         else:
-            thinking.append("".join(answer) + text[position : tag.start()])
+            thinking.append("".join(answer) + text[position : mark.start()])
             answer.clear()
-            position, found = tag.end(), True
+            position, found = mark.end(), True
     if opened >= 0 and not "".join(answer).strip():
         thinking.append(text[opened:])
         position, found = len(text), True

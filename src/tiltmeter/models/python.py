@@ -16,6 +16,7 @@ from tiltmeter._paths import sha256
 from tiltmeter.errors import InputError
 from tiltmeter.models._base import Completion, Message, ModelError, Sampling
 from tiltmeter.models._digest import digest_of
+from tiltmeter.models._thinking import split_thinking
 from tiltmeter.registry import did_you_mean
 
 __all__ = ["FunctionModel", "create", "model_of"]
@@ -164,7 +165,8 @@ class FunctionModel:
             return answer
         if answer is not None and not isinstance(answer, str):
             raise ModelError("function", f"{self._name} gave {type(answer).__name__}, not a text", scope="fatal")
-        return Completion(text=answer, latency=time.perf_counter() - begun)
+        text, thinking = (None, None) if answer is None else split_thinking(answer)
+        return Completion(text=text, thinking=thinking, latency=time.perf_counter() - begun)
 
 
 def _said(error: Exception) -> str:

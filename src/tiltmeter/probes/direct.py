@@ -68,7 +68,7 @@ class Direct(Probe):
     def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
         if original:
             return reading(genderbench.yes_no(answers["answer"]), answers["answer"])
-        return measures.read_yes_no(answers["answer"])
+        return measures.read_yes_no(answers["answer"], "statement")
 
     def counts(self, attempts: pl.DataFrame, original: bool) -> pl.DataFrame:
         return per_item(

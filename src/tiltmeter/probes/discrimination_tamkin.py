@@ -97,7 +97,7 @@ class DiscriminationTamkin(Probe):
     def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
         if original:
             return reading(genderbench.yes_no(answers["answer"]), answers["answer"])
-        return measures.read_yes_no(answers["answer"])
+        return measures.read_yes_no(answers["answer"], "decision")
 
     def counts(self, attempts: pl.DataFrame, original: bool) -> pl.DataFrame:
         said = {f"{g}:{label}": (pl.col("gender") == g) & (pl.col("label") == label) for g in GENDERS for label in self.labels}

@@ -85,7 +85,7 @@ class Dreaddit(Probe):
     def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
         if original:
             return reading(genderbench.yes_no(answers["answer"]), answers["answer"])
-        return measures.read_yes_no(answers["answer"])
+        return measures.read_yes_no(answers["answer"], "stress")
 
     def counts(self, attempts: pl.DataFrame, original: bool) -> pl.DataFrame:
         said: dict[str, pl.Expr] = {

@@ -132,7 +132,7 @@ def _model(name: str, findings: pl.DataFrame, run: Shown) -> dict[str, Any]:
     return {
         "name": name,
         "summary": summary(findings.filter("key").to_dicts()),
-        "missing": missing(name, about["parts"]),
+        "missing": missing(name, run.about["parts"]),
         "concepts": concept_views(of_concepts, run.definitional.filter(pl.col("model") == name)),
         "groups": group_views(findings.filter(of_groups(findings))),
         "by_harm": [{"harm": harm, "rows": [row for row in graded if row["harm"] == harm]} for harm in harms_of(rest.filter("key"))],

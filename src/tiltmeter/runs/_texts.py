@@ -13,6 +13,7 @@ import polars as pl
 from tiltmeter import registry
 from tiltmeter._paths import sha256
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, ProviderError
+from tiltmeter.measures import without_thinking
 from tiltmeter.registry import did_you_mean
 from tiltmeter.runs import _steps as steps
 from tiltmeter.runs._folder import RunFolder
@@ -142,6 +143,7 @@ def _values(table: pl.DataFrame, names: Sequence[str], path: Path) -> dict[str, 
 
 def _responses(design: pl.DataFrame, text: pl.Series, model: pl.Series) -> pl.DataFrame:
     made = design.select("prompt_id").with_columns(model=model, answer=text, repetition=pl.lit(0), status=pl.lit("ok"))
+    made = made.with_columns(without_thinking(pl.col("answer")))
     return made.select((pl.col(n) if n in made.columns else pl.lit(None)).cast(kind).alias(n) for n, kind in RESPONSES.items())
 
 

@@ -131,7 +131,7 @@ def _found(
 
 
 def _read(answer: str) -> tuple[str | None, str]:
-    return read_yes_no(pl.Series([answer], dtype=pl.String))["label"][0], "it is neither yes nor no"
+    return read_yes_no(pl.Series([answer], dtype=pl.String), "statement")["label"][0], "it is neither yes nor no"
 
 
 def _bisected(falling: Sequence[float], may_go_higher: Callable[[float], bool]) -> float:

@@ -51,7 +51,7 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
     asked = pl.DataFrame({"concept": list(concepts), "domain": [domain] * len(concepts), "words": [str(words)] * len(concepts)})
     prompts = asked.select(prompt=fill(chosen["prompt"]))["prompt"].to_list()
     replies = judge.ask([(Message("user", prompt),) for prompt in prompts]).select("status", "answer", "error")
-    refused = measures.refused(replies["answer"].cast(pl.String))
+    refused = measures.refused_text(replies["answer"].cast(pl.String))
     rows: list[dict[str, Any]] = []
     texts: dict[str, str] = {}
     for concept, (status, answer, error), declines in zip(concepts, replies.iter_rows(), refused, strict=True):
