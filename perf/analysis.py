@@ -42,6 +42,7 @@ def work(folder: Path, definition: str) -> None:
     from tiltmeter.datasets import Library
     from tiltmeter.runs import RunFolder, resolve
     from tiltmeter.runs import _steps as steps
+    from tiltmeter.runs._failures import Failures
     from tiltmeter.runs._stages import stage_tables
     from tiltmeter.runs._tools import RunTools
 
@@ -50,9 +51,10 @@ def work(folder: Path, definition: str) -> None:
     times = [time.perf_counter()]
     with stage_tables(opened) as stages:
         tools = RunTools(stages, Library.default(), None)
-        steps.measure(opened, resolved, resolved.study.parts, tools)
+        failures = Failures(opened)
+        done = steps.measure(opened, resolved, resolved.study.parts, tools, failures)
         times.append(time.perf_counter())
-        steps.analyse(opened, resolved, resolved.study.parts, tools)
+        steps.analyse(opened, resolved, resolved.study.parts, tools, done, failures)
     times.append(time.perf_counter())
     begun = time.perf_counter()
     sum(len(text.lower().split()) for text in pl.read_parquet(folder / "responses.parquet", columns=["answer"])["answer"] if text)
