@@ -246,14 +246,14 @@ def test_opposites_and_different_numbers_are_never_one_concept(method: str) -> N
         return unify(table, same, method=method, strict=strict)["concept"].to_list()
 
     for one, other in OPPOSED:
-        for between in ([], ["appearance"], ["hair", "person"]):
+        for between in (list[str](), ["appearance"], ["hair", "person"]):
             made = concepts([*between, one, other])
             assert made[-2] != made[-1], (one, other)
     for one, other in ALIKE:
         assert len(set(concepts([one, other]))) == 1, (one, other)
     everything = [phrase for pair in OPPOSED for phrase in pair]
-    made = dict(zip(everything, concepts(everything), strict=True))
-    assert all(made[one] != made[other] for one, other in OPPOSED)
+    concept_of = dict(zip(everything, concepts(everything), strict=True))
+    assert all(concept_of[one] != concept_of[other] for one, other in OPPOSED)
     # The published definitions keep the unification they have.
     assert len(set(concepts(["has dark hair", "has short light brown hair", "40-year-old"], strict=False))) == 1
 
