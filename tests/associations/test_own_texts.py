@@ -246,7 +246,7 @@ def test_opposites_and_different_numbers_are_never_one_concept(method: str) -> N
         return unify(table, same, method=method, strict=strict)["concept"].to_list()
 
     for one, other in OPPOSED:
-        for between in ([], ["appearance"], ["hair", "person"]):
+        for between in (list[str](), ["appearance"], ["hair", "person"]):
             made = concepts([*between, one, other])
             assert made[-2] != made[-1], (one, other)
     for one, other in ALIKE:

@@ -112,9 +112,10 @@ def nothing_to_compare(lists: pl.DataFrame, measures: pl.DataFrame, part: Part, 
     made = lists.filter(pl.col("status") != "missing")["identity"].unique().to_list()
     whose = f"all lists of concepts are of {made[0]}" if made else "there is no list of concepts"
     note = f"nothing to compare: {whose}; {lost:,} of {lists.height:,} lists could not be made"
-    missing = _missing(lists, units_of(lists, measures), settings, shared)
+    counts = lists.group_by("identity").agg(lost=(pl.col("status") == "missing").sum(), every=pl.len()).sort("identity")
+    own = {identity: f"{note}; of {identity} {gone:,} of {every:,}" for identity, gone, every in counts.iter_rows()}
     about = {**shared, "metric": "associations", "estimate": None, "key": True, "description": _DESCRIPTIONS["associations"], "note": note}
-    return _as_findings([about, *({**about, "subject": identity} for identity in lists["identity"].unique().sort()), *missing])
+    return _as_findings([about, *({**about, "subject": identity, "note": said} for identity, said in own.items())])
 
 
 def _shared(measures: pl.DataFrame, part: Part, settings: Settings) -> dict[str, Any]:
