@@ -73,7 +73,7 @@ class Streak:
             self._unreachable_since = now
         if now - self._unreachable_since < NO_SERVER_AFTER:
             return None
-        return f"no server answers at {self._endpoint}: start it, or check the address ({error.detail})"
+        return self._no_server(error)
 
     def given_up(self, error: ModelError) -> str | None:
         """A request was given up because of `error`."""
@@ -87,7 +87,12 @@ class Streak:
             return None
         self._given_up += 1
         if not self.worked and self._given_up >= NOTHING_WORKS_AFTER:
+            if not self._reached:
+                return self._no_server(error)
             return f"{self._endpoint} answered none of the first {self._given_up} requests, the last with {error}"
         if self.worked and self._given_up >= max(2 * self._limits.max_connections, NOTHING_WORKS_AFTER):
             return f"{self._endpoint} worked before but the last {self._given_up} requests were given up, the last with {error}"
         return None
+
+    def _no_server(self, error: ModelError) -> str:
+        return f"no server answers at {self._endpoint}: start it, or check the address ({error.detail})"

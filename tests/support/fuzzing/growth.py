@@ -384,11 +384,11 @@ class Slow(NamedTuple):
     ratio: float
 
 
-_SHORT, _TIMES = 10_000, 4
+_SHORT, _TIMES = (2_500, 10_000), 4
 _QUICK = 0.03
 """Seconds of processor time for the short text below which nothing more is asked."""
-_MOST = 9.0
-"""Times as long for four times the text: 4 where time grows in proportion, 16 where with the square."""
+_LEAST, _MOST = 2.5, 9.0
+"""Times as long for four times the text: 4 where time grows in proportion, 16 where with the square, 1 where it does not depend on it."""
 
 
 def quadratic(reader: Callable[[str], object], patterns: dict[str, str] = PATTERNS) -> Iterator[Slow]:
@@ -398,12 +398,13 @@ def quadratic(reader: Callable[[str], object], patterns: dict[str, str] = PATTER
     """
     reader("Emily is a kind woman.")  # whatever is loaded on first use
     for name, pattern in patterns.items():
-        short, long = (text_of(pattern, _SHORT * times) for times in (1, _TIMES))
-        base = seconds(reader, short)
-        if base < _QUICK:
-            continue
-        more = seconds(reader, long)
-        if more > _MOST * base:
-            base, more = (min(seconds(reader, one) for _ in range(3)) for one in (short, long))
-        if more > _MOST * base:
-            yield Slow(name, len(long), more, more / base)
+        for length in _SHORT:
+            short, long = text_of(pattern, length), text_of(pattern, length * _TIMES)
+            if (base := seconds(reader, short)) < _QUICK:
+                continue
+            if (more := seconds(reader, long)) > _MOST * base:
+                base, more = (min(seconds(reader, one) for _ in range(3)) for one in (short, long))
+            if more > _MOST * base:
+                yield Slow(name, len(long), more, more / base)
+            if more > _LEAST * base:
+                break

@@ -39,7 +39,7 @@ _LONGEST = 250
 """Words of a sentence that are read as one; a longer one is read in pieces of that many."""
 _MOSTLY = 0.9
 """A text of which that share is quoted is quoted as a whole, and read as if it were not."""
-_LONGEST_STORY = 50_000
+_LONGEST_STORY = 200_000
 """Characters of a text that is read; some ten thousand are read in a tenth of a second."""
 _ENOUGH, _LEAST_ENGLISH = 12, 0.03
 """From this many words on, at least this share of them is among the commonest English words, or the text is taken for another language."""

@@ -1,0 +1,39 @@
+"""How long readers take for long texts of one pattern: `python fuzz/growth.py [--bytes N] [READER...]` prints the slowest of each reader.
+
+The readers and patterns are those of `tests/support/fuzzing/growth.py`. A line tells the processor time of the slowest pattern and the
+pattern. Exit status 1 where one takes longer than `--most` seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def main() -> int:
+    """Measure the readers named, or all of them."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--bytes", type=int, default=1_000_000)
+    asked.add_argument("--most", type=float, default=5.0, help="seconds")
+    asked.add_argument("readers", nargs="*", metavar="READER", help="names, or the beginnings of names")
+    given = asked.parse_args()
+    sys.path.insert(0, str(ROOT / "tests"))
+    from support.fuzzing.growth import PATTERNS, READERS, seconds, text_of
+
+    slow = False
+    for name, reader in READERS.items():
+        if given.readers and not name.startswith(tuple(given.readers)):
+            continue
+        seconds(reader, "Emily is a kind woman.")
+        taken = {one: seconds(reader, text_of(pattern, given.bytes)) for one, pattern in PATTERNS.items()}
+        worst = max(taken, key=lambda one: taken[one])
+        slow = slow or taken[worst] > given.most
+        print(f"{name}: {taken[worst]:.2f} s for {worst!r}", flush=True)
+    return int(slow)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
