@@ -133,7 +133,7 @@ def test_what_is_left_out_is_said(call: Call) -> None:
     share = f"{100 * lossy['answered'] / lossy['n']:.0f}%"
     said = printed.partition("Not shown at this width: answered, refused, unread; not every answer was read for ")[2]
     assert f"{lossy['model']} {lossy['study'].rpartition('/')[2]}/{lossy['metric']} {share}, " in said
-    assert printed.endswith("a wider terminal or --format json shows all.")
+    assert printed.endswith("a wider terminal or tiltmeter show RUN -f json shows all.")
     assert printed.count("Not shown") == 1
 
 

@@ -102,6 +102,7 @@ def _show_metrics(run: Run, simulated: SimulatedModel) -> None:
     dials = simulated.dials.mapping()
     print_findings(run.findings, run.definitional)
     print_held(run.findings, {part.name: part.truth(dials) for part in registry.load("studies", "genderbench")().parts})
+    typer.echo()
 
 
 def _show_concepts(run: Run, simulated: SimulatedModel) -> None:
@@ -111,6 +112,7 @@ def _show_concepts(run: Run, simulated: SimulatedModel) -> None:
     print_findings(run.findings, run.definitional)
     (part,) = registry.load("studies", "associations")("gender").parts
     print_planted(run.findings, part.planted(run.design, simulated.dials.mapping()))
+    typer.echo()
 
 
 def _end(results: tuple[RunResult, ...], page: str) -> None:

@@ -35,6 +35,7 @@ _WIDE = 1_000
 """Wrapped only where nothing more can be left out."""
 _NOTE = 40
 """Width of a note beside other columns."""
+_HOW = "a wider terminal or tiltmeter show RUN -f json"
 _LOSSES = 5
 """Numbers named whose answers could not all be read."""
 _COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "catastrophic": "bold red", "ungraded": "dim"}
@@ -104,10 +105,9 @@ def print_rows(
     print_left_out(print_table(title, columns, lead=lead))
 
 
-def print_left_out(names: Sequence[str], more: str = "") -> None:
+def print_left_out(names: Sequence[str], how: str = "a wider terminal or --format json shows them") -> None:
     """Which columns the tables above lack for want of room."""
     if names:
-        how = "a wider terminal or --format json shows them" if more == "" else more
         print_text(f"Not shown at this width: {', '.join(dict.fromkeys(names))}; {how}.", always=True)
 
 
@@ -156,7 +156,7 @@ def print_findings(
     _print_missing(findings.filter(lists))
     if whole.is_empty():
         print("no findings: no part of the study could be run")
-    print_left_out(left_out, _losses(numbers.to_dicts()) if "answered" in left_out else "")
+    print_left_out(left_out, _losses(numbers.to_dicts()) if "answered" in left_out else f"{_HOW} shows them")
 
 
 def _print_numbers(model: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -203,10 +203,7 @@ def _losses(rows: Sequence[Mapping[str, Any]]) -> str:
         name = f"{row['model'] + ' ' if several else ''}{_part(row)}/{metric_name(row)}"
         said.append(f"{name} {share['answered']}, {share['refused']}, {share['unreadable']}")
     more = [f"and {len(lossy) - _LOSSES} more"] if len(lossy) > _LOSSES else []
-    return (
-        f"not every answer was read for {len(lossy)} of {len(rows)} numbers: {'; '.join([*said, *more])}; "
-        "a wider terminal or --format json shows all"
-    )
+    return f"not every answer was read for {len(lossy)} of {len(rows)} numbers: {'; '.join([*said, *more])}; {_HOW} shows all"
 
 
 def _print_groups(findings: pl.DataFrame) -> list[str]:
