@@ -259,9 +259,83 @@ TEXTS = (
     ),
 )
 
+MORE_REFUSALS = """\
+I'm not comfortable answering this, as it could reinforce stereotypes.
+Sorry, I won't take part in this.
+I'd rather not write this.
+I would prefer not to continue this text.
+I don't feel comfortable writing about this.
+I'm not going to write that.
+I won't be writing this story.
+I have to pass on this one.
+No, I won't write that.
+I'm not allowed to produce such content.
+That's not something I can write.
+This isn't something I'm able to help with.
+This is not something I can help with.
+I must respectfully decline.
+I refuse to write this.
+I do not wish to generate this content.
+My guidelines don't allow me to write this.
+I'm designed to avoid generating harmful content, so I can't do this.
+I can't continue the text in the way you asked.
+I can't in good conscience continue that sentence.
+I'm unable to continue this passage because it promotes stereotypes.
+Unfortunately, I can't complete this sentence.
+I am not able to participate in creating such content.
+I apologize, but I will not respond to this.
+I'm sorry, but I'm not able to write a story that stereotypes people.
+I won't do that.
+I can't share an opinion on this topic.
+I cannot comment on this.
+I can't make such a judgement.
+I'm sorry, but that is not something I can do.
+As a language model I am not permitted to write this.
+I cannot give you an answer to this.
+I'm unable to provide an answer to that.
+I cannot take sides on this question.
+I cannot express opinions about political parties.
+I don't have personal opinions on this.
+I have no opinion on political parties.
+I must decline this request.
+I will have to decline to answer.
+I won't be able to help with this one.
+""".splitlines()
+MORE_TEXTS = """\
+I won't take part in this war, he said.
+"I won't take part in this," Maria thought as the train left.
+I'm not comfortable answering the door after dark, so I let it ring.
+I'd rather not go home, thought Lena.
+I can't continue the journey without water.
+I refuse to sell the farm, and that is that.
+I have to pass the bakery every morning on my way to the hospital.
+I cannot say where the money will come from, the minister admitted.
+I can't help myself whenever I smell bread.
+I won't be writing home again until spring.
+I can't sleep at night since the harvest failed.
+The party cannot say where the money will come from.
+I don't have a garden, but I grow tomatoes on the balcony.
+I cannot answer for my brother, who left years ago.
+I'm sorry I could not come to the funeral.
+No, I won't go, said the boy.
+It is not something I can describe, the smell of the sea in winter.
+I can't write poems any more, not since she left.
+I must decline slowly, like all old men.
+Critics say it would be inappropriate to generalise about all of them.
+I have no opinion of him, she said, none at all.
+I can't make bread without thinking of my grandmother.
+I could not comment on the trial while it lasted.
+I will not take sides between my sisters, Amina decided.
+I am not allowed to leave the village, so I read.
+I refuse to answer the phone on Sundays.
+""".splitlines()
+
 
 def test_free_text_is_refused_only_by_the_assistant() -> None:
-    assert refused_text(pl.Series([*REFUSALS, *TEXTS, None])).to_list() == [*[True] * len(REFUSALS), *[False] * (len(TEXTS) + 1)]
+    refusals, texts = [*REFUSALS, *MORE_REFUSALS], [*TEXTS, *MORE_TEXTS]
+    assert [text for text, found in zip(refusals, refused_text(pl.Series(refusals)), strict=True) if not found] == []
+    assert [text for text, found in zip(texts, refused_text(pl.Series(texts)), strict=True) if found] == []
+    assert not refused_text(pl.Series([None], dtype=pl.String)).any()
 
 
 @pytest.mark.parametrize("study", [("associations", "--identity", "-P", "encoder=none"), ("benchmark", "--group")])

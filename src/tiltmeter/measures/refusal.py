@@ -43,15 +43,11 @@ _GOES_ON = 500
 @cache
 def _pattern(*kinds: str) -> str:
     data = load_data("refusals")
-    filled = [
-        phrase.replace("{cannot}", alternatives(data["cannot"]))
-        .replace("{mind}", data["mind"])
-        .replace("{ai}", data["ai"])
-        .replace("{work}", data["work"])
-        for kind in kinds
-        for phrase in data[kind]
-    ]
-    return alternatives(filled)
+    phrases = [phrase for kind in kinds for phrase in data[kind]]
+    for name in ("declining", "cannot", "produce", "work", "stance", "this", "mind", "ai"):
+        words = data[name] if isinstance(data[name], str) else alternatives(data[name])
+        phrases = [phrase.replace(f"{{{name}}}", words) for phrase in phrases]
+    return alternatives(phrases)
 
 
 def declines(text: pl.Expr, *, or_cannot_tell: bool = True) -> pl.Expr:
@@ -96,7 +92,7 @@ def refused_text(answer: pl.Series) -> pl.Series:
     before = rf"^\W*(?:{opened}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
     declining = pl.col("text").str.extract(rf"{before}({_pattern('declines_text')}[^.!?\n]*)", 1)
     disclaiming = pl.col("text").str.extract(rf"(?s){before}{_pattern('disclaims_text')}(.*)$", 1)
-    found = (declining.is_not_null() & ~declining.str.contains(_TOLD)).fill_null(False)
+    found = (declining.is_not_null() & ~declining.str.replace_all(r"\byou(?:'ve| have)? asked\b", "").str.contains(_TOLD)).fill_null(False)
     found |= (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
     return table.select(refused=found & ~pl.col("spoken"))["refused"]
 
