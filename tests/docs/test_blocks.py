@@ -202,8 +202,9 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
             assert (ROOT / "tests" / "app" / "test_explorer.py").is_file(), "it serves until it is stopped; that test opens it in a browser"
         case "tiltmeter":
             status, said = obey_apart(filled(words), Path()) if block.page.name == "plugins.md" else obey(filled(words))
-            # Whether a gate fails depends on the model; that it can decide does not.
-            assert status == exits or (words[1] == "gate" and status in (0, 1)), f"{where}\n...{said[-1500:]}"
+            # Whether a gate fails depends on the model; that it can decide does not. Answers of these tests are to few prompts.
+            partly = words[1] == "analyse" and "the files answer" in said
+            assert status == exits or (words[1] == "gate" and status in (0, 1)) or (partly and status == 3), f"{where}\n...{said[-1500:]}"
         case "python" if words[1] == "-m":  # tests/perf runs these at tiny sizes
             place = ROOT.joinpath(*words[2].split("."))
             assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), where

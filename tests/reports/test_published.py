@@ -135,7 +135,7 @@ GOOD: dict[str, Any] = {"Direct.fail_rate": {"ci95": {"m": [0.1, 0.2]}, "marks":
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "cannot read"),
+        ("{", "is not valid JSON"),
         ("[]", "no published results"),
         ("{}", "no published results"),
         (json.dumps({"Direkt.fail_rate": GOOD["Direct.fail_rate"]}), "did you mean direct"),
