@@ -22,8 +22,8 @@ __all__ = ["FOLDER", "MODELS", "STUDIES", "answers_of", "carry_out", "recorded_f
 FOLDER: Final = Path(__file__).parent.parent / "recorded"
 MODELS: Final = ("sim/mild", "sim/biased")
 JUDGE: Final = "sim/fair"
-_STORIES: Final = {"limit": 20, "params": {"encoder": "none"}}
-_JUDGED: Final = {**_STORIES, "judge": JUDGE}
+_STORIES: Final = {"limit": 40, "params": {"encoder": "none"}}
+_JUDGED: Final = {**_STORIES, "limit": 20, "judge": JUDGE}
 _FURTHER: Final = {"also": "parity,overlap,words"}
 
 STUDIES: Final[Mapping[str, Mapping[str, Any]]] = {
