@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import string
+from itertools import islice, product
+
 import pytest
 
 from support.fuzzing import growth
+from tiltmeter.associations.lexical._names import find_names
 
 PARTS = 4
 """Of the patterns, so that no single test takes long."""
@@ -14,6 +18,12 @@ PARTS = 4
 @pytest.mark.parametrize("name", growth.READERS)
 def test_time_grows_with_the_length_of_a_text(name: str, part: int) -> None:
     assert list(growth.quadratic(growth.READERS[name], dict(list(growth.PATTERNS.items())[part::PARTS]))) == []
+
+
+def test_a_text_of_many_surnames() -> None:
+    letters = string.ascii_lowercase
+    people = [f"Emily {''.join(name).capitalize()} is the one. " for name in islice(product(letters, repeat=4), 2_000)]
+    assert list(growth.quadratic(lambda text: find_names("".join(people)[: len(text)], ["Emily"]), {"surnames": "a"})) == []
 
 
 def test_what_grows_with_the_square_is_found() -> None:

@@ -39,6 +39,8 @@ def _parts(name: str) -> list[str]:
     return [part for part in every if part.rstrip(".").lower() not in words("titles")] or every
 
 
+_MOST_SURNAMES = 100
+"""Surnames that are learned from one text; nobody has so many, and each costs a look at the text."""
 _ALIKE = ("'\u2019\u2018`", "-\u2010\u2011")
 """Apostrophes and hyphens that are one and the same in a name."""
 
@@ -83,7 +85,8 @@ def find_names(text: str, names: Sequence[str]) -> list[tuple[int, int, int]]:
             if {part.lower() for part in more} & _no_names() or set(more) & others:
                 end, more = match.start("more"), []
             found.append((match.start(), end, number))
-            _learn_surname(more, number, surnames)
+            if len(surnames) < _MOST_SURNAMES:
+                _learn_surname(more, number, surnames)
     whose: dict[str, set[int]] = defaultdict(set)
     for form, numbers in surnames.items():
         whose[_plain(form).lower()] |= numbers
