@@ -43,6 +43,7 @@ _WEAK = (
     r"|(?:would|could) be (?:a|an|the) (?:\w+ )?(?:stereotyp|assumption|generali[sz]|guess|clich))"
 )
 _PART = r"[^.;:!?,\n{}]"
+_VERDICT_NO = r"\{[a-e]\}\s*[:=-]?\s*(?:no|nope|wrong|incorrect|false)\s*([.,;\n]|$)"
 _ALSO = r"\b(?:so|neither|nor) (?:is|are|was|were|would|does|do|has|have|could|can)(?: be)? "
 _FINAL = (
     rf"(?:\bfinal\s+(?:answer|choice)|\b{_SO}(?:answer|choice|option|step|diagnosis|treatment|test|cause|organism|management|intervention))"
@@ -132,7 +133,7 @@ def read_choice(answer: pl.Series, option_texts: pl.Series) -> pl.DataFrame:
     """
     table = text_table(answer, options=option_texts.cast(pl.List(pl.String))).with_row_index("row")
     lower = lowered(pl.col("text")).str.replace_all(r"[\[({<]\s*([a-z])\s*[\])}>]", "{${1}}")
-    lower = lower.str.replace_all(r"(^|\n)\s*([a-e])\)", "${1}{${2}}")
+    lower = lower.str.replace_all(r"(^|[\n,;.])\s*([a-e])\)", "${1} {${2}}").str.replace_all(_VERDICT_NO, " ${1}")
     lower = lower.str.replace_all(r"\b(?:option|choice|letter)\s+['\"]?([b-e])\b['\"]?", "{${1}}")
     lower = lower.str.replace_all(
         r"\b(?:option|choice|letter)\s+['\"]?a['\"]?(\s+(?:is|was|because|as|since|or|and|seems)\b|[.,:;)]|\s*\n|\s*$)", "{a}${1}"
