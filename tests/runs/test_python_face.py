@@ -64,6 +64,10 @@ class Asked:
         return self.answer
 
 
+UNREADABLE = pytest.mark.filterwarnings("ignore::tiltmeter.IncompleteRun")
+
+
+@UNREADABLE
 async def test_a_function_is_a_model(place: Path) -> None:
     run = tm.run("genderbench/direct", model=agrees, limit=20)
     assert run.about["models"][0]["name"] == f"python/{__name__}:agrees"
@@ -78,6 +82,7 @@ async def test_a_function_is_a_model(place: Path) -> None:
     assert set(tm.run("genderbench/direct", model=lambda text: text[:1], limit=5).responses["answer"].str.len_chars()) == {1}
 
 
+@UNREADABLE
 @pytest.mark.parametrize(
     ("header", "kind"),
     [
@@ -107,6 +112,7 @@ def test_what_a_function_receives(place: Path, monkeypatch: pytest.MonkeyPatch, 
     assert set(tm.run("genderbench/direct", model=function, limit=2).responses["answer"]) == {kind.__name__}
 
 
+@UNREADABLE
 def test_a_text_holds_the_system_message_too(place: Path) -> None:
     run = tm.run("genderbench/direct", model=lambda prompt: prompt, limit=2, system_message="You are brief.")
     expected = [f"You are brief.\n\n{prompt}" for prompt in run.design["prompt"]]
@@ -148,6 +154,7 @@ def test_the_journal_answers_for_the_same_function_only(place: Path) -> None:
         assert model.calls == asked
 
 
+@UNREADABLE
 def test_options_of_a_function_keep_their_type(place: Path) -> None:
     def reply(messages, *, number, flag=True):  # type: ignore[no-untyped-def]
         return f"{type(number).__name__} {flag}"

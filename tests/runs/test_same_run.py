@@ -70,7 +70,8 @@ def test_what_failed_stays_failed_in_a_replay() -> None:
         pl.when(failed).then(pl.lit(value)).otherwise(name).alias(name) for name, value in (("status", "failed"), ("answer", None))
     )
     first.responses.with_columns(status, answer).write_parquet(first.path / "responses.parquet")
-    again = tiltmeter.run("genderbench/direct", model=f"replay/{first.path}", limit=20, repeats=2)
+    with pytest.warns(tiltmeter.IncompleteRun, match="answers failed"):
+        again = tiltmeter.run("genderbench/direct", model=f"replay/{first.path}", limit=20, repeats=2)
     assert again.responses["status"].to_list() == load_status(first.path)
     assert (
         again.responses.filter(status="ok")

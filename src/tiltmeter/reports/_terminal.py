@@ -303,10 +303,10 @@ def _print_definitional(definitional: pl.DataFrame) -> None:
 
     for (model, study), mine in definitional.group_by("model", "study", maintain_order=True):
         print()
-        print_text(f"{model}: {study}: definitional, so not counted among the associations")
+        print_text(f"{model}: {study}: definitional, so not counted among the associations", always=True)
         for row in held_once(mine):
             where = f" ({row['context']})" if row["context"] else ""
-            print_text(f"  {row['subject']}: {row['concept']}{where}: {row['counts']}; {row['reason']}")
+            print_text(f"  {row['subject']}: {row['concept']}{where}: {row['counts']}; {row['reason']}", always=True)
 
 
 def _print_missing(findings: pl.DataFrame) -> None:
@@ -315,8 +315,8 @@ def _print_missing(findings: pl.DataFrame) -> None:
         counted = mine.filter(mine["subject"].is_not_null()).iter_rows(named=True)
         each = ", ".join(f"{row['subject']} {percent(row['n'] - row['answered'], row['n'])}" for row in counted)
         print()
-        print_text(f"{model}: {study}: lists missing: {each}")
-        print_text(f"  {'; '.join(mine.filter(mine['subject'].is_null())['note'])}")
+        print_text(f"{model}: {study}: lists missing: {each}", always=True)
+        print_text(f"  {'; '.join(mine.filter(mine['subject'].is_null())['note'])}", always=True)
 
 
 def print_held(findings: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> None:

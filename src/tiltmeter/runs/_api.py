@@ -102,7 +102,8 @@ class Judging:
             if self.options or self.base_url:
                 raise InputError("-J and --judge-base-url are about a judge; name it with --judge PROVIDER/NAME")
             return None
-        assert resolved.study.judging is not None  # see `resolve`
+        if resolved.study.judging is None:
+            raise InputError(f"{resolved.study.name} asks no judge; leave --judge out")
         try:
             return _open(chosen, resolved.study.judging, self.base_url, self.options, {}, role="judge")
         except TiltmeterError as error:

@@ -48,8 +48,8 @@ def test_dials_are_frozen() -> None:
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ("biassed", {}, "did you mean biased"),
-        ("gpt", {}, "known: fair, mild, biased"),
+        ("biassed", {}, "did you mean sim/biased"),
+        ("gpt", {}, "known: sim/fair, sim/mild, sim/biased"),
         ("fair", {"refusals": "0.1"}, "did you mean refusal"),
         ("fair", {"refusal": "often"}, "-M refusal=often"),
         ("fair", {"refusal": "nan"}, "-M refusal=nan"),
