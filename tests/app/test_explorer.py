@@ -106,12 +106,16 @@ class Visit:
             quiet = quiet + 1 if state == "notRunning" else 0
 
     def choose(self, facet: str, value: str) -> None:
-        """Choose a value of a filter."""
-        self.settle()
-        self.page.get_by_role("combobox", name=facet).click()
-        self.page.get_by_role("option", name=value).click()
-        self.page.keyboard.press("Escape")
-        self.settle()
+        """Choose a value of a filter; again where the page was drawn anew just then, and lost the click."""
+        field = self.page.get_by_test_id("stMultiSelect").filter(has_text=facet)
+        for _ in range(10):
+            self.settle()
+            self.page.get_by_role("combobox", name=facet).click()
+            self.page.get_by_role("option", name=value).click()
+            self.page.keyboard.press("Escape")
+            self.settle()
+            if value in field.first.inner_text():
+                return
 
     def open_run(self, name: str) -> None:
         self.page.goto(f"{self.address}/?run={name}")
