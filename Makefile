@@ -3,16 +3,22 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers docs licences audit perf clean
+# Targets that start many processes keep compiled modules, whatever the environment says: each process would compile everything again.
+.PHONY: demo test verify lint types layers docs licences audit perf clean
 
+demo: export PYTHONDONTWRITEBYTECODE =
 demo: $(VENV)/.installed
 	$(BIN)/tiltmeter demo
 	$(BIN)/tiltmeter run associations/gender --model hf/tests/fixtures/storyteller --judge sim/fair --limit 40 -P encoder=none
 
-# Compiled modules are kept, whatever the environment says: the tests start many processes, and each would compile everything anew.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
+	$(BIN)/python -m pytest -m "not verify" -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)') # one more: some tests mostly wait
+
+# Long studies: planted truth at length, faults of databases, servers and workers, growth with length, every command of the documentation.
+verify: export PYTHONDONTWRITEBYTECODE =
+verify: $(VENV)/.dev
+	$(BIN)/python -m pytest -m verify -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ HARMS["representational_harms"] = "representational harms"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Name the made pages in the navigation, below the headings that stand there empty."""
+    """Name the made pages in the navigation, below the headings that are empty there."""
     for entry in config.nav or []:
         for title, pages in entry.items():
             if title == "Probe cards":

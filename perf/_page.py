@@ -11,7 +11,7 @@ __all__ = ["page"]
 
 HEAD: Final = """# Performance
 
-Measured on one machine, described below, by one command that anybody can repeat; the page is written by it and by nobody else. Absolute
+Measured on one machine, described below, by one command that you can repeat; it alone writes the page. Absolute
 figures are of that machine; ratios within a table were taken in the same run, in turn. Peers are installed in environments of their own, in
 the versions given.
 

@@ -52,8 +52,8 @@ PARTS: Final = {
     ),
     "cluster": Part(
         "A second worker",
-        "The Ray engine on one and on two workers of one core each, where work is CPU-bound. Ray's own processes and the foreman take "
-        "some of a core and wake often; where the host has two cores, all of it is at the cost of the two workers.",
+        "The Ray engine on one and on two workers of one core each, where work is CPU-bound. Ray's own processes and the calling process "
+        "take some of a core and wake often; where the host has two cores, all of it is at the cost of the two workers.",
     ),
     "spare_core": Part(
         "A second worker, with a core to spare",

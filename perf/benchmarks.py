@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from perf._tools import Peers, options, table, target, tell
-from tiltmeter.stats.summary import STATISTICS
+from tiltmeter.stats import STATISTICS
 
 GROUPS, UNITS, GENERATIONS = 21, 75, 20
 FEATURES = ("sentiment", "regard", "toxicity", "openness", "distance")

@@ -15,7 +15,7 @@ import polars as pl
 
 from perf._tools import options, table, tell
 from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, counterfactual, default_words, stereotypical_associations, toxicity
-from tiltmeter.measures.pairs import bleu, rouge_l
+from tiltmeter.features import bleu, rouge_l
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -221,8 +221,8 @@ def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
         for row in rows_of(told, dict.fromkeys(clients, connections))
     ]
     note = (
-        f"{count:,} prompts. {connections} connections and {latency * 1000:.0f} ms give {ceiling:,.0f} answers a second at most, whoever "
-        "asks: with an endpoint like this the client hardly matters, and what differs is mostly what happens before the first and after "
+        f"{count:,} prompts. {connections} connections and {latency * 1000:.0f} ms give {ceiling:,.0f} answers a second at most, with any "
+        "client: with an endpoint like this the client hardly matters, and what differs is mostly what happens before the first and after "
         "the last answer."
     )
     return table("A server that takes its time", rows, note)

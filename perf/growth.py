@@ -22,6 +22,9 @@ import polars as pl
 
 from perf._server import serving
 from perf._tools import fresh, options, peak_mib, table, target, tell
+from tiltmeter.runs import pipeline, study_run
+from tiltmeter.runs.stage_store import StageResult, StageStore
+from tiltmeter.study import Stage
 
 FACTORS: Final = (1, 3, 10, 30, 100)
 QUICK: Final = (1, 2)
@@ -43,7 +46,7 @@ REASONS: Final = {
 
 
 def forget_peak() -> None:
-    """Let the peak of resident memory begin anew (Linux)."""
+    """Set the peak of resident memory back (Linux)."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -56,16 +59,20 @@ def measuring(told: dict[str, dict[str, float]], stage: str) -> Iterator[None]:
 
 
 def watch_stages(told: dict[str, dict[str, float]]) -> None:
-    """Make the clock of a run tell the peak of each stage as well."""
-    from tiltmeter.runs import _run
+    """Measure each step of a run, and each stage of its parts, also by its peak of memory."""
 
-    class Clock(_run.Clock):
+    class Clock(study_run.Clock):
         @contextmanager
         def timing(self, step: str) -> Iterator[None]:
             with measuring(told, step), super().timing(step):
                 yield
 
-    vars(_run)["Clock"] = Clock
+    class Store(StageStore):
+        def carry_out(self, stage: Stage, *given: Any, **named: Any) -> StageResult:
+            with measuring(told, stage.name):
+                return super().carry_out(stage, *given, **named)
+
+    vars(study_run)["Clock"], vars(pipeline)["StageStore"] = Clock, Store
 
 
 def study(factor: int, url: str, folder: Path) -> dict[str, Any]:
@@ -89,12 +96,11 @@ def study(factor: int, url: str, folder: Path) -> dict[str, Any]:
         display="none",
     )
     count = run.responses.height
-    told.pop("between", None)
     shutil.copytree(folder / "run", folder / "copy")
     with measuring(told, "compare"):
         tm.compare(folder / "run", folder / "copy")
     with measuring(told, "page"):
-        write_page([run.shown], folder / "page.html")
+        write_page(run.report_of(), folder / "page.html")
     return {"n": count, "stages": told}
 
 

@@ -1,6 +1,6 @@
 """Reading 100,000 answers by rules: ours beside GenderBench's own evaluators on the same answers, labels checked to be the same.
 
-Both follow the rules of GenderBench 1.1.0 (`tiltmeter.measures.genderbench`); our own rules, which read more, are timed as well.
+Both follow the rules of GenderBench 1.1.0 (`tiltmeter.readers.genderbench`); our own rules, which read more, are timed as well.
 The answers are made of random words with what each rule looks for sprinkled in; all are distinct, so that nothing is read once for many.
 """
 
@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 
 from perf._tools import Peers, options, table, tell
-from tiltmeter import measures
-from tiltmeter.measures import genderbench
+from tiltmeter import readers
+from tiltmeter.readers import genderbench
 
 ANSWERS: Final = 100_000
 WORDS: Final = 30
@@ -44,12 +44,12 @@ ORIGINAL: Final[dict[str, Callable[[pl.Series], pl.Series]]] = {
     "emotion": lambda answer: genderbench.emotion(answer, EMOTIONS),
 }
 OWN: Final[dict[str, Callable[[pl.Series], pl.DataFrame]]] = {
-    "letter_choice": lambda answer: measures.read_choice(answer, _names(answer, OPTIONS)),
-    "yes_no": measures.read_yes_no,
-    "character_gender": measures.read_character,
-    "decision": measures.read_decision,
-    "first_ranked": lambda answer: measures.read_first_ranked(answer, _names(answer, MEN), _names(answer, WOMEN)),
-    "emotion": lambda answer: measures.read_emotion(answer, EMOTIONS),
+    "letter_choice": lambda answer: readers.read_choice(answer, _names(answer, OPTIONS)),
+    "yes_no": readers.read_yes_no,
+    "character_gender": readers.read_character,
+    "decision": readers.read_decision,
+    "first_ranked": lambda answer: readers.read_first_ranked(answer, _names(answer, MEN), _names(answer, WOMEN)),
+    "emotion": lambda answer: readers.read_emotion(answer, EMOTIONS),
 }
 
 

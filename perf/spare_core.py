@@ -45,7 +45,7 @@ def held(process: int, part: float) -> Iterator[None]:
 
 def workers_here() -> list[int]:
     """The processes of Ray's workers that this process has started, directly or not."""
-    return [one.pid for one in psutil.Process().children(recursive=True) if any("MapWorker" in word for word in one.cmdline())]
+    return [one.pid for one in psutil.Process().children(recursive=True) if any("RayWorker" in word for word in one.cmdline())]
 
 
 def rate(workers: int, stories: int) -> float:

@@ -29,10 +29,10 @@ LEAST = 0.10
 def truth_of(model: str, category: str, bias: float, design: pl.DataFrame) -> pl.DataFrame:
     """`concept`, `identity`, `effect` of everything planted on an identity of the category."""
     if model.startswith("sim/"):
-        from tiltmeter.associations._planted import planted
+        from tiltmeter.associations.planted_concepts import planted_associations
         from tiltmeter.models.sim import Dials
 
-        found = planted(design, Dials(stereotypical_reasoning=bias).mapping())
+        found = planted_associations(design, Dials(stereotypical_reasoning=bias).mapping())
         return found.filter((pl.col("effect") > 1e-9) & (pl.col("rate") == pl.col("rate").max().over("concept")))
     table = yaml.safe_load((Path(model.partition("/")[2]) / "planted.yaml").read_text(encoding="utf-8"))
     rows = [(concept, who, effect) for who, told in table["planted"][category].items() for concept, effect in told.items()]
@@ -57,7 +57,7 @@ def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float
     ).run
     truth = truth_of(options.model, options.category, options.bias, run.design)
     strong = truth.filter(pl.col("effect") >= LEAST - 1e-9)
-    found = run.findings.filter(pl.col("metric") == "association").rename({"subject": "identity"})
+    found = run.findings.filter(pl.col("metric") == "association").rename({"group": "identity"})
     overall, within = found.filter(pl.col("context").is_null()), found.filter(pl.col("context").is_not_null())
     keys = ["concept", "identity"]
     return {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.commands import Commands
+from support.commands import call
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,20 +43,14 @@ def environment(tmp_path: Path, shared: Path) -> dict[str, str]:
     return kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(tmp_path / "runs"), "COLUMNS": "200"}
 
 
-@pytest.fixture(scope="session")
-def commands() -> Iterator[Commands]:
-    with Commands() as started:
-        yield started
-
-
 @pytest.fixture
-def tiltmeter(commands: Commands, tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
-    """Run the command as a user does, in a process of its own; gives its exit status and what it printed."""
+def tiltmeter(tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
+    """Run the command in a folder of its own; gives its exit status and what it printed."""
 
-    def call(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        return commands.call([str(one) for one in arguments], tmp_path, environment | variables)
+    def obey(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        return call([str(one) for one in arguments], tmp_path, environment | variables)
 
-    return call
+    return obey
 
 
 @pytest.fixture(scope="module")

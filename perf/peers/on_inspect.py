@@ -14,8 +14,7 @@ from typing import Any
 
 os.environ["LOCAL_API_KEY"] = "none"
 
-from inspect_ai import Task
-from inspect_ai import eval as evaluate
+from inspect_ai import Task, eval as evaluate
 from inspect_ai.dataset import FieldSpec, json_dataset
 from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, read_eval_log, write_eval_log
 from inspect_ai.model import ModelOutput

@@ -1,4 +1,4 @@
-"""Ours, as its users call it from Python, told in the same words as the peers."""
+"""Ours, as its users call it from Python, described in the same words as the peers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     stages = {
         "create": took["design"],
         "generate": took["generate"] + took["collect"],
-        "evaluate": took["measure"],
-        "analyse": took["analyse"],
+        "evaluate": took["measures"],
+        "analyse": took["findings"] + took["examples"],
     }
     rows = findings.select("metric", "low", "high").iter_rows()
     return {

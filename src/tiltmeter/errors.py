@@ -6,19 +6,7 @@ It never holds an API key: messages are built from names and places, not from he
 
 from __future__ import annotations
 
-from tiltmeter._text import printable
-
-__all__ = [
-    "EXIT_GATE",
-    "EXIT_INCOMPLETE",
-    "EXIT_INPUT",
-    "EXIT_OK",
-    "EXIT_PROVIDER",
-    "IncompleteRun",
-    "InputError",
-    "ProviderError",
-    "TiltmeterError",
-]
+from tiltmeter.sanitising import printable
 
 EXIT_OK = 0
 EXIT_GATE = 1

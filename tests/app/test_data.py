@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tiltmeter.app import _data as data
-from tiltmeter.app._known import find_run, known
-from tiltmeter.app._response import counterparts, detail, sentences
+from tiltmeter.app import run_data as data
+from tiltmeter.app.known_runs_page import find_run, known
+from tiltmeter.app.response_pages import counterparts, detail, sentences
 from tiltmeter.errors import InputError
 from tiltmeter.runs import load
-from tiltmeter.study import NAMED
+from tiltmeter.study import NAMED, metric_name
 
 
 @pytest.fixture(autouse=True)
@@ -59,14 +59,16 @@ def test_key_findings_come_first_and_keep_their_order(runs: Path) -> None:
 
 def test_filters_narrow_to_what_was_chosen(runs: Path) -> None:
     table = findings_of(runs / "countries")
-    chosen = data.narrowed(table, {"group": ["Germany", "France"], "harm": [], "mark": []}, "selection_rate DIPLOMAT")
+    chosen = data.narrowed(table, {"group_shown": ["Germany", "France"], "harm": [], "mark": []}, "selection_rate DIPLOMAT")
     whole = load(runs / "countries").findings
-    expected = whole.filter(
-        pl.col("subject").is_in(["Germany", "France"]), pl.col("metric").str.contains("selection_rate"), context="diplomat"
-    )
+    expected = whole.filter(pl.col("group").is_in(["Germany", "France"]), metric_name().str.contains("selection_rate"), context="diplomat")
     assert 0 < chosen.height < table.height
     names = [name for name in expected.columns if name != "mark"]  # shown as "(no mark)" where there is none
-    assert chosen.select(names).sort("metric", "subject").equals(expected.select(names).sort("metric", "subject"))
+    assert (
+        chosen.select(names)
+        .sort("statistic", "feature", "calibrated", "group")
+        .equals(expected.select(names).sort("statistic", "feature", "calibrated", "group"))
+    )
     assert data.narrowed(table, {}, "").height == table.height
     assert data.narrowed(table, {}, "(?").is_empty()  # a word, not a pattern
 
@@ -79,9 +81,9 @@ def test_a_finding_opens_the_responses_it_rests_on(runs: Path, name: str) -> Non
     for number in (0, table.height // 2, table.height - 1):
         finding = table.row(number, named=True)
         found = data.attempts(path, data.stamp(path), finding["evidence"], finding["model"], (), "")
-        narrow = {key: finding[key] for key in ("model", "part", "subject", "concept", "context")}
+        narrow = {key: finding[key] for key in ("model", "part", "group", "concept", "context", "wording")}
         rows = run.measures.select(data.ATTEMPT).with_row_index("row")
-        expected = run.evidence(finding["metric"], **narrow).join(rows, on=data.ATTEMPT).sort("row")
+        expected = run.evidence(finding["name"], **narrow).join(rows, on=data.ATTEMPT).sort("row")
         assert found.height > 0
         assert found.equals(expected.select(found.columns))
         middle = data.page(path, found, found.height // 2, 5)
@@ -116,7 +118,9 @@ def test_the_answers_that_moved_a_finding_most_are_its_own(runs: Path) -> None:
     kept = load(path).examples
     for finding in findings_of(path).iter_rows(named=True):
         moved = data.moved_most(path, data.stamp(path), finding)
-        named = [pl.col(name).eq_missing(pl.lit(finding[name], pl.String)) for name in ("model", "part", *NAMED)]
+        named = [
+            pl.col(name).eq_missing(pl.lit(finding[name], kind)) for name, kind in {"model": pl.String, "part": pl.String, **NAMED}.items()
+        ]
         assert moved["prompt_id"].to_list() == kept.filter(named)["prompt_id"].to_list()
 
 
@@ -160,7 +164,7 @@ def test_sentences_that_show_a_concept_are_those_of_the_evidence(runs: Path) -> 
     path = runs / "stories"
     run = load(path)
     finding = findings_of(path).filter(pl.col("concept").is_not_null()).row(0, named=True)
-    narrow = {key: finding[key] for key in ("model", "part", "subject", "concept", "context")}
+    narrow = {key: finding[key] for key in ("model", "part", "group", "concept", "context", "wording")}
     for row in run.evidence(finding["metric"], limit=3, **narrow).iter_rows(named=True):
         assert sentences(path, row["attempt"], finding) == row["sentences"]
     assert sentences(path, row["attempt"], {**finding, "concept": None}) == []

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tiltmeter.app import _progress
-from tiltmeter.app._progress import ModelProgress, Watcher
+from tiltmeter.app import live_progress
+from tiltmeter.app.live_progress import ModelProgress, Watcher
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(begun: Path,
 
 
 def test_of_very_many_attempts_evenly_spaced_ones_are_counted(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_progress, "COUNTED", 50)
+    monkeypatch.setattr(live_progress, "COUNTED", 50)
     asked = int(pl.read_parquet(begun / "design.parquet")["repetitions"].sum())
     watcher = Watcher(begun, str(tmp_path / "journal.sqlite"))
     seen = watcher.look()

@@ -42,6 +42,6 @@ def test_without_streamlit_the_extra_is_named(environment: dict[str, str]) -> No
 
 def test_the_explorer_is_not_loaded_before_it_is_wanted() -> None:
     heavy = ("streamlit", "polars", "sqlalchemy")
-    code = f"import sys; import tiltmeter.app, tiltmeter.cli._view; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys; import tiltmeter.app, tiltmeter.cli.results_commands; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -8,33 +8,17 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import settings as trials
-from hypothesis import strategies as st
+from hypothesis import given, settings as trials, strategies as st
 
-from tiltmeter.associations.grid import (
-    ALIGNED,
-    FACTORS,
-    VECTORS,
-    WITHIN_TYPE,
-    Category,
-    Descriptor,
-    Grid,
-    check_design,
-    load_grid,
-    make_design,
-)
+from tiltmeter.associations.design import FACTORS, VECTORS, check_design, make_design
+from tiltmeter.associations.grid import ALIGNED, WITHIN_TYPE, Grid, load_grid
 from tiltmeter.errors import InputError
-from tiltmeter.models.sim._stories import cast
-from tiltmeter.models.sim._tasks import recognise
 from tiltmeter.study import DESIGN, Settings
 
 CATEGORIES = ("gender", "race", "religions")
 TWO = ("two", "balanced", "negative", "open_box")
 GRID = load_grid()
 CELL = ("wording", "type", "pair", "location")
-SIMULATED = {"Middle Eastern": "middle_eastern"}
-"""Names the simulated model has for identities, where they are not those of the grid in small letters."""
 
 
 def _design(category: str = "race", setting: str = "two", settings: Settings | None = None, grid: Grid = GRID) -> pl.DataFrame:
@@ -101,25 +85,15 @@ def test_columns_and_identifiers() -> None:
 def test_every_prompt_asks_for_a_story_about_the_right_identities(category: str, setting: str) -> None:
     design = _design(category, setting, Settings(params={"wording": "all"}, limit=60))
     assert design["wording"].n_unique() == 2
+    known = {(one.text, one.identity, one.type) for one in GRID.category(category).descriptors}
     for row in design.iter_rows(named=True):
         prompt = row["source_prompt"] or row["prompt"]
-        expected = []
         for slot in (1, 2):
             if row[f"name_{slot}"]:
-                identity = SIMULATED.get(row[f"identity_{slot}"], row[f"identity_{slot}"].lower())
-                expected.append((row[f"name_{slot}"], (identity,) if category == "gender" else (identity, row["type"])))
-        assert [tuple(one) for one in cast(prompt)] == expected, prompt
-        assert recognise(row["prompt"]).kind == "story"
+                assert row[f"name_{slot}"] in row[f"descriptor_{slot}"] in prompt
+                assert (row[f"descriptor_{slot}"], row[f"identity_{slot}"], row["type"]) in known
+        assert "story" in row["prompt"]
         assert "10 sentences" in row["prompt"]
-
-
-def test_all_descriptors_and_locations_are_told_apart_by_the_simulated_model() -> None:
-    """Each descriptor at each location once (all of them, since a place may look like a name)."""
-    for category in CATEGORIES:
-        for row in _design(category, "single").unique("prompt").iter_rows(named=True):
-            (one,) = cast(row["prompt"])
-            assert one.name == row["name_1"]
-            assert SIMULATED.get(row["identity_1"], row["identity_1"].lower()) in one.identities
 
 
 def test_settings_differ_in_what_they_ask_for_only() -> None:
@@ -200,11 +174,6 @@ def test_all_wordings_are_asked() -> None:
     assert set(_design("gender", settings=Settings(params={"wording": "everyday"}))["wording"]) == {"everyday"}
 
 
-def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown setting 'balancd' of associations: did you mean balanced"):
-        _design(setting="balancd")
-
-
 # -- a grid of the user's own -----------------------------------------------------------------------------------------
 
 OWN = """
@@ -263,9 +232,9 @@ def test_a_file_of_wordings_for_the_judge_alone_leaves_the_grids_own(tmp_path: P
     [
         ("", "two", "the language is 'de', but the built-in wordings are 'en'; add the key 'wording' with the template 'two'"),
         (WORDING, "single", "wording lacks the template 'single'"),
-        ("wording: {too: x}", "two", "unknown template 'too': did you mean two"),
+        ("wording: {too: x}", "two", "wording lacks the template 'two'; it needs two"),
         ("wording: {two: 'Von {first} in {location}'}", "two", r"wording.two must hold the placeholder \{second\}"),
-        ("wording: {two: '{first} {second} {location} {name}'}", "two", r"wording.two has the placeholder \{name\}; it can have"),
+        ("wording: {two: '{first} {second} {location} {name}'}", "two", r"wording.two has an unknown placeholder \{name\}; known: "),
         (WORDING.replace("von {vectors}", "von {vectors} {vectors}"), "open_box", r"placeholder \{vectors\} exactly once"),
     ],
 )
@@ -289,28 +258,27 @@ def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) ->
     [
         (
             {"descriptor_1": "Zhang, an Asian (male)"},
-            "prompt race/1/1/plain: Zhang, an Asian .male. stands for the identity Asian, but the row says Black",
+            r"prompt race/1/1/plain: its characters \(Lamar, Zhang, an Asian \(male\), Black, Zhang, .*, Asian\) are not",
         ),
         (  # what happened to the original: one character's descriptor in both slots
             {"identity_1": "Asian", "descriptor_1": "Zhang, an Asian (male)", "name_1": "Zhang"},
-            "prompt race/1/1/plain: both characters are Asian",
+            "prompt race/1/1/plain: its characters .*, Asian, .*, Asian. are not those of the pair Zhang-Lamar of the type male",
         ),
-        ({"identity_1": "white"}, "Lamar, black race stands for the identity Black, but the row says white"),
-        ({"name_1": "Jim"}, "stands for the name Lamar, but the row says Jim"),
-        ({"descriptor_1": "Lamar, a black man"}, "Lamar, a black man is no descriptor of the category"),
-        ({"descriptor_2": None}, "nobody. is no descriptor of the category"),
-        ({"type": "female"}, "stands for the type male, but the row says female"),
-        ({"pair": "Zhang-Jim"}, "the characters are not those of the pair Zhang-Jim in the order the row says"),
-        ({"pair": "Zhang-Amy"}, "Zhang-Amy is no pair of the type male"),
-        ({"order": 0}, "the characters are not those of the pair Zhang-Lamar in the order"),
+        ({"identity_1": "white"}, r"its characters \(Lamar, Lamar, black race, white, "),
+        ({"name_1": "Jim"}, r"its characters \(Jim, Lamar, black race"),
+        ({"descriptor_1": "Lamar, a black man"}, r"its characters \(Lamar, Lamar, a black man"),
+        ({"descriptor_2": None}, r"Black, Zhang, Asian\)"),
+        ({"type": "female"}, "the pair Zhang-Lamar of the type female"),
+        ({"pair": "Zhang-Jim"}, "not those of the pair Zhang-Jim of the type male in the order the row says"),
+        ({"pair": "Zhang-Amy"}, "not those of the pair Zhang-Amy of the type male"),
+        ({"order": 0}, "not those of the pair Zhang-Lamar of the type male in the order"),
         ({"location": "bank"}, "bank is no location of education"),
         (
             {"prompt": "Tell a story about Zhang, an Asian (male) at the location of university."},
             "its text does not hold Lamar, black race",
         ),
-        ({"repetitions": 4}, "9 stories at the university for Zhang-Lamar, but 10 are planned"),
-        ({"item": 900}, "the item of Zhang-Lamar at the university has two numbers"),
-        ({"prompt_id": "race/0/0/plain"}, "its identifier is not its own"),
+        ({"repetitions": 4}, "9 stories at the university for Zhang-Lamar, 4 of them in the opposite order, but 10 are planned"),
+        ({"item": 900}, "5 stories at the university for Zhang-Lamar, .* but 10 are planned"),
     ],
 )
 def test_a_broken_row_is_named(values: dict[str, object], message: str) -> None:
@@ -325,9 +293,9 @@ def test_a_missing_cell_and_unbalanced_orders_are_found() -> None:
     with pytest.raises(InputError, match="434 of 435 cells"):
         check_design(design.filter(pl.col("item") != 7), GRID, Settings())
     uneven = design.with_columns(repetitions=pl.when(pl.col("order") == 0).then(12).otherwise(8).cast(pl.Int16))
-    with pytest.raises(InputError, match="8 of the 20 stories at the school are in the order opposite to Emily-John"):
+    with pytest.raises(InputError, match="20 stories at the school for Emily-John, 8 of them in the opposite order, but 20 are planned"):
         check_design(uneven, GRID, Settings())
-    with pytest.raises(InputError, match="opposite"):
+    with pytest.raises(InputError, match="all in the order of the pair"):
         check_design(design, GRID, Settings(definition="paper"))
     with pytest.raises(InputError, match="no prompts"):
         check_design(design.clear(), GRID, Settings())
@@ -335,7 +303,7 @@ def test_a_missing_cell_and_unbalanced_orders_are_found() -> None:
 
 def test_a_span_that_is_not_in_the_source_is_found() -> None:
     design = _design("gender", "open_box")
-    with pytest.raises(InputError, match="the span does not stand exactly once in the source prompt"):
+    with pytest.raises(InputError, match="the span is not exactly once in the source prompt"):
         check_design(_spoilt(design, {"source_span": "Emily and Emily"}), GRID, Settings())
 
 
@@ -347,17 +315,18 @@ def grids(draw: st.DrawFn) -> Grid:
     """Grids of up to four identities, two types and six locations, with different numbers of descriptors where pairing allows."""
     pairing = draw(st.sampled_from([ALIGNED, WITHIN_TYPE]))
     identities = [f"identity {i}" for i in range(draw(st.integers(2, 4)))]
-    types: dict[str, dict[str, tuple[Descriptor, ...]]] = {}
+    types: dict[str, dict[str, list[str]]] = {}
     for kind in [f"type {i}" for i in range(draw(st.integers(1, 2)))]:
         size = draw(st.integers(1, 3))
         types[kind] = {}
         for identity in identities:
             count = size if pairing == ALIGNED else draw(st.integers(1, 3))
             names = [f"N{kind[-1]}{identity[-1]}{i}" for i in range(count)]
-            types[kind][identity] = tuple(Descriptor(name, f"{name}, of {identity}", identity, kind) for name in names)
+            types[kind][identity] = [f"{name}, of {identity}" for name in names]
     places = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
-    locations = {f"context {i}": tuple(f"place {i}{j}" for j in range(count)) for i, count in enumerate(places)}
-    return Grid((Category("mine", "Mine", pairing, draw(st.integers(1, 7)), types),), locations)
+    locations = {f"context {i}": [f"place {i}{j}" for j in range(count)] for i, count in enumerate(places)}
+    mine = {"pairing": pairing, "stories": draw(st.integers(1, 7)), "types": types}
+    return Grid.model_validate({"categories": {"mine": mine}, "locations": locations})
 
 
 @given(
@@ -366,10 +335,10 @@ def grids(draw: st.DrawFn) -> Grid:
     repeats=st.none() | st.integers(1, 9),
     wording=st.sampled_from(["plain", "all"]),
 )
-@trials(max_examples=60, deadline=None)
+@trials(max_examples=30, deadline=None)
 def test_any_grid_gives_a_whole_and_balanced_design(grid: Grid, setting: str, repeats: int | None, wording: str) -> None:
     design = _design("mine", setting, Settings(repeats=repeats, params={"wording": wording}), grid)
-    (category,) = grid.categories
+    (category,) = grid.categories.values()
     stories = repeats or category.stories
     places = sum(map(len, grid.locations.values()))
     wordings = 2 if wording == "all" else 1
@@ -399,13 +368,13 @@ def _assert_balanced(design: pl.DataFrame, places: int) -> None:
 
 
 @given(grid=grids(), slot=st.sampled_from([1, 2]), data=st.data())
-@trials(max_examples=40, deadline=None)
+@trials(max_examples=15, deadline=None)
 def test_one_character_in_both_slots_is_found_in_any_grid(grid: Grid, slot: int, data: st.DataObject) -> None:
     settings = Settings(repeats=2)
     design = _design("mine", settings=settings, grid=grid)
     row = data.draw(st.integers(0, design.height - 1))
     copied = {f"{field}_{slot}": design[f"{field}_{3 - slot}"][row] for field in ("identity", "descriptor", "name")}
-    with pytest.raises(InputError, match="both characters are"):
+    with pytest.raises(InputError, match="its characters"):
         check_design(_spoilt(design, copied, row), grid, settings)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from tiltmeter.associations._tables import EXCLUSIVE, JUDGEMENTS
+from tiltmeter.associations.definitions import DEFAULT, DEFINITIONS, PAPER, rules_of
 from tiltmeter.associations.exclusivity import drop_exclusive, exclusive_by_judge, exclusive_by_terms
+from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 
@@ -261,8 +261,8 @@ def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> Non
         {"concept": ["black"] * 3, "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": [True, True, True]}
     )
     ruled = exclusive_by_terms(["black"], ["a Black, W", "a Black, M", "an Asian, W", "a Black Forest, W"])
-    assert drop_exclusive(rows, ruled, definition="default")["reported"].to_list() == [False, False, False]
-    assert drop_exclusive(rows, ruled, definition="paper")["reported"].to_list() == [False, True, True]
+    assert drop_exclusive(rows, ruled, DEFAULT)["reported"].to_list() == [False, False, False]
+    assert drop_exclusive(rows, ruled, PAPER)["reported"].to_list() == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -309,12 +309,16 @@ RULED = pl.DataFrame(
     ],
 )
 def test_rules_by_name(definition: str, reported: list[bool]) -> None:
-    kept = drop_exclusive(ROWS, RULED, definition=definition)
+    kept = drop_exclusive(ROWS, RULED, rules_of(definition))
     assert kept["reported"].to_list() == reported
     assert kept.drop("reported").equals(ROWS.drop("reported"))
 
 
-def test_no_rulings_drop_nothing_and_an_unknown_rule_is_named() -> None:
-    assert drop_exclusive(ROWS, RULED.clear()).equals(ROWS)
+def test_no_rulings_drop_nothing() -> None:
+    for rules in DEFINITIONS.values():
+        assert drop_exclusive(ROWS, RULED.clear(), rules).equals(ROWS)
+
+
+def test_an_unknown_definition_is_named() -> None:
     with pytest.raises(InputError, match="'badf'"):
-        drop_exclusive(ROWS, RULED, definition="badf")
+        rules_of("badf")

@@ -9,20 +9,16 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from support.judging import EngineJudge, ScriptedModel
-from tiltmeter.associations._tables import JUDGEMENTS, LISTS, MENTIONS, STORIES
+from tiltmeter.associations.judge_answers import Person, clean, read_answer
 from tiltmeter.associations.judging import extract_with_judge
-from tiltmeter.associations.judging._answer import clean, read_answer
-from tiltmeter.associations.judging._people import Person
+from tiltmeter.associations.planted_concepts import concept_rates
+from tiltmeter.associations.stage_tables import JUDGEMENTS, LISTS, MENTIONS, STORIES
 from tiltmeter.engine import Journal, open_journal
-from tiltmeter.errors import InputError
 from tiltmeter.models import Message, create_model
-from tiltmeter.models.sim import Dials, story_rates
-from tiltmeter.models.sim._draws import Draws
-from tiltmeter.models.sim._stories import story_parts
+from tiltmeter.models.answer_texts import AnswerPlan, Draws, answer_text
 
 EMILY, JOHN = Person("female", "Emily", "Emily"), Person("male", "John", "John")
 STORY = "Emily is calm and kind at the bank. John runs the shop. She helps a stranger. John was tired."
@@ -76,14 +72,14 @@ def extracted(
 @pytest.fixture(scope="module")
 def planted() -> tuple[pl.DataFrame, dict[tuple[str, int], list[str]]]:
     """Stories of the simulated model and what was told in them."""
-    concepts = list(story_rates(Dials()))
+    concepts = concept_rates(0.0)
     stories: list[tuple[str, str, list[Person]]] = []
     truth: dict[tuple[str, int], list[str]] = {}
     for number in range(40):
         draws = Draws(b"story %d" % number)
         told = {person.name or "": [one for one in concepts if draws.unit() < 0.2] for person in (EMILY, JOHN)}
-        parts = story_parts("Write a story about Emily and John at the location of library.", told, draws, plain=False)
-        stories.append((f"s{number}", f"{parts['opening']} {parts['body']} {parts['ending']}", [EMILY, JOHN]))
+        plans = [AnswerPlan("story", tuple(said), (1.0,) * len(said), name, "library") for name, said in told.items()]
+        stories.append((f"s{number}", answer_text(plans, 1, draws), [EMILY, JOHN]))
         truth |= {(f"s{number}", place): sorted(listed) for place, listed in enumerate(told.values())}
     return table(*stories), truth
 
@@ -200,14 +196,6 @@ def test_no_stories_at_all(journal: Journal) -> None:
     lists, mentions, judgements, model = extracted(journal, lambda _: "", table(), STAGES)
     assert (lists.height, mentions.height, judgements.height, model.asked) == (0, 0, 0, [])
     assert (lists.schema, mentions.schema, judgements.schema) == (dict(LISTS), dict(MENTIONS), dict(JUDGEMENTS))
-
-
-@pytest.mark.parametrize(
-    "stages", [(), ("refine",), ("polish", "extract"), ("extract", "whole"), ("extract", "extract"), ("extract", "sort")]
-)
-def test_stages_that_make_no_sense(journal: Journal, stages: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="give extract and, in this order"):
-        extracted(journal, lambda _: "", stages=stages)
 
 
 def test_a_wording_of_ones_own(journal: Journal, tmp_path: Path) -> None:
@@ -384,8 +372,8 @@ def test_items_that_are_no_concepts_are_left_out_and_counted(journal: Journal) -
     lists, mentions, judgements, model = extracted(journal, lambda _: answer)
     assert phrases(mentions) == ["calm"]
     assert lists["status"].to_list() == ["listed", "empty"]
-    assert "2 items that are no texts and has 1 items of more than 200 characters; they are left out" in lists["problem"][0]
-    assert "1 items of more than 200 characters" in lists["problem"][1]
+    assert "Emily has 3 items that are no texts of at most 200 characters; they are left out" in lists["problem"][0]
+    assert "1 items that are no texts of at most 200 characters" in lists["problem"][1]
     assert len(model.asked) == 2
     assert judgements["problem"].is_not_null().all()
 
@@ -470,14 +458,6 @@ def test_a_person_without_a_name_is_the_only_one_listed(journal: Journal) -> Non
     assert lists["status"].to_list() == ["missing"]
 
 
-def test_rows_of_a_story_may_stand_anywhere(journal: Journal) -> None:
-    stories = table(("a", STORY, [EMILY, JOHN]), ("b", "Emily met John.", [EMILY, JOHN]))[[2, 0, 3, 1]]
-    lists, mentions, *_ = extracted(journal, lambda _: as_json(GOOD), stories)
-    assert lists.select("attempt", "character").rows() == stories.select("attempt", "character").rows()
-    assert phrases(mentions, "a", 1) == GOOD["John"]
-    assert mentions.select("attempt", "character").unique(maintain_order=True).rows() == stories.select("attempt", "character").rows()
-
-
 def test_sentences_behind_the_phrases(journal: Journal) -> None:
     told = as_json({"Emily": ["calmness", "helping strangers", "shop owner", "speaks Latin"], "John": ["shop runner"]})
     _, mentions, *_ = extracted(journal, lambda _: told)
@@ -503,7 +483,7 @@ def test_interrupted_anywhere_it_goes_on_and_asks_nothing_twice(journal: Journal
 
     whole = extracted(journal, script, stories, STAGES)
     assert len(whole[3].asked) == 6 * 4 + 4
-    for budget in (0, 3, 6, 7, 10, 20, 27):
+    for budget in (0, 3, 7, 20):
         with open_journal(tmp_path / f"budget{budget}.db") as other:
             model = ScriptedModel(script)
             judge = EngineJudge(model, other, budget=budget)

@@ -8,10 +8,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from tiltmeter._json import MAX_LENGTH, read_json
+from tiltmeter.llm_json import MAX_LENGTH, read_json
 
 WANTED = {"a": ["x", "y: z"], "b": "John's"}
 PLAIN = json.dumps(WANTED)

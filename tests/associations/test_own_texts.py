@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,9 @@ import pytest
 
 from conftest import Tiltmeter
 from tiltmeter import stats
+from tiltmeter.associations.lexical import extract
+from tiltmeter.associations.stage_tables import STORIES
+from tiltmeter.blocks import Callout, Table, Text
 from tiltmeter.runs import Run, load
 
 WHITE = ["Christopher Miller", "Emily Sanders", "Jack O'Brien", "Claire van Dyck", "Hannah Becker"]
@@ -28,12 +33,11 @@ def analysed(tiltmeter: Tiltmeter, tmp_path: Path, texts: pl.DataFrame, *flags: 
     return load(tmp_path / "run"), done
 
 
-def told(run: Run) -> list[tuple[str, set[str]]]:
-    """Status and phrases of each list, in the order of the texts."""
-    phrases: dict[str, set[str]] = {}
-    for attempt, phrase in run.stage("mentions").select("attempt", "phrase").iter_rows():
-        phrases.setdefault(attempt, set()).add(phrase)
-    return [(status, phrases.get(attempt, set())) for attempt, status in run.stage("lists").select("attempt", "status").iter_rows()]
+def read(texts: Sequence[tuple[str, str]]) -> list[tuple[str, set[str]]]:
+    """Status and phrases of the list of each (name, text), in their order."""
+    rows = [{"attempt": str(at), "character": 0, "name": name, "text": text} for at, (name, text) in enumerate(texts)]
+    lists, mentions = extract(pl.DataFrame(rows, schema=dict(STORIES)))
+    return [(status, set(mentions.filter(attempt=attempt)["phrase"])) for attempt, status in lists.select("attempt", "status").iter_rows()]
 
 
 SAID = [
@@ -55,26 +59,22 @@ SAID = [
 ]
 
 
-def test_the_person_named_is_found_in_the_first_person_and_by_the_surname(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    table = pl.DataFrame({"text": [text for _, text, _ in SAID], "name": [name for name, _, _ in SAID]})
-    run, _ = analysed(tiltmeter, tmp_path, table.with_columns(group=pl.Series([f"g{i % 2}" for i in range(len(SAID))])))
-    for (name, text, expected), (status, phrases) in zip(SAID, told(run), strict=True):
+def test_the_person_named_is_found_in_the_first_person_and_by_the_surname() -> None:
+    for (name, text, expected), (status, phrases) in zip(SAID, read([(name, text) for name, text, _ in SAID]), strict=True):
         assert status == "listed", (name, text)
         assert expected <= phrases, (name, text)
-        assert "rude" not in phrases, "of somebody else"
-        assert "shy" not in phrases or name != "Samuel", "of somebody else"
+        assert "rude" not in phrases, "of another person"
+        assert "shy" not in phrases or name != "Samuel", "of another person"
 
 
-def test_somebody_else_of_that_name_or_in_the_first_person_is_not_meant(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_another_person_of_that_name_or_in_the_first_person_is_not_meant() -> None:
     texts = [
         ("Joseph Kelly", "Joseph Kelly is patient. Emma Kelly is rude."),
         ("Kelly", "I am a lazy professor and I recommend Kelly. Kelly is patient."),
         ("Anna", '"My name is Tom and I am rude," he said. Anna was patient.'),
         ("Kelly", "I'm Kelly's manager. I am rude. Kelly is patient."),
     ]
-    table = pl.DataFrame(texts, schema=["name", "text"], orient="row").with_columns(group=pl.Series(["a", "b", "a", "b"]))
-    run, _ = analysed(tiltmeter, tmp_path, table)
-    assert [(status, phrases) for status, phrases in told(run)] == [("listed", {"patient"})] * 4
+    assert read(texts) == [("listed", {"patient"})] * 4
 
 
 def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -86,10 +86,11 @@ def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(tilt
     ]
     table = pl.DataFrame(texts, schema=["name", "text"], orient="row").with_columns(group=pl.Series(["a", "b", "a", "b"]))
     run, _ = analysed(tiltmeter, tmp_path, table)
-    assert [status for status, _ in told(run)] == ["missing", "missing", "empty", "listed"]
-    share = {row["subject"]: row for row in run.findings.filter(metric="missing").iter_rows(named=True)}
+    assert run.stage("lists")["status"].to_list() == ["missing", "missing", "empty", "listed"]
+    share = {row["group"]: row for row in run.findings.filter(metric="missing").iter_rows(named=True)}
     assert share["a"]["estimate"] == share["b"]["estimate"] == 0.5
-    assert share[None]["note"].startswith("2 of 4 lists could not be made")
+    assert share[None]["estimate"] == 0.5
+    assert run.finding("associations").values["note"] == "2 of 4 lists could not be made"
 
 
 def biographies(named: dict[str, float], each: int, seed: int = 7) -> pl.DataFrame:
@@ -114,16 +115,20 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
     run, done = analysed(tiltmeter, tmp_path, texts)
     lost = texts.with_columns(lost=pl.col("text").str.starts_with("Alex")).group_by("group").agg(pl.col("lost").sum(), every=pl.len())
     counts = {group: (gone, every) for group, gone, every in lost.iter_rows()}
-    for row in run.findings.filter(metric="missing").drop_nulls("subject").iter_rows(named=True):
-        gone, every = counts[row["subject"]]
+    for row in run.findings.filter(metric="missing").drop_nulls("group").iter_rows(named=True):
+        gone, every = counts[row["group"]]
         assert row["estimate"] == gone / every
-        assert row["n"] == every
+        assert row["attempts"] == every
         assert row["answered"] == row["items"] == every - gone
-        assert f"{row['subject']} {100 * gone / every:.0f}%" in done.stdout
-    assert ("warning: the share differs between identities (chi-squared test" in done.stdout) == differs
+        assert f"{100 * gone / every:.0f}%" in done.stdout
+    warned = "the share of missing lists differs between identities"
+    assert (warned in done.stdout.replace("\n", " ")) == differs
+    assert ("no difference between groups is shown (chi-squared test" in done.stdout.replace("\n", " ")) != differs
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "Lists that are missing" in page
-    assert ("the share differs between identities" in page) == differs
+    assert "lists could not be made (most often: the story does not name the person)" in page
+    assert (warned in page) == differs
+    (said,) = [block for block in run.blocks() if isinstance(block, Text | Callout) and "lists could not be made (most" in block.text]
+    assert isinstance(said, Callout) == differs
     # A list that is missing is no list: of those that are there, all hold the diary.
     kept = run.stage("associations").filter(concept="keeps a diary")
     assert dict(kept.select("identity", "lists").iter_rows()) == {group: every - gone for group, (gone, every) in counts.items()}
@@ -150,44 +155,47 @@ def family_texts() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["group", "text", "name"], orient="row")
 
 
-def test_definitional_concepts_are_listed_with_counts_and_reason(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    run, done = analysed(tiltmeter, tmp_path, family_texts())
+def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chance(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+    run, done = analysed(tiltmeter, tmp_path, family_texts(), "-P", "shuffle=descriptor")
     assert set(run.findings["concept"].drop_nulls()) == set(), "not reported"
     held = {row["concept"]: row for row in run.definitional.iter_rows(named=True)}
     assert set(held) == {"family man", "mother"}
-    assert held["family man"]["subject"] == "male"
-    assert held["mother"]["subject"] == "female"
+    assert held["family man"]["group"] == "male"
+    assert held["mother"]["group"] == "female"
     shown = tiltmeter("show", "run")
     for text in (done.stdout, shown.stdout):
         assert "definitional" in text
-        assert "male: family man: in 40 of 120 lists (33.3%); others 0 of 120 (0.0%)" in text
-        assert "female: mother: in 40 of 120 lists (33.3%); others 0 of 120 (0.0%)" in text
+        assert "in 40 of 120 lists (33.3%); others 0 of 120 (0.0%)" in text
+        assert "family man" in text
+        assert "mother" in text
         assert "it holds the term “man”" in text
+    (table,) = [block for block in run.blocks() if isinstance(block, Table) and "definitional" in block.title]
+    columns = {column.name: list(column.values) for column in table.columns}
+    assert sorted(zip(columns["group"], columns["concept"], strict=True)) == [("female", "mother"), ("male", "family man")]
+    assert columns["counts"] == ["in 40 of 120 lists (33.3%); others 0 of 120 (0.0%)"] * 2
     listed = json.loads(tiltmeter("show", "run", "--format", "json").stdout)
     held_rows = [row for row in listed if row["metric"] == "definitional"]
-    assert {(row["subject"], row["concept"]) for row in held_rows} == {("male", "family man"), ("female", "mother")}
-    assert all("in 40 of 120 lists" in row["note"] and "by definition" in row["reason"] for row in held_rows)
+    assert {(row["group"], row["concept"]) for row in held_rows} == {("male", "family man"), ("female", "mother")}
+    assert all(row["attempts"] == 120 and "by definition" in row["reason"] for row in held_rows)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Held back as definitional" in page
     assert "family man" in page.partition("Held back as definitional")[2]
-
-
-def test_the_chance_count_is_of_the_same_concepts_and_p_can_be_small(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    """With one descriptor each, every deal of whole descriptors shows the definitional concepts again."""
-    run, _ = analysed(tiltmeter, tmp_path, family_texts(), "-P", "shuffle=descriptor")
+    # With one descriptor each, every deal of whole descriptors shows the definitional concepts again.
     whole = run.finding("associations").values
     assert whole["estimate"] == 0
-    assert whole["null"] == 0, "what is held back is not counted as chance either"
+    assert whole["null_value"] == 0, "what is held back is not counted as chance either"
     assert whole["p"] == 1
+
+
+def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     deeds = {"female": ("keeps a diary", "paints houses", "sings"), "male": ("repairs clocks", "trains dogs", "skates")}
     draw = np.random.default_rng(5)
     more = [
         "".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5)
         for group, name in family_texts().select("group", "name").iter_rows()
     ]
-    told_more = family_texts().with_columns(text=pl.col("text") + pl.Series(more))
-    analysed(tiltmeter, tmp_path, told_more, "--out", "second")
-    whole = load(tmp_path / "second").finding("associations").values
+    run, _ = analysed(tiltmeter, tmp_path, family_texts().with_columns(text=pl.col("text") + pl.Series(more)))
+    whole = run.finding("associations").values
     assert whole["estimate"] == 6
     assert whole["p"] == pytest.approx(0.001)
 
@@ -201,9 +209,9 @@ def test_items_are_the_texts_a_number_rests_on(tiltmeter: Tiltmeter, tmp_path: P
     single = run.findings.filter(metric="association")
     assert set(single["concept"]) == {"keeps bees", "keeps a diary"}
     for row in single.iter_rows(named=True):
-        assert row["items"] == row["n"] == made[row["subject"]]
+        assert row["items"] == row["attempts"] == made[row["group"]]
     assert run.finding("associations").values["items"] == sum(made.values())
-    assert run.finding("associations", subject="white").values["items"] == made["white"]
+    assert run.finding("associations", group="white").values["items"] == made["white"]
 
 
 @pytest.fixture(scope="module")
@@ -245,10 +253,9 @@ def test_opposites_and_different_numbers_are_never_one_concept(method: str) -> N
         same = np.ones((len(phrases), 2), dtype=np.float32)
         return unify(table, same, method=method, strict=strict)["concept"].to_list()
 
-    for one, other in OPPOSED:
-        for between in (list[str](), ["appearance"], ["hair", "person"]):
-            made = concepts([*between, one, other])
-            assert made[-2] != made[-1], (one, other)
+    for between, (one, other) in zip(cycle((list[str](), ["appearance"], ["hair", "person"])), OPPOSED, strict=False):
+        made = concepts([*between, one, other])
+        assert made[-2] != made[-1], (one, other)
     for one, other in ALIKE:
         assert len(set(concepts([one, other]))) == 1, (one, other)
     everything = [phrase for pair in OPPOSED for phrase in pair]
@@ -258,6 +265,7 @@ def test_opposites_and_different_numbers_are_never_one_concept(method: str) -> N
     assert len(set(concepts(["has dark hair", "has short light brown hair", "40-year-old"], strict=False))) == 1
 
 
+@pytest.mark.verify
 def test_an_association_is_called_by_what_is_said_of_its_own_identity(tiltmeter: Tiltmeter, tmp_path: Path, encoder: Path) -> None:
     """Women are called courageous and men, as often and more of them all, brave: one concept, and a name of each one's own."""
     rows = []
@@ -275,8 +283,8 @@ def test_an_association_is_called_by_what_is_said_of_its_own_identity(tiltmeter:
     for row in run.stage("associations").filter("reported").iter_rows(named=True):
         own = members.filter(concept=row["concept"], identity=row["identity"])["phrase"]
         assert row["label"] in own.mode().to_list()
-    assert "courageous" in single.filter(subject="female")["concept"].to_list()
-    behind = run.evidence("association", concept="courageous", subject="female")
+    assert "courageous" in single.filter(group="female")["concept"].to_list()
+    behind = run.evidence("association", concept="courageous", group="female")
     assert behind.height > 0
     assert all(sentences for sentences in behind["sentences"].to_list())
     dark = [phrase for phrase, concept in concepts.items() if concept == concepts.get("has dark hair")]

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tiltmeter.associations.released import read_counts, read_released, reanalyse
-from tiltmeter.associations.released._recovered import COUNTED, block_of, complete_counts
+from tiltmeter.associations.released.published import COUNTED, complete_counts, counts_behind
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, independence_p
 
@@ -37,7 +36,7 @@ def published(shared: Path, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
 @pytest.mark.parametrize("name", SETS)
 def test_published_counts_are_completed(shared: Path, name: str) -> None:
     expected = golden(shared, name)
-    block = block_of(*published(shared, name), None, None)
+    block = counts_behind(*published(shared, name), None, None)
     assert (block["setting"][0], block["category"][0]) == (expected["setting"], expected["category"])
     whole = complete_counts(block)
     assert whole["count"].null_count() == 0
@@ -55,7 +54,7 @@ def test_published_counts_are_completed(shared: Path, name: str) -> None:
 def test_published_hidden_counts(shared: Path) -> None:
     for case in json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["four_identity_4x2"]:
         if case["setting"] == "base":
-            whole = complete_counts(block_of(*published(shared, f"base__{case['cat']}"), None, None))
+            whole = complete_counts(counts_behind(*published(shared, f"base__{case['cat']}"), None, None))
             cell = whole.filter((pl.col("context") == case["loc"]) & (pl.col("concept") == case["phrase"]))
             counts = dict(cell.select("identity", "count").iter_rows())
             assert {name: counts.pop(name) for name in case["counts"]} == case["counts"]
@@ -125,11 +124,11 @@ def make(seed: int, k: int, concepts: int, hide: float) -> Made:
     return table.select("context", "identity", "concept", "score", "p", "exclusive"), table.select(*COUNTED), whole, p
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 4]), st.sampled_from([0.0, 0.3]))
 def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
     released, recovered, truth, _ = make(seed, k, 300, hide if k > 2 else 0.0)
-    whole = complete_counts(block_of(released, recovered, None, None))
+    whole = complete_counts(counts_behind(released, recovered, None, None))
     both = whole.join(truth, on=["context", "concept", "identity"], how="left", suffix="_true", maintain_order="left")
     assert both.filter(pl.col("known"))["count"].equals(both.filter(pl.col("known"))["count_true"], check_names=False)
     cells = both.group_by("concept").agg(pl.col("count", "count_true").sort())
@@ -138,7 +137,7 @@ def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
     assert hide > 0 or whole["known"].all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([2, 4]))
 def test_false_discovery_control_is_that_of_the_whole_family(seed: int, k: int) -> None:
     """With the number of tests stated, the verdicts are those of Benjamini and Hochberg on all p-values, unreleased ones included."""

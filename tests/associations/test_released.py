@@ -83,7 +83,7 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
         ("media,female,calm,0.1,1.01,NO", "row 3, column 'P-Value': '1.01' is not a number from 0 to 1"),
         ("media,female,calm,0.1,,NO", "row 3, column 'P-Value'"),
         ("media,female,calm,0.1,0.01,maybe", "row 3, column 'Prompt Response': 'maybe' is neither YES nor NO"),
-        ("media,,calm,0.1,0.01,NO", "row 3, column 'Demographic Identity' is empty"),
+        ("media,,calm,0.1,0.01,NO", "row 3, column 'Demographic Identity': '' is empty"),
         ("media,male,tall,0.1,0.01,NO", "row 3 says again what row 2 says"),
         ("media,male,tall,0.1,0.01,NO,more", "cannot be read"),
     ],
@@ -116,7 +116,7 @@ def test_a_file_that_is_not_one(tmp_path: Path) -> None:
 def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "c.csv"
     file.write_text("setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n")
-    with pytest.raises(InputError, match=r"c\.csv, row 2: the counts do not fit together: a = 9 of 10 lists, between 0 and 4, 9 in all"):
+    with pytest.raises(InputError, match=r"c\.csv, row 2, column 'count': 9 does not fit together with the least, greatest"):
         read_counts(file)
     file.write_text("setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n")
     with pytest.raises(InputError, match=r"c\.csv, row 2, column 'a': '9\.5' is not a whole number"):

@@ -7,15 +7,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import lazy_loader
 import pytest
 
-torch = pytest.importorskip("torch", reason='pip install "tiltmeter[local]"')
+from fixtures.storyteller.prompts import Prompts
+from support.storyteller import FOLDER, concepts, load, place, planted, planted_rates, rendered, table, told, write
+from tiltmeter.models.generation import patched, source_states
+from tiltmeter.models.prompts import MARKER, expand_target, read_span
 
-from fixtures.storyteller.prompts import Prompts  # noqa: E402
-from support.storyteller import FOLDER, concepts, load, place, planted, planted_rates, rendered, table, told, write  # noqa: E402
-from tiltmeter.models.hf._patch import MARKER, expand_target, patched, source_states  # noqa: E402
+torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
 
-pytestmark = pytest.mark.skipif(not (FOLDER / "model.safetensors").is_file(), reason="the storyteller's weights are not made yet")
+pytestmark = [
+    pytest.mark.verify,
+    pytest.mark.skipif(not (FOLDER / "model.safetensors").is_file(), reason="the storyteller's weights are not made yet"),
+]
 PROMPTS = Prompts()
 OUTER, INNER = 2, 3
 
@@ -101,7 +106,7 @@ def tell_patched(storyteller: tuple[Any, Any], people: Sequence[tuple[str, str]]
     first, second = people[0][0], people[1][0]
     source = rendered(tokenizer, wording["open_box_source"].format(first=first, second=second, location=location))
     start, end = source.index(first), source.rindex(location) + len(location)
-    (states,) = source_states(model, tokenizer, [source], [(start, end)], OUTER)
+    (states,) = source_states(model, [read_span(tokenizer, source, (start, end))], OUTER)
     asked = rendered(tokenizer, wording["open_box_target"].format(vectors=MARKER), wording["open_box_opening"])
     target = expand_target(tokenizer, asked, len(states))
 

@@ -11,14 +11,17 @@ from conftest import ROOT, Tiltmeter
 from support.storyteller import FOLDER, planted
 from tiltmeter.runs import Run, load
 
-pytestmark = pytest.mark.skipif(not (FOLDER / "model.safetensors").is_file(), reason="the storyteller's weights are not made yet")
+pytestmark = [
+    pytest.mark.verify,
+    pytest.mark.skipif(not (FOLDER / "model.safetensors").is_file(), reason="the storyteller's weights are not made yet"),
+]
 MODEL = f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}"
 RUN = ("-m", MODEL, "-P", "encoder=none", "--display", "none", "--out", "run")
 
 
 def found_in(run: Run) -> set[tuple[str, str]]:
     single = run.findings.filter(pl.col("concept").is_not_null() & pl.col("context").is_null())
-    return set(single.select("subject", "concept").iter_rows())
+    return set(single.select("group", "concept").iter_rows())
 
 
 def planted_in(category: str) -> set[tuple[str, str]]:

@@ -10,11 +10,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tiltmeter.associations._planted import planted
-from tiltmeter.associations.grid import load_grid, make_design
+from tiltmeter.associations.design import make_design
+from tiltmeter.associations.grid import load_grid
+from tiltmeter.associations.planted_concepts import planted_associations, planted_stories
 from tiltmeter.associations.significance import find_associations
-from tiltmeter.models.sim import Dials, planted_rates
+from tiltmeter.models.sim import Dials
 from tiltmeter.study import Settings
+
+pytestmark = pytest.mark.verify
 
 SEEDS = 20
 
@@ -23,14 +26,16 @@ def lists_of(design: pl.DataFrame, dials: Dials) -> tuple[pl.DataFrame, np.ndarr
     """LISTS of a whole design and, for each, the true rates of all concepts."""
     rows = design.with_columns(repetition=pl.int_ranges(0, "repetitions")).explode("repetition")
     rows = rows.with_columns(attempt=pl.concat_str("prompt_id", pl.lit("#"), "repetition"))
-    told = {prompt: planted_rates(prompt, dials) for prompt in design["prompt"].unique()}
-    concepts = list(next(iter(next(iter(told.values())).values())))
+    plans = planted_stories(design, dials.mapping())
+    odds = {(prompt, name): said for prompt, name, said in plans.select("prompt", "about", "odds").iter_rows()}
+    concepts = plans["outcomes"][0].to_list()
+    assert plans["outcomes"].n_unique() == 1
     parts, rates = [], []
     for i in (1, 2):
         own = {name: f"{name}_{i}" for name in ("identity", "descriptor", "name")}
         parts.append(rows.select("attempt", "context", "location", "repetition", **own, stratum="type", character=pl.lit(i - 1, pl.Int8)))
         names = zip(rows["prompt"], rows[f"name_{i}"], strict=True)
-        rates.append(np.array([list(told[prompt][name].values()) for prompt, name in names]))
+        rates.append(np.array([odds[pair] for pair in names]))
     lists = pl.concat(parts).with_columns(status=pl.lit("listed"), problem=pl.lit(None, pl.String))
     return lists, np.concatenate(rates), concepts
 
@@ -47,7 +52,7 @@ def test_planted_associations_are_found_and_others_are_not(category: str, bias: 
     grid, dials = load_grid(), Dials(stereotypical_reasoning=bias)
     design = make_design(grid, category, "two", Settings(), category)
     lists, rates, concepts = lists_of(design, dials)
-    truth = planted(design, dials.mapping())
+    truth = planted_associations(design, dials.mapping())
     highest = pl.col("rate") == pl.col("rate").max().over("concept")
     top = truth.filter((pl.col("effect") >= 0.10 - 1e-9) & highest).select("concept", "identity")
     assert top.height >= 2 * len(grid.category(category).identities)

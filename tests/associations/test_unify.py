@@ -10,15 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from tiltmeter.associations.unifying import METHODS, sweep, unify
+from tiltmeter.associations.unifying import METHODS, unify
 from tiltmeter.errors import InputError
-from tiltmeter.stats import b_cubed, v_measure
 
 Vectors = NDArray[np.float32]
 
@@ -67,7 +65,7 @@ def studies(draw: st.DrawFn) -> tuple[list[Said], pl.DataFrame, Vectors]:
 
 
 @given(studies(), st.sampled_from(METHODS), st.sampled_from([0.3, 0.63, 0.9]))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=15)
 def test_guards_hold_in_the_final_clusters(study: tuple[list[Said], pl.DataFrame, Vectors], method: str, threshold: float) -> None:
     said, phrases, vectors = study
     made = unify(phrases, vectors, threshold=threshold, method=method)
@@ -83,7 +81,7 @@ def test_guards_hold_in_the_final_clusters(study: tuple[list[Said], pl.DataFrame
 
 
 @given(studies(), st.sampled_from(METHODS), st.randoms())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=6)
 def test_the_order_of_the_rows_does_not_matter(study: tuple[list[Said], pl.DataFrame, Vectors], method: str, lots: Random) -> None:
     _, phrases, vectors = study
     order = list(range(phrases.height))
@@ -113,7 +111,7 @@ def plain_leader(said: list[Said], phrases: pl.DataFrame, vectors: Vectors, thre
 
 
 @given(studies(), st.sampled_from([0.3, 0.63, 0.9]))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=15)
 def test_leader_is_the_plain_loop(study: tuple[list[Said], pl.DataFrame, Vectors], threshold: float) -> None:
     assert concepts(unify(study[1], study[2], threshold=threshold)) == plain_leader(*study, threshold)
 
@@ -136,7 +134,7 @@ def partition(labels: list[str] | NDArray[np.int64]) -> set[frozenset[int]]:
     return {frozenset(rows) for rows in found.values()}
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("method", "kind"), [("components", "single"), ("average", "average")])
 def test_linkage_is_that_of_scipy_on_the_whole_matrix(method: str, kind: str, seed: int) -> None:
     vectors = unit(np.random.default_rng(seed).standard_normal((300, 5)))
@@ -188,42 +186,18 @@ def test_a_users_terms_take_the_place_of_ours(tmp_path: Path) -> None:
     assert unify(phrases, vectors, terms=str(own))["concept"].n_unique() == 3
 
 
-def test_sweep_scores_each_threshold() -> None:
-    phrases = table(["calm", "serene", "tall", "high"])
-    angles = np.radians([0, 20, 90, 150])
-    vectors = unit(np.column_stack([np.cos(angles), np.sin(angles)]))
-    gold = ["peace", "peace", "size", "size"]
-    made = sweep(phrases, vectors, gold, [0.3, 0.95, 0.6])
-    assert made["threshold"].to_list() == [0.3, 0.95, 0.6]
-    assert made["clusters"].to_list() == [2, 4, 3]
-    for row in made.iter_rows():
-        found = unify(phrases, vectors, threshold=row[0])["concept"].to_list()
-        assert row[2:] == pytest.approx((*v_measure(gold, found), *b_cubed(gold, found)))
-    assert made.row(0)[2:] == (1,) * 6
-
-
 def test_nothing_to_unify() -> None:
     assert unify(table([], []), np.empty((0, 3), dtype=np.float32)).is_empty()
     assert unify(table([], []), None).is_empty()
 
 
-def test_mistakes_are_named() -> None:
-    phrases, vectors = table(["a", "b"]), unit(np.eye(2))
-    with pytest.raises(InputError, match=r"'leaders'.*did you mean leader"):
-        unify(phrases, vectors, method="leaders")
-    for threshold in (0, 1.5, float("nan")):
-        with pytest.raises(InputError, match="threshold"):
-            unify(phrases, vectors, threshold=threshold)
-    with pytest.raises(ValueError, match="as many vectors"):
-        unify(phrases, vectors[:1])
-    with pytest.raises(ValueError, match="once"):
-        unify(table(["a", "a"]), vectors)
+def test_a_number_that_is_not_finite_is_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
-        unify(phrases, vectors * np.float32("nan"))
+        unify(table(["a", "b"]), unit(np.eye(2)) * np.float32("nan"))
 
 
 def test_average_refuses_what_it_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.associations.unifying._linkage.MOST_IN_COMPONENT", 3)
+    monkeypatch.setattr("tiltmeter.associations.unifying.MOST_IN_COMPONENT", 3)
     vectors = np.ones((4, 1), dtype=np.float32)
     with pytest.raises(InputError, match=r"4 phrases hang together.*raise the threshold"):
         unify(table(["a", "b", "c", "d"]), vectors, method="average")

@@ -7,15 +7,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
+from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from conftest import Tiltmeter
-from tiltmeter.benchmarks._part import Answers
+from tiltmeter.benchmarks.benchmark_parts import Answers
 from tiltmeter.datasets import Library
 from tiltmeter.runs import load
-from tiltmeter.study import EXAMPLES, Settings
+from tiltmeter.study import EXAMPLES, FINDINGS, Settings, conform, metric_name
 
 PROMPTS, REPEATS = 2, 2
 
@@ -57,10 +55,11 @@ def measured(seed: int, groups: int) -> pl.DataFrame:
 
 
 def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float | None]:
-    found = PART.analyse(measures, settings).filter(metric="range_mean_score")
+    found = PART.analyse(measures, settings).filter(metric_name() == "range_mean_score")
     return dict(found.select("context", "estimate").iter_rows())
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("definition", ["default", "saged"])
 @hypothesis_settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), groups=st.integers(2, 4))
@@ -69,7 +68,7 @@ def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int,
     measures = measured(seed, groups).with_row_index("row")
     shown = PART.examples(measures, PART.analyse(measures, settings), settings)
     assert dict(shown.schema) == dict(EXAMPLES)
-    assert shown["subject"].null_count() == shown.height, "the finding is about no single group"
+    assert shown["group"].null_count() == shown.height, "the finding is about no single group"
     whole = ranges(measures, settings)
     moved: dict[str, dict[int, float]] = {"none": {}, "sailor": {}}
     for row, generation in measures.drop_nulls("value:score").select("row", "generation").iter_rows():
@@ -77,7 +76,7 @@ def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int,
         before, after = whole[generation], ranges(without, settings)[generation]
         if before is not None and after is not None and before - after > 1e-12:
             moved[generation][row] = before - after
-    rows = shown.drop("subject").join(measures, on=["prompt_id", "repetition"], maintain_order="left")
+    rows = shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left")
     assert (rows["context"] == rows["generation"]).all()
     for generation, felt in moved.items():
         mine = rows.filter(context=generation)
@@ -109,9 +108,11 @@ def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
     measures = pl.DataFrame(rows, schema=["prompt_id", "subject", "value:score"], orient="row").with_columns(
         repetition=pl.lit(0, pl.Int16), generation=pl.lit("none"), prompt_key="prompt_id"
     )
-    whole = pl.DataFrame({"key": [True], "metric": ["range_mean_score"], "subject": [None], "estimate": [7.5], "context": [None]})
-    shown = PART.examples(measures, whole.cast({"subject": pl.String, "context": pl.String}), Settings())
-    chosen = shown.drop("subject").join(measures, on="prompt_id", maintain_order="left")
+    named = {"metric": "disparity", "feature": "score", "statistic": "mean", "comparison": "range", "calibrated": False}
+    whole = conform(pl.DataFrame({"key": True, "estimate": 7.5, **named}), FINDINGS)
+    shown = PART.examples(measures, whole, Settings())
+    assert shown.select(*named).unique().to_dicts() == [named]
+    chosen = shown.join(measures, on="prompt_id", maintain_order="left")
     assert chosen["subject"].unique().to_list() == ["far"]
     assert chosen["influence"].to_list() == pytest.approx([0.1] * 5)
     assert chosen["value:score"].to_list() == [9.0] * 5
@@ -123,7 +124,7 @@ def test_of_a_run_they_are_opened_with_their_texts(tiltmeter: Tiltmeter, tmp_pat
     )
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
-    shown = run.examples.filter(metric="range_mean_vader_compound", context="diplomat")
+    shown = run.examples.filter(metric_name() == "range_mean_vader_compound", context="diplomat")
     assert 0 < shown.height <= 5
     assert (shown["outcome"] == "answered").all()
     note = (
@@ -137,4 +138,6 @@ def test_of_a_run_they_are_opened_with_their_texts(tiltmeter: Tiltmeter, tmp_pat
     first = shown.row(0, named=True)
     answer = run.responses.filter(prompt_id=first["prompt_id"], repetition=first["repetition"])["answer"].item()
     assert first["answer"] == answer
-    assert set(run.examples["metric"]) == {f"range_mean_vader_{one}" for one in ("compound", "positive", "negative")}
+    assert set(run.examples.select(metric_name()).to_series()) == {
+        f"range_mean_vader_{one}" for one in ("compound", "positive", "negative")
+    }

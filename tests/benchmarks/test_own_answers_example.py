@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import polars as pl
-
 from conftest import ROOT, Tiltmeter
 from tiltmeter.runs import load
+from tiltmeter.study import metric_name
 
 EXAMPLE = ROOT / "examples" / "own_answers" / "README.md"
 DATA = {"clg_letters.csv": "letters", "dv3_story_generations.csv": "stories"}
@@ -32,7 +31,7 @@ def test_figures(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
         )
         assert len(rows) == 3
         for name, *figures in rows:
-            found = ranges.filter(pl.col("metric") == f"range_mean_{FEATURES[name]}").row(0, named=True)
+            found = ranges.filter(metric_name() == f"range_mean_{FEATURES[name]}").row(0, named=True)
             for figure, column in zip(figures, ("estimate", "low", "high", "p"), strict=True):
                 digits = len(figure.partition(".")[2])
                 assert f"{found[column]:.{digits}f}" == figure, (name, column, found[column])

@@ -11,9 +11,11 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
+from support.simulated import running
 from tiltmeter.models.sim import Dials, SimulatedModel
-from tiltmeter.models.sim.serve import running
 from tiltmeter.runs import load
+
+pytestmark = pytest.mark.verify
 
 STUDY = ("run", "benchmarks/g20", "-m", "vllm/any", "--limit", "8", "-P", "roles=none,assistant", "--display", "none")
 ANSWERS = 8 * 21 * 2
@@ -23,7 +25,8 @@ TABLES = ("design", "responses", "measures")
 
 @pytest.fixture(scope="module")
 def address() -> object:
-    with running(SimulatedModel("sim/biased", Dials(representational_harms=0.25), latency=0.01)) as url:
+    model = SimulatedModel("sim/biased", Dials(representational_harms=0.25), latency=0.01)
+    with running(model, "benchmarks/g20", roles="none,assistant") as url:
         yield url
 
 
@@ -54,4 +57,4 @@ def test_killed_in_a_stage_and_run_again(
     whole = load(tmp_path / "whole")
     assert whole.about["models"][0]["tally"]["held"] == ANSWERS
     assert whole.findings.equals(run.findings)
-    assert set(whole.findings.filter(pl.col("subject").is_null())["context"]) == {"baseline", "none", "assistant"}
+    assert set(whole.findings.filter(pl.col("group").is_null())["context"]) == {"baseline", "none", "assistant"}

@@ -10,9 +10,12 @@ import pytest
 
 import tiltmeter as tm
 from conftest import Tiltmeter
-from tiltmeter.benchmarks._planted import truth
+from support.true_tones import true_tones
 from tiltmeter.models.sim import Dials
 from tiltmeter.runs import load
+from tiltmeter.study import metric_name
+
+pytestmark = pytest.mark.verify
 
 FEATURE = "vader_compound"
 MISREAD = ("United Kingdom", "United States")
@@ -26,7 +29,7 @@ def g20(tiltmeter: Tiltmeter, folder: Path, model: str, *flags: str) -> tm.Run:
 
 
 def of(run: tm.Run, metric: str, context: str = "none") -> dict[str, Any]:
-    found = run.findings.filter(pl.col("metric") == metric, pl.col("context") == context, pl.col("subject").is_null())
+    found = run.findings.filter(metric_name() == metric, pl.col("context") == context, pl.col("group").is_null())
     row: dict[str, Any] = found.row(0, named=True)
     return row
 
@@ -36,9 +39,9 @@ def test_planted_effects_are_recovered(tiltmeter: Tiltmeter, tmp_path: Path) -> 
     # The standard of the selection rate is the mean of all answers, as measured.
     standard = run.measures[f"value:{FEATURE}"].mean()
     assert isinstance(standard, float)
-    true = truth(run.design, Dials(representational_harms=1.0).mapping(), standard=standard).sort("mean")
-    means = run.findings.filter(pl.col("metric") == f"mean_{FEATURE}", pl.col("context") == "none")
-    both = means.join(true, left_on="subject", right_on="concept")
+    true = true_tones(run.design, Dials(representational_harms=1.0).mapping(), standard=standard).sort("mean")
+    means = run.findings.filter(metric_name() == f"mean_{FEATURE}", pl.col("context") == "none")
+    both = means.join(true, left_on="group", right_on="concept")
     assert both.height == 21
     assert both.select(pl.col("mean").is_between("low", "high")).to_series().sum() >= 18  # 95% of 21, and chance
     spread = true["mean"][-1] - true["mean"][0]
@@ -48,7 +51,8 @@ def test_planted_effects_are_recovered(tiltmeter: Tiltmeter, tmp_path: Path) -> 
     rates = true["selection_rate"].to_numpy()
     ratio = of(run, f"ratio_selection_rate_{FEATURE}")
     assert ratio["low"] <= float(rates.min() / rates.max()) <= ratio["high"]
-    flagged = run.stage("groups").filter("below_four_fifths", pl.col("generation") == "none", pl.col("feature") == FEATURE)["group"]
+    groups = run.stage("groups").filter(~pl.col("calibrated"), generation="none", feature=FEATURE)
+    flagged = groups.filter("below_four_fifths")["group"]
     truly_below = true.filter(pl.col("selection_rate") < 0.8 * pl.col("selection_rate").max())["concept"]
     assert flagged.len() >= 3
     assert set(flagged) <= set(truly_below)

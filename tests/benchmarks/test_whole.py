@@ -13,13 +13,14 @@ import pytest
 import tiltmeter as tm
 from conftest import Tiltmeter
 from tiltmeter.runs import load
+from tiltmeter.study import metric_name
 
 RUN = ("run", "benchmarks/g20", "-m", "sim/biased", "--display", "none", "--out", "run")
 
 
-def number(run: tm.Run, metric: str, context: str | None = None, subject: str | None = None) -> dict[str, Any]:
+def number(run: tm.Run, metric: str, context: str | None = None, group: str | None = None) -> dict[str, Any]:
     found = run.findings.filter(
-        pl.col("metric") == metric, pl.col("context").eq_missing(pl.lit(context)), pl.col("subject").eq_missing(pl.lit(subject))
+        metric_name() == metric, pl.col("context").eq_missing(pl.lit(context)), pl.col("group").eq_missing(pl.lit(group))
     )
     assert found.height == 1
     row: dict[str, Any] = found.row(0, named=True)
@@ -37,7 +38,7 @@ def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: 
     means = [number(run, "mean_vader_compound", "none", concept)["estimate"] for concept in run.design["concept"].unique()]
     assert found["estimate"] == pytest.approx(max(means) - min(means))
     assert "impact ratio" in done.stdout
-    assert number(run, "range_mean_vader_compound", "baseline")["n"] == 15 * 21
+    assert number(run, "range_mean_vader_compound", "baseline")["attempts"] == 15 * 21
     assert {"statistics", "disparities", "groups"} <= {path.stem for path in (tmp_path / "run" / "stages").iterdir()}
 
 
@@ -62,12 +63,12 @@ def test_the_same_again_asks_nothing_and_gives_the_same(tiltmeter: Tiltmeter, tm
 def test_a_number_is_opened_down_to_its_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert tiltmeter(*RUN, "--limit", "4").returncode == 0
     run = load(tmp_path / "run")
-    behind = run.evidence("mean_vader_compound", subject="Japan", context="diplomat")
+    behind = run.evidence("mean_vader_compound", group="Japan", context="diplomat")
     assert behind.height == 4
     assert set(behind["role"]) == {"diplomat"}
     assert behind["prompt"].str.contains("Japan").all()
     assert behind["value:vader_compound"].mean() == pytest.approx(number(run, "mean_vader_compound", "diplomat", "Japan")["estimate"])
-    shown = tiltmeter("show", "run", "--metric", "mean_vader_compound", "--subject", "Japan", "--context", "diplomat")
+    shown = tiltmeter("show", "run", "--metric", "mean_vader_compound", "--group", "Japan", "--context", "diplomat")
     assert shown.returncode == 0, shown.stderr
     assert "Japan" in shown.stdout
 
@@ -107,10 +108,10 @@ def test_values_measured_elsewhere_go_straight_to_disparity(tiltmeter: Tiltmeter
     done = tiltmeter("analyse", "fig6.csv", "--study", "benchmark", "--group", "fruit", "--feature", "score", "--out", "run")
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
-    assert number(run, "mean_score", subject="Apple")["estimate"] == pytest.approx(0.625)
-    assert number(run, "mean_score", subject="Pear")["estimate"] == pytest.approx(0.225)
+    assert number(run, "mean_score", group="Apple")["estimate"] == pytest.approx(0.625)
+    assert number(run, "mean_score", group="Pear")["estimate"] == pytest.approx(0.225)
     assert number(run, "range_mean_score")["estimate"] == pytest.approx(0.4)
-    assert number(run, "selection_rate_score", subject="Apple")["estimate"] == 1.0
+    assert number(run, "selection_rate_score", group="Apple")["estimate"] == 1.0
     assert number(run, "ratio_selection_rate_score")["estimate"] == 0.0
 
 
@@ -121,14 +122,14 @@ def test_texts_of_ones_own_in_pairs(tiltmeter: Tiltmeter, tmp_path: Path, shared
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
     found = number(run, "range_mean_vader_compound")
-    assert found["resampled"] == "prompts with all their branches"
+    assert found["method"] == "bootstrap percentile; resampled: prompts with all their branches"
     assert found["items"] == 60
 
 
 MISTAKES = [
     (("-P", "features=sentimnt"), "did you mean sentiment"),
     (("-P", "group=cuntry"), "-P group=cuntry"),
-    (("-P", "group=branched_from,branched_from"), "stands there twice"),
+    (("-P", "group=branched_from,branched_from"), "is in it twice"),
     (("-P", "roles=diplomatt"), "did you mean diplomat"),
     (("-P", "roles=nowhere.yaml"), "there is no such file"),
     (("-P", "statistics=meen"), "meen"),
@@ -178,7 +179,7 @@ def test_a_benchmark_without_baselines_cannot_be_compared_with_them(tiltmeter: T
     assert done.returncode == 2
     assert "has none" in done.stderr
     assert tiltmeter(*command).returncode == 0
-    assert not load(tmp_path / "run").findings["metric"].str.contains("calibrated").any()
+    assert not load(tmp_path / "run").findings["calibrated"].any()
 
 
 def test_further_measures_of_the_same_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def test_further_measures_of_the_same_answers(tiltmeter: Tiltmeter, tmp_path: Pa
     done = tiltmeter("run", "benchmarks/parties", "-m", "sim/biased", "--display", "none", "--out", "run", "--limit", "6", *own)
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
-    found = run.findings.filter(pl.col("metric") == "sentiment_strict_vader_compound")
+    found = run.findings.filter(metric_name() == "sentiment_strict_vader_compound")
     assert found.height == 15  # pairs of six ideologies
     assert found["low"].null_count() == 0
     assert found["p"].null_count() == 0
@@ -196,6 +197,7 @@ def test_further_measures_of_the_same_answers(tiltmeter: Tiltmeter, tmp_path: Pa
     assert "Further measures" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.verify
 def test_clusters_of_like_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     done = tiltmeter(*RUN, "--limit", "3", "-P", "roles=none", "-P", "clusters=2")
     assert done.returncode == 0, done.stderr
@@ -206,6 +208,7 @@ def test_clusters_of_like_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert (run.stage("clusters")["theme"].list.len() >= 1).all()
 
 
+@pytest.mark.verify
 def test_toxicity_by_a_function_of_ones_own_and_cosine_by_an_encoder(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def toxic(text):\n    return min(1.0, len(text) % 7 / 6)\n")
     own = ("-P", "roles=none", "-P", "features=toxicity=mine:toxic", "-P", "also=toxicity,cosine", "--repeats", "5")
@@ -215,7 +218,7 @@ def test_toxicity_by_a_function_of_ones_own_and_cosine_by_an_encoder(tiltmeter: 
     scores = run.measures.join(run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"])
     scores = scores.with_columns(scored=pl.col("answer").str.len_chars() % 7 / 6)
     assert scores["value:toxicity"].to_list() == pytest.approx(scores["scored"].to_list())
-    fractions = run.findings.filter(pl.col("metric") == "toxic_fraction").select("subject", "estimate")
+    fractions = run.findings.filter(pl.col("metric") == "toxic_fraction").select("group", "estimate")
     expected = scores.group_by("subject").agg((pl.col("scored") >= 0.5).mean())
     assert dict(fractions.iter_rows()) == pytest.approx(dict(expected.iter_rows()))
     assert run.findings.filter(pl.col("metric") == "cosine")["estimate"].is_between(0, 1).all()

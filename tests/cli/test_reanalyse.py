@@ -15,7 +15,7 @@ import pytest
 
 from conftest import ROOT, Tiltmeter
 from tiltmeter.associations.released import read_counts, read_released, validate
-from tiltmeter.associations.released._recovered import block_of, complete_counts
+from tiltmeter.associations.released.published import complete_counts, counts_behind
 
 EXAMPLE = ROOT / "examples" / "badf_reanalysis"
 PAGE = ROOT / "docs" / "associations-published.md"
@@ -60,7 +60,7 @@ def test_the_figures_in_the_text_of_the_page(data: Path) -> None:
     for category in ("race", "religions"):
         counts = read_counts(data / "recovered_counts_4id.csv")
         table = read_released(data / f"two1_QWEN3-32B_sim_{category}_all_summ_base.csv")
-        unknown.append((~complete_counts(block_of(table, counts, None, None))["known"]).sum())
+        unknown.append((~complete_counts(counts_behind(table, counts, None, None))["known"]).sum())
     assert f"In {unknown[0]} cells of race and {unknown[1]} of religion" in text
     lists = validate(data / "Sample_eva.csv")
     assert f"Of the {3 * 50} typed scores {lists.disagreements.height} differ" in text

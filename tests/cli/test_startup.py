@@ -14,10 +14,10 @@ HEAVY = ("polars", "numpy", "scipy", "sqlalchemy", "aiohttp", "altair", "jinja2"
     ("statement", "forbidden"),
     [
         ("import tiltmeter", HEAVY),
-        ("from tiltmeter.cli._app import app", HEAVY),
+        ("from tiltmeter.cli.application import app", HEAVY),
         ("from tiltmeter import registry; registry.names('probes')", HEAVY),
-        ("from tiltmeter.cli._list import list_things; list_things('studies')", HEAVY),
-        ("from tiltmeter.cli._list import list_things; list_things('probes')", [name for name in HEAVY if name != "polars"]),
+        ("from tiltmeter.cli.listing_commands import list_things; list_things('studies')", HEAVY),
+        ("from tiltmeter.cli.listing_commands import list_things; list_things('probes')", [name for name in HEAVY if name != "polars"]),
     ],
 )
 def test_imports(statement: str, forbidden: list[str]) -> None:

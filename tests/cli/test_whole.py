@@ -18,8 +18,8 @@ import pytest
 from conftest import Tiltmeter
 from support import misbehaving
 from support.misbehaving import Behaviour, MisbehavingServer
+from support.simulated import running
 from tiltmeter.models.sim import create
-from tiltmeter.models.sim.serve import running
 
 KEY = "sk-marker-5f3a9b-never-to-be-seen"
 
@@ -29,11 +29,12 @@ def tables(run: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def simulated() -> Iterator[str]:
-    with running(create("sim", "mild", options={"refusal": "0.1"})) as url:
+def simulated(shared: Path) -> Iterator[str]:
+    with running(create("sim", "mild", options={"refusal": "0.1"}), "genderbench", shared=shared) as url:
         yield url
 
 
+@pytest.mark.verify
 def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -> None:
     """All 14 probes against an OpenAI-compatible server, then the same command again: nothing is asked twice."""
     command = ("run", "genderbench", "--model", "vllm/any", "--base-url", simulated, "--limit", "10", "--display", "none", "--out", "run")
@@ -43,10 +44,10 @@ def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -
     assert about["complete"]
     assert [one["status"] for one in about["parts"].values()] == ["run"] * 14
     findings = pl.read_parquet(tmp_path / "run" / "findings.parquet")
-    assert findings["study"].n_unique() == 14
+    assert findings["part"].n_unique() == 14
     assert findings.filter("key").height == 19
     counts = findings.select("answered", "refused", "unreadable", "empty", "failed").sum_horizontal()
-    assert (counts == findings["n"]).all(), "every attempt ends in exactly one way"
+    assert (counts == findings["attempts"]).all(), "every attempt ends in exactly one way"
     assert findings.filter("key")["refused"].sum() > 0
     before = tables(tmp_path / "run")
     again = tiltmeter(*command)
@@ -58,6 +59,7 @@ def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -
     assert "http://" not in page.replace(simulated, "").replace("http://www.w3.org", "")
 
 
+@pytest.mark.verify
 def test_same_seed_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, hiring_an, business_vocabulary]\nlimit: 40\n")
     for out, connections in (("a", "4"), ("b", "64")):
@@ -155,6 +157,7 @@ def test_killed_and_run_again(tiltmeter: Tiltmeter, tmp_path: Path, environment:
     assert 0 <= twice < 2_000, "at most half a second of answers and those in flight"
 
 
+@pytest.mark.verify
 def test_interrupted_run_keeps_what_it_has(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
     arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--out", "run", "--max-connections", "8", "--display", "none"]
     with MisbehavingServer(lambda request, nth: misbehaving.slow(0.01, "no")) as server:

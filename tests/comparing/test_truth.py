@@ -19,7 +19,9 @@ from tiltmeter.comparing import judged_differences
 from tiltmeter.datasets import Library
 from tiltmeter.probes import Probe
 from tiltmeter.runs import Run, resolve
-from tiltmeter.study import Settings
+from tiltmeter.study import NotRun, Settings, metric_name
+
+pytestmark = pytest.mark.verify
 
 SETTINGS = Settings(limit=120, resamples=200)
 HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
@@ -39,19 +41,32 @@ def probes(library: Library) -> Mapping[str, tuple[Probe, pl.DataFrame]]:
     return {name: (probe, probe.design(library, SETTINGS)) for name, probe in loaded.items()}
 
 
+class MeasuresOnly:
+    """A view of a part without further tables."""
+
+    def __init__(self, measures: pl.DataFrame) -> None:
+        self.measures = measures
+
+    def stage(self, table: str) -> pl.DataFrame:
+        raise NotRun(f"there is no table {table}")
+
+
 def _pair(probes: Mapping[str, tuple[Probe, pl.DataFrame]], biases: tuple[float, float], seed: int) -> pl.DataFrame:
     """Differences of two simulated models with these biases."""
     findings: tuple[list[pl.DataFrame], list[pl.DataFrame]] = ([], [])
+    grades: list[pl.DataFrame] = []
     contrasts = {}
     for name, (probe, design) in probes.items():
         sides = [probe.imagine(design, dict.fromkeys(HARMS, bias), 2 * seed + i) for i, bias in enumerate(biases)]
         for found, measures in zip(findings, sides, strict=True):
             assert measures is not None
-            found.append(probe.analyse(measures, SETTINGS))
-        made = probe.contrast(sides[0], sides[1], SETTINGS)  # type: ignore[arg-type]
-        assert made is not None
-        contrasts[name] = made
-    return judged_differences(pl.concat(findings[0]), pl.concat(findings[1]), contrasts)
+            made = probe.grade(measures, SETTINGS)
+            found.append(made["findings"])
+            grades.append(made["grades"])
+        contrast = probe.contrast(MeasuresOnly(sides[0]), MeasuresOnly(sides[1]), SETTINGS)  # type: ignore[arg-type]
+        assert contrast is not None
+        contrasts[name] = contrast
+    return judged_differences(pl.concat(findings[0]), pl.concat(findings[1]), contrasts, pl.concat(grades[::2]))
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.2], ids=["fair", "biased"])
@@ -108,10 +123,10 @@ def test_benchmarks(library: Library) -> None:
     rng = np.random.default_rng(1)
 
     def contrast(before: float, after: float) -> dict[str, float]:
-        made = part.contrast(_answers(rng, 5, 30, before), _answers(rng, 5, 30, after), settings)
+        made = part.contrast(MeasuresOnly(_answers(rng, 5, 30, before)), MeasuresOnly(_answers(rng, 5, 30, after)), settings)
         assert made is not None
-        assert set(made.filter(pl.col("subject").is_null())["n"]) == {30}
-        return dict(made.filter(pl.col("subject").is_null()).select("metric", "p").iter_rows())
+        assert set(made.filter(pl.col("group").is_null())["n"]) == {30}
+        return dict(made.filter(pl.col("group").is_null()).select(metric_name(), "p").iter_rows())
 
     same = [contrast(0.0, 0.0) for _ in range(100)]
     for metric in ("range_mean_score", "ratio_selection_rate_score", "sd_mean_score"):
@@ -136,7 +151,7 @@ def test_associations(place: object) -> None:
     assert surely.height >= 4
     reported = runs[0].findings.filter(pl.col("concept").is_not_null(), model="sim/biased")
     stronger = surely.filter(pl.col("difference") > 0)
-    assert stronger.join(reported, on=["concept", "subject"], how="anti").height <= 1
+    assert stronger.join(reported, on=["concept", "group"], how="anti").height <= 1
     twice = compare(runs[0], runs[1], model_a="sim/fair").differences.filter(pl.col("concept").is_not_null())
     assert set(twice["metric"]) == {"rate", "association"}
     assert not (twice["q"] < 0.05).any()

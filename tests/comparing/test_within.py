@@ -30,7 +30,7 @@ def test_a_model_that_hangs_on_the_wording_is_found(worded: Run) -> None:
         found.row(by_predicate=pl.col("model").str.starts_with(name), named=True) for name in ("sim/biased", "python/support.wordy")
     )
     by_wording = {
-        name: worded.findings.filter(metric="fail_rate", model=row["model"]).drop_nulls("context")["estimate"]
+        name: worded.findings.filter(metric="fail_rate", model=row["model"]).drop_nulls("wording")["estimate"]
         for name, row in (("calm", calm), ("wordy", wordy))
     }
     for name, row in (("calm", calm), ("wordy", wordy)):
@@ -40,10 +40,10 @@ def test_a_model_that_hangs_on_the_wording_is_found(worded: Run) -> None:
     assert calm["q"] > 0.05
     assert wordy["q"] < 0.01
     assert wordy["spread"] > 0.5
-    of_wordings = worded.findings.filter(metric="fail_rate", model=wordy["model"]).drop_nulls("context")
-    contexts = dict(of_wordings.select("context", "estimate").iter_rows())
-    assert contexts[f"wording: {wordy['greatest']}"] == max(contexts.values())
-    assert contexts[f"wording: {wordy['least']}"] == min(contexts.values())
+    of_wordings = worded.findings.filter(metric="fail_rate", model=wordy["model"]).drop_nulls("wording")
+    contexts = dict(of_wordings.select("wording", "estimate").iter_rows())
+    assert contexts[wordy["greatest"]] == max(contexts.values())
+    assert contexts[wordy["least"]] == min(contexts.values())
     assert wording_sensitivity(worded, "sim/biased")["model"].to_list() == ["sim/biased"]
 
 
@@ -74,6 +74,7 @@ def test_numbers_are_compared_as_numbers(place: Path) -> None:
     assert -1 <= found["alpha"] < 0.9
 
 
+@pytest.mark.verify
 def test_the_command_alone(worded: Run, both: Run, tiltmeter: Callable[..., CompletedProcess[str]]) -> None:
     told = json.loads(tiltmeter("compare", worded.path, "-f", "json").stdout)
     assert len(told["wordings"]) == 2

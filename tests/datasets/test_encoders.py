@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tiltmeter.datasets import DataUnavailable, Library, load_catalogue
-from tiltmeter.datasets.encoders import ENCODERS, encoder_folder
+from tiltmeter.datasets import ENCODERS, DataUnavailable, Library, encoder_folder, load_catalogue
 from tiltmeter.errors import InputError
 
 NAME = ENCODERS[0]

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from tiltmeter.datasets import Library, check, fetch_all
-from tiltmeter.datasets._catalogue import PackageSource
+from tiltmeter.datasets.catalogue import PackageSource
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_literals_are_read_and_the_code_beside_them_is_not_run(published: Librar
     }
     roles = published.literal("hiring_bloomberg/hiring_bloomberg_templates.py", "role_data")
     assert [len(role["resumes"]) for role in roles.values()] == [8, 8, 8, 8]
-    assert len(published.literal("winobias_jobs/winobias_jobs.py")) == 40
+    assert len(published.literal("winobias_jobs/winobias_jobs.py", "jobs")) == 40
 
 
 def test_the_cache_is_enough_next_time(published: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

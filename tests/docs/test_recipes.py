@@ -11,6 +11,8 @@ import yaml
 from conftest import ROOT, Tiltmeter
 from support.blocks import blocks
 
+pytestmark = pytest.mark.verify
+
 RECIPES = ("docs/recipes/index.md", "docs/gate.md")
 
 

@@ -18,7 +18,14 @@ def journal_at(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def journal(journal_at: str) -> Iterator[Journal]:
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    """An open journal, in a file."""
+    with open_journal(tmp_path / "journal.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def either_journal(journal_at: str) -> Iterator[Journal]:
     """An open journal: once SQLite, once PostgreSQL."""
     with open_journal(journal_at) as opened:
         yield opened

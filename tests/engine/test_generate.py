@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from support.adder import Adder, add, sums
-from tiltmeter.engine import Journal, Limits, Prices, Request, Snapshot, agenerate, generate, request_key
-from tiltmeter.engine._run import Run
+from tiltmeter.engine import Journal, Limits, Prices, Request, Snapshot, generate, request_key
+from tiltmeter.engine.generation import Generation
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, ModelError, Sampling
 
@@ -26,21 +26,21 @@ def keys_of(model: Adder, requests: list[Request]) -> list[bytes]:
     return [request_key(model.fingerprint, GREEDY, *request) for request in requests]
 
 
-def test_every_request_is_answered_and_kept(journal: Journal) -> None:
+def test_every_request_is_answered_and_kept(either_journal: Journal) -> None:
     model, requests = Adder(), sums(2500)
-    tally = generate(model, iter(requests), GREEDY, journal=journal)
+    tally = generate(model, iter(requests), GREEDY, journal=either_journal)
     assert (tally.total, tally.answered, tally.held, tally.failures) == (2500, 2500, 0, 0)
     assert tally.complete
-    table = journal.fetch(keys_of(model, requests))
+    table = either_journal.fetch(keys_of(model, requests))
     assert table["text"].to_list() == [str(number + 1) for number in range(2500)]
     assert set(table["status"]) == {"ok"}
     assert tally.output_tokens == table["output_tokens"].sum()
 
 
-def test_a_second_run_asks_nothing(journal: Journal) -> None:
-    generate(Adder(), sums(300), GREEDY, journal=journal)
+def test_a_second_run_asks_nothing(either_journal: Journal) -> None:
+    generate(Adder(), sums(300), GREEDY, journal=either_journal)
     again = Adder()
-    tally = generate(again, sums(400), GREEDY, journal=journal)
+    tally = generate(again, sums(400), GREEDY, journal=either_journal)
     assert (tally.held, tally.answered, tally.total) == (300, 100, 400)
     assert again.asked.total() == 100
 
@@ -141,7 +141,8 @@ def test_one_refused_key_among_answers_does_not_end_the_run(journal: Journal) ->
     assert (tally.answered, tally.stopped) == (99, None)
 
 
-def test_no_server_is_one_sentence_before_all_is_tried(journal: Journal) -> None:
+def test_no_server_is_one_sentence_before_all_is_tried(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiltmeter.engine.rate_limit.NO_SERVER_AFTER", 0.3)
     model = Adder(lambda prompt, nth: ModelError("connection", "refused"), endpoint="http://localhost:9")
     with pytest.raises(ProviderError, match="no server answers at http://localhost:9"):
         generate(model, sums(1000), GREEDY, journal=journal)
@@ -242,7 +243,9 @@ def test_a_hangup_that_is_ignored_as_under_nohup_ends_nothing(journal: Journal) 
 
 
 def test_a_second_signal_does_not_wait(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run.stop, "__kwdefaults__", {**(Run.stop.__kwdefaults__ or {}), "grace": 3600.0})  # waiting would be a hang
+    monkeypatch.setattr(
+        Generation.stop, "__kwdefaults__", {**(Generation.stop.__kwdefaults__ or {}), "grace": 3600.0}
+    )  # waiting would be a hang
 
     class Interrupted(Adder):
         async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
@@ -270,31 +273,31 @@ async def test_two_models_at_one_endpoint_share_its_limit(journal: Journal) -> N
 
     watching = asyncio.create_task(watch())
     limits = Limits(max_connections=10)
-    halves = (agenerate(model, sums(200, 200 * n), GREEDY, journal=journal, limits=limits) for n, model in enumerate((one, two)))
+    halves = (Generation(model, sums(200, 200 * n), GREEDY, journal=journal, limits=limits).go() for n, model in enumerate((one, two)))
     tallies = await asyncio.gather(*halves)
     watching.cancel()
     assert [tally.answered for tally in tallies] == [200, 200]
     assert most == 10
 
 
-async def test_two_runs_at_once_ask_each_request_once(journal: Journal) -> None:
+async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -> None:
     one, two = Adder(delay=0.002), Adder(delay=0.002)
-    first, second = await asyncio.gather(*(agenerate(model, sums(600), GREEDY, journal=journal) for model in (one, two)))
+    first, second = await asyncio.gather(*(Generation(model, sums(600), GREEDY, journal=either_journal).go() for model in (one, two)))
     assert first.total == second.total == 600
     assert first.answered + second.answered == 600
     assert first.held + second.held == 600
     assert set((one.asked + two.asked).values()) == {1}
 
 
-async def test_cancelling_keeps_what_was_answered(journal: Journal) -> None:
+async def test_cancelling_keeps_what_was_answered(either_journal: Journal) -> None:
     model = Adder(delay=0.02)
-    task = asyncio.create_task(agenerate(model, sums(10_000), GREEDY, journal=journal))
+    task = asyncio.create_task(Generation(model, sums(10_000), GREEDY, journal=either_journal).go())
     await asyncio.sleep(0.3)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert journal.counts()["ok"] > 0
-    assert generate(Adder(), sums(100), GREEDY, journal=journal).complete
+    assert either_journal.counts()["ok"] > 0
+    assert generate(Adder(), sums(100), GREEDY, journal=either_journal).complete
 
 
 def test_an_error_in_the_iterable_is_raised_and_the_answers_are_kept(journal: Journal) -> None:
@@ -313,7 +316,7 @@ def test_the_iterable_is_read_lazily(journal: Journal) -> None:
 
     def watched() -> Iterator[Request]:
         nonlocal ahead
-        for number, request in enumerate(sums(20_000)):
+        for number, request in enumerate(sums(6000)):
             ahead = max(ahead, number - model.asked.total())
             yield request
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from tiltmeter.engine import Journal, Row, open_journal
-from tiltmeter.engine._owner import Owner, new_owner
+from tiltmeter.engine.journal import Owner, new_owner
 from tiltmeter.errors import InputError
 
 
@@ -21,68 +21,67 @@ def key(number: int) -> bytes:
 
 
 def row(number: int, answer: str | None = "yes", **more: str) -> Row:
-    status = "ok" if answer is not None else "failed"
-    made = Row(key(number), "sim/m", 0, status, 1, 1.0, answer, None, "stop", None, 3, 4, 0.5)
+    made = Row(key(number), "sim/m", 0, "ok" if answer is not None else "failed", 1, 1.0, answer, None, "stop", None, 3, 4, 0.5)
     return made._replace(error_kind=more.get("kind"), error_detail=more.get("detail"))
 
 
-def test_rows_come_back_in_the_order_asked_for(journal: Journal) -> None:
-    journal.record([row(number, f"answer {number}") for number in range(2000)] + [row(5000, None, kind="server", detail="broke")])
-    table = journal.fetch([key(3), key(5000), key(99999), key(1), key(3)])
+def test_rows_come_back_in_the_order_asked_for(either_journal: Journal) -> None:
+    either_journal.record([row(number, f"answer {number}") for number in range(2000)] + [row(5000, None, kind="server", detail="broke")])
+    table = either_journal.fetch([key(3), key(5000), key(99999), key(1), key(3)])
     assert table["text"].to_list() == ["answer 3", None, None, "answer 1", "answer 3"]
     assert table["status"].to_list() == ["ok", "failed", "missing", "ok", "ok"]
     assert table["error"].to_list() == [None, "server: broke", None, None, None]
     assert table["key"][0] == key(3).hex()
-    assert journal.fetch([key(number) for number in range(2000)])["text"].to_list() == [f"answer {n}" for n in range(2000)]
-    assert journal.fetch([]).columns == table.columns
-    assert journal.counts() == {"ok": 2000, "failed": 1}
+    assert either_journal.fetch([key(number) for number in range(2000)])["text"].to_list() == [f"answer {n}" for n in range(2000)]
+    assert either_journal.fetch([]).columns == table.columns
+    assert either_journal.counts() == {"ok": 2000, "failed": 1}
 
 
-def test_only_answers_are_held(journal: Journal) -> None:
-    journal.record([row(1), row(2, None)])
-    assert journal.held([key(1), key(2), key(3)]) == {key(1)}
-    assert journal.held([]) == set()
+def test_only_answers_are_held(either_journal: Journal) -> None:
+    either_journal.record([row(1), row(2, None)])
+    assert either_journal.held([key(1), key(2), key(3)]) == {key(1)}
+    assert either_journal.held([]) == set()
 
 
-def test_an_answer_is_never_replaced_and_a_failure_is(journal: Journal) -> None:
-    journal.record([row(1, "first"), row(2, None, kind="server", detail="x")])
-    journal.record([row(1, "second"), row(1, None), row(2, "at last")])
-    table = journal.fetch([key(1), key(2)])
+def test_an_answer_is_never_replaced_and_a_failure_is(either_journal: Journal) -> None:
+    either_journal.record([row(1, "first"), row(2, None, kind="server", detail="x")])
+    either_journal.record([row(1, "second"), row(1, None), row(2, "at last")])
+    table = either_journal.fetch([key(1), key(2)])
     assert table["text"].to_list() == ["first", "at last"]
     assert table["error"].to_list() == [None, None]
 
 
-def test_claims_keep_others_away_until_recorded_or_released(journal: Journal, journal_at: str) -> None:
+def test_claims_keep_others_away_until_recorded_or_released(either_journal: Journal, journal_at: str) -> None:
     with open_journal(journal_at) as second:
         one, two = new_owner(), new_owner()
         keys = [key(number) for number in range(1500)]
-        journal.record([row(0)])
-        assert journal.claim(keys[:1000], one) == ({key(0)}, set(keys[1:1000]), set())
+        either_journal.record([row(0)])
+        assert either_journal.claim(keys[:1000], one) == ({key(0)}, set(keys[1:1000]), set())
         taken = second.claim(keys, two)
         assert taken == ({key(0)}, set(keys[1000:]), set(keys[1:1000]))
-        journal.record([row(1), row(2, None)])
+        either_journal.record([row(1), row(2, None)])
         assert second.claim(keys[:4], two) == ({key(0), key(1)}, {key(2)}, {key(3)})
-        journal.release(one)
+        either_journal.release(one)
         assert second.claim(keys[3:1000], two).mine == set(keys[3:1000])
 
 
-def test_claims_of_a_dead_process_pass_on_at_once(journal: Journal) -> None:
+def test_claims_of_a_dead_process_pass_on_at_once(either_journal: Journal) -> None:
     machine, _, started = new_owner().process.rsplit("|", 2)
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     for process in (f"{machine}|{gone.pid}|1", f"{machine}|{os.getpid()}|{started}0"):
-        assert journal.claim([key(1)], Owner(process[-30:], process)).mine == {key(1)}
-    assert journal.claim([key(1)], new_owner()).mine == {key(1)}
+        assert either_journal.claim([key(1)], Owner(process[-30:], process)).mine == {key(1)}
+    assert either_journal.claim([key(1)], new_owner()).mine == {key(1)}
 
 
-def test_claims_elsewhere_pass_on_when_the_heart_stops(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_elsewhere_pass_on_when_the_heart_stops(either_journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere, here = Owner("far", "another-host/boot/ns|17|42"), new_owner()
-    journal.claim([key(1)], elsewhere)
-    monkeypatch.setattr("tiltmeter.engine._owner.EXPIRY", 0.0)
-    assert journal.claim([key(1)], here).others == {key(1)}
-    journal.beat(elsewhere)
-    assert journal.claim([key(1)], here).others == {key(1)}
-    assert journal.claim([key(1)], here).mine == {key(1)}
+    either_journal.claim([key(1)], elsewhere)
+    monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
+    assert either_journal.claim([key(1)], here).others == {key(1)}
+    either_journal.beat(elsewhere)
+    assert either_journal.claim([key(1)], here).others == {key(1)}
+    assert either_journal.claim([key(1)], here).mine == {key(1)}
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

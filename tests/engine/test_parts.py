@@ -15,12 +15,10 @@ from time import monotonic
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tiltmeter.engine import Limits, Prices, Snapshot, Tally, open_display, request_key
-from tiltmeter.engine._pace import Pace
-from tiltmeter.engine._retry import retry_delay
+from tiltmeter.engine.rate_limit import RateLimit, retry_delay
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, ModelError, Sampling
 
@@ -116,7 +114,7 @@ def test_a_price_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_one_burst_of_refusals_halves_once() -> None:
-    pace = Pace(Limits(max_connections=64))
+    pace = RateLimit(Limits(max_connections=64))
     for _ in range(56):
         pace.succeeded(0, 1, 1)
     assert pace.width == 64
@@ -132,7 +130,7 @@ async def test_one_burst_of_refusals_halves_once() -> None:
 
 
 async def test_everybody_waits_as_long_as_the_endpoint_asked() -> None:
-    pace = Pace(Limits())
+    pace = RateLimit(Limits())
     pace.overloaded(monotonic(), 0.2)
     begun = monotonic()
     await asyncio.gather(*(pace.enter(0) for _ in range(4)))
@@ -140,7 +138,7 @@ async def test_everybody_waits_as_long_as_the_endpoint_asked() -> None:
 
 
 async def test_a_turn_given_to_one_who_left_is_passed_on() -> None:
-    pace = Pace(Limits(max_connections=1))
+    pace = RateLimit(Limits(max_connections=1))
     await pace.enter(0)
     first, second = (asyncio.create_task(pace.enter(0)) for _ in range(2))
     await asyncio.sleep(0)

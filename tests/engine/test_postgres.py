@@ -11,12 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.postgres import PASSWORD, PostgresServer
 from tiltmeter.engine import Journal, Row, open_journal
-from tiltmeter.engine._owner import new_owner
+from tiltmeter.engine.journal import new_owner
 from tiltmeter.errors import InputError
 
 
@@ -69,7 +68,7 @@ TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_cha
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(st.tuples(st.integers(0, 5), TEXTS), max_size=12), copied=st.booleans())
-def test_a_batch_is_kept_as_if_row_by_row(journal: Journal, rows: list[tuple[int, str | None]], copied: bool) -> None:
+def test_a_batch_is_kept_as_if_row_by_row(either_journal: Journal, rows: list[tuple[int, str | None]], copied: bool) -> None:
     """Both databases, whether the rows travel one way or the other."""
     kept: dict[int, str | None] = {}
     for number, answer in rows:
@@ -77,8 +76,8 @@ def test_a_batch_is_kept_as_if_row_by_row(journal: Journal, rows: list[tuple[int
             kept[number] = answer
     base = int.from_bytes(os.urandom(8), "big") << 32
     filler = [row(base + number, "filler") for number in range(1000, 2100)] if copied else []
-    journal.record([*filler, *(row(base + number, answer) for number, answer in rows)])
-    table = journal.fetch([key(base + number) for number in kept])
+    either_journal.record([*filler, *(row(base + number, answer) for number, answer in rows)])
+    table = either_journal.fetch([key(base + number) for number in kept])
     assert table["text"].to_list() == list(kept.values())
     assert table["status"].to_list() == ["failed" if answer is None else "ok" for answer in kept.values()]
 
@@ -112,28 +111,28 @@ def test_lookups_never_read_the_whole_journal(postgres: PostgresServer, database
     assert whole_reads() == before
 
 
-def test_threads_share_a_journal(journal: Journal) -> None:
+def test_threads_share_a_journal(either_journal: Journal) -> None:
     keys = [key(number) for number in range(600)]
 
     def work(number: int) -> int:
         owner, mine = new_owner(), 0
         for start in range(0, 600, 50):
             begin = (start + 75 * number) % 600
-            taken = journal.claim(keys[begin : begin + 50], owner)
-            journal.record([Row(key, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for key in taken.mine])
+            taken = either_journal.claim(keys[begin : begin + 50], owner)
+            either_journal.record([Row(key, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for key in taken.mine])
             mine += len(taken.mine)
-        journal.release(owner)
+        either_journal.release(owner)
         return mine
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(work, range(8))) == 600
-    assert journal.counts() == {"ok": 600, "failed": 0}
+    assert either_journal.counts() == {"ok": 600, "failed": 0}
 
 
-def test_a_failure_recorded_by_another_leaves_a_claim_alone(journal: Journal, journal_at: str) -> None:
+def test_a_failure_recorded_by_another_leaves_a_claim_alone(either_journal: Journal, journal_at: str) -> None:
     with open_journal(journal_at) as second:
         one, two = new_owner(), new_owner()
-        assert journal.claim([key(1)], one).mine == {key(1)}
+        assert either_journal.claim([key(1)], one).mine == {key(1)}
         second.record([row(1, None)])
         assert second.claim([key(1)], two).others == {key(1)}
         second.record([row(1)])
@@ -145,7 +144,7 @@ WRITERS = """
     from tiltmeter.engine import Limits, Request, generate, open_journal
     from tiltmeter.models import Message, Sampling, create_model
     import support.asked, sqlalchemy, psycopg, aiohttp
-    import tiltmeter.engine._generate
+    import tiltmeter.engine.generation
     where, folder = sys.argv[1:]
     children = []
     for number in range(16):
@@ -170,7 +169,8 @@ def test_sixteen_processes_ask_every_prompt_once(database: str, tmp_path: Path) 
     folder = tmp_path / "asked"
     folder.mkdir()
     command = [sys.executable, "-c", textwrap.dedent(WRITERS), database, str(folder)]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    paths = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == f"{[0] * 16}\n", done.stderr
     asked = Counter(line for path in folder.iterdir() for line in path.read_text().splitlines())

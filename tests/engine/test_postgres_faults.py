@@ -15,10 +15,10 @@ import pytest
 
 from support.postgres import PASSWORD, PostgresServer
 from tiltmeter.engine import Journal, Limits, Request, Row, generate, open_journal, request_key
-from tiltmeter.engine._owner import Owner, new_owner
+from tiltmeter.engine.journal import Owner, new_owner
 from tiltmeter.errors import InputError
 from tiltmeter.models import Completion, Message, Sampling
-from tiltmeter.models.python import FunctionModel
+from tiltmeter.models.function import FunctionModel
 
 GREEDY = Sampling(temperature=0.0)
 COUNT = 400
@@ -43,7 +43,7 @@ def slow_model(asked: Counter[str], then: Callable[[], None]) -> FunctionModel:
         await asyncio.sleep(0.05)
         return Completion(text=f"answer to {prompt}")
 
-    return FunctionModel("python/here:answer", answer, frozenset(), {})
+    return FunctionModel("python/here:answer", answer, {})
 
 
 def ask(journal: Journal, model: FunctionModel) -> Any:
@@ -52,6 +52,7 @@ def ask(journal: Journal, model: FunctionModel) -> Any:
     return tally, journal.fetch([request_key(model.fingerprint, GREEDY, *request) for request in requests])
 
 
+@pytest.mark.verify
 def test_a_server_killed_and_started_again_within_a_run(postgres: PostgresServer, database: str, caplog: pytest.LogCaptureFixture) -> None:
     def fall_and_rise() -> None:
         postgres.kill()
@@ -75,10 +76,11 @@ def test_a_server_killed_and_started_again_within_a_run(postgres: PostgresServer
     assert {record.name for record in caplog.records} <= {"tiltmeter.engine", "asyncio"}  # no complaints of a connection pool
 
 
+@pytest.mark.verify
 def test_a_server_that_stays_away_is_one_sentence_and_what_was_kept_stays(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltmeter.engine._journal.PATIENCE", 1.0)
+    monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 1.0)
     asked: Counter[str] = Counter()
     with open_journal(database) as journal:
         with pytest.raises(InputError, match="what was committed before is kept, run again to go on") as caught:
@@ -89,12 +91,13 @@ def test_a_server_that_stays_away_is_one_sentence_and_what_was_kept_stays(
         postgres.start()
         kept = journal.counts()["ok"]
         assert 0 < kept <= asked.total()
-        monkeypatch.setattr("tiltmeter.engine._owner.EXPIRY", 0.5)  # the run could not give up its claims
+        monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.5)  # the run could not give up its claims
         again: Counter[str] = Counter()
         tally, _ = ask(journal, slow_model(again, lambda: None))
         assert (tally.held, tally.answered, again.total()) == (kept, COUNT - kept, COUNT - kept)
 
 
+@pytest.mark.verify
 def test_claims_outlive_the_server_and_their_owner_counts_as_living(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,7 +105,7 @@ def test_claims_outlive_the_server_and_their_owner_counts_as_living(
     with open_journal(database) as journal, open_journal(database) as other:
         journal.claim([key(1), key(2)], elsewhere)
         assert other.claim([key(1)], here).others == {key(1)}
-        monkeypatch.setattr("tiltmeter.engine._owner.EXPIRY", 0.0)
+        monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
         postgres.kill()
         postgres.start()
         # Nobody could hear a heart beat while the server was away: watching begins anew.
@@ -184,7 +187,7 @@ def test_claims_that_could_not_be_given_up_pass_on_all_the_same(
     with open_journal(database) as journal:
         journal.claim([key(1)], one)
         with monkeypatch.context() as patched:
-            patched.setattr("tiltmeter.engine._journal.PATIENCE", 0.0)
+            patched.setattr("tiltmeter.engine.journal.PATIENCE", 0.0)
             name = database.rpartition("/")[2]
             postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
             with pytest.raises(InputError, match="run again"):
@@ -196,7 +199,7 @@ def test_what_does_not_pass_is_not_tried_again(postgres: PostgresServer, databas
     name = database.rpartition("/")[2]
     with open_journal(database) as journal:
         postgres.execute("DROP TABLE claims", name)
-        monkeypatch.setattr("tiltmeter.engine._journal.PATIENCE", 3600.0)  # trying again would be a hang
+        monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 3600.0)  # trying again would be a hang
         with pytest.raises(InputError, match="the database refused"):
             journal.record([row(1)])
         assert journal.counts() == {"ok": 0, "failed": 0}  # the answer is not there without the rest of its transaction

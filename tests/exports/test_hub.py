@@ -15,6 +15,7 @@ import yaml
 from tiltmeter.errors import InputError
 from tiltmeter.exports import export
 from tiltmeter.runs import load
+from tiltmeter.study import NAMED
 
 OPEN = """
 import json, sys, datasets
@@ -60,8 +61,8 @@ def test_a_dataset_opens_in_its_library_and_is_still_a_run(evil: Path, tmp_path:
     source = load(evil)
     opened = asked(OPEN, place, tmp_path)
     tables = {"findings": source.findings, "responses": source.responses, "measures": source.measures, "design": source.design}
-    examples = pl.read_parquet(evil / "stages" / "examples.parquet").height
-    assert opened["rows"] == {name: table.height for name, table in tables.items()} | {"own": 1, "examples": examples}
+    own = {name: pl.read_parquet(evil / "stages" / f"{name}.parquet").height for name in ("examples", "grades", "own")}
+    assert opened["rows"] == {name: table.height for name, table in tables.items()} | own
     assert opened["default"] == source.findings.columns
     assert opened["answers"] == source.responses["answer"].to_list()
     assert load(place).findings.equals(source.findings)
@@ -113,13 +114,15 @@ def test_the_card_of_a_model(run: Path, tmp_path: Path) -> None:
     results = card["results"]
     assert isinstance(results, list)
     told = [(one["dataset_type"], one["metric_type"], one["metric_value"]) for one in results]
-    assert told == key.select("study", "metric", "estimate").rows()
+    assert told == key.select(pl.format("{}/{}", "study", "part"), "metric", "estimate").rows()
     args = [(one["metric_args"]["low"], one["metric_args"]["high"], one["metric_args"]["mark"]) for one in results]
     assert args == key.select("low", "high", "mark").rows()
     text = str(card["text"])
     for row in key.iter_rows(named=True):
         assert f"{row['low']:.3f} … {row['high']:.3f}".replace("-", "−") in text
-        assert row["description"] in text.replace("\\", "")
+    described = load(run).grades.join(key, on=["model", "part", *NAMED], how="semi", nulls_equal=True)["description"]
+    assert described.len() == key.height
+    assert all(description in text.replace("\\", "") for description in described)
     assert "### Limits" in text
 
 

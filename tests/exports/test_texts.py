@@ -7,16 +7,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from tiltmeter._text import printable
+from tiltmeter.blocks import Column, Table
 from tiltmeter.exports import export
-from tiltmeter.exports._latex import text as latex
-from tiltmeter.exports._markdown import fenced, markdown_table
-from tiltmeter.exports._markdown import text as markdown
-from tiltmeter.exports._paper import Paper
+from tiltmeter.reports.latex import latex_text as latex
+from tiltmeter.reports.markdown import fenced, table as markdown_table, text as markdown
+from tiltmeter.sanitising import printable
 
 ACTIVE = [
     "\\",
@@ -84,7 +82,9 @@ def spaced(text: str) -> str:
 @example(["a|b", "\\|", "`|`"])
 @example(["<b>", "![x](y)", "&lt;"])
 def test_a_cell_of_markdown_shows_the_text(cells: list[str]) -> None:
-    made = read_markdown(markdown_table(Paper(["one", "two", "three"], [cells], 3, [])))
+    made = read_markdown(
+        markdown_table(Table("", [Column(name, [cell]) for name, cell in zip(("one", "two", "three"), cells, strict=True)]))
+    )
     assert made.tags == ["table", "thead", "tr", "th", "th", "th", "tbody", "tr", "td", "td", "td"]
     assert [spaced(cell) for cell in made.cells] == ["one", "two", "three", *(spaced(printable(cell, one_line=True)) for cell in cells)]
 

@@ -12,7 +12,7 @@ import pytest
 
 from tiltmeter.errors import InputError
 from tiltmeter.exports import Wanted, export
-from tiltmeter.exports._tracked import tracked
+from tiltmeter.exports.trackers import tracked
 from tiltmeter.runs import load
 
 MLFLOW = """
@@ -90,7 +90,7 @@ def test_mlflow(run: Path, environment: dict[str, str]) -> None:
     for one in found:
         findings = of(run, one["tags"]["model"])
         expected = {
-            f"{row['study'].rpartition('/')[2]}.{row['metric']}{end}": row[name]
+            f"{row['part']}.{row['metric']}{end}": row[name]
             for row in findings.iter_rows(named=True)
             for end, name in (("", "estimate"), ("_low", "low"), ("_high", "high"))
         }
@@ -111,7 +111,7 @@ def test_wandb(run: Path, environment: dict[str, str]) -> None:
     told = json.loads(called(WANDB, run, environment, **variables).splitlines()[-1])
     assert home in Path(told["place"]).parents
     for row in of(run, "sim/mild").iter_rows(named=True):
-        name = f"{row['study'].rpartition('/')[2]}.{row['metric']}"
+        name = f"{row['part']}.{row['metric']}"
         values = [json.loads(told["summary"][f"{name}{end}"]) for end in ("", "_low", "_high")]
         assert values == pytest.approx([row["estimate"], row["low"], row["high"]])
         assert json.loads(told["summary"][f"mark.{name}"]) == row["mark"]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from support.fuzzing.regexes import Expression, expressions, seconds, texts
+
+pytestmark = pytest.mark.verify
 
 SHORT, LONG = 250, 1_500
 MOST = 0.15

@@ -8,7 +8,9 @@ from itertools import islice, product
 import pytest
 
 from support.fuzzing import growth
-from tiltmeter.associations.lexical._names import find_names
+from tiltmeter.associations.lexical.names import find_names
+
+pytestmark = pytest.mark.verify
 
 PARTS = 4
 """Of the patterns, so that no single test takes long."""

@@ -8,16 +8,15 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from support.judged_runs import altered, number
 from tiltmeter.errors import InputError
 from tiltmeter.gating import Limit, Rules, Verdict, gate
 from tiltmeter.runs import Run
-from tiltmeter.study import MARKS
+from tiltmeter.study import MARKS, metric_name
 
-GEST = {"estimate": 0.12, "low": 0.04, "high": 0.2, "mark": "critical", "mark_low": "cautionary", "mark_high": "critical"}
+GEST = {"estimate": 0.12, "low": 0.04, "high": 0.2, "mark": "critical", "mark_best": "cautionary", "mark_worst": "critical"}
 
 
 def judged(run: Run, *limits: str, at_least: str | None = None, **rules: Any) -> Verdict:
@@ -43,7 +42,7 @@ def test_a_fair_model_passes_and_a_biased_one_does_not(fair: Run, biased: Run) -
 @pytest.mark.parametrize("mark", MARKS)
 @pytest.mark.parametrize("fail_on", MARKS[1:])
 def test_a_mark_at_or_beyond_the_one_named_fails(fair: Run, tmp_path: Path, mark: str, fail_on: str) -> None:
-    run = altered(fair, tmp_path / "run", number(mark=mark, mark_low="healthy", mark_high="catastrophic"))
+    run = altered(fair, tmp_path / "run", number(mark=mark, mark_best="healthy", mark_worst="catastrophic"))
     beyond = MARKS.index(mark) >= MARKS.index(fail_on)
     assert gate(run, Rules(fail_on)).exit_code == int(beyond)
     assert gate(run, Rules(fail_on, certain=True)).exit_code == 0, "the interval reaches into the best tier"
@@ -58,7 +57,7 @@ def test_for_certain_means_the_whole_interval(fair: Run, tmp_path: Path) -> None
     assert statuses(judged(run, "stereotype_rate=0.03", certain=True)) == ["failed"]
     assert statuses(judged(run, at_least="stereotype_rate=0.15", certain=True)) == ["passed"]
     assert statuses(judged(run, at_least="stereotype_rate=0.21", certain=True)) == ["failed"]
-    bare = altered(fair, tmp_path / "bare", number(**GEST | {"low": None, "high": None, "mark_low": None, "mark_high": None}))
+    bare = altered(fair, tmp_path / "bare", number(**GEST | {"low": None, "high": None, "mark_best": None, "mark_worst": None}))
     assert gate(bare, Rules("critical", certain=True)).exit_code == 1, "without an interval the estimate decides"
     assert statuses(judged(bare, "stereotype_rate=0.1", certain=True)) == ["failed"]
 
@@ -108,7 +107,7 @@ def test_incomplete_empty_and_failed_runs_never_pass(fair: Run, tmp_path: Path) 
     assert gate(altered(fair, tmp_path / "b", about={"complete": False}), rules).exit_code == 3
     assert gate(altered(fair, tmp_path / "c", lambda findings: findings.clear()), rules).exit_code == 3
     assert gate(altered(fair, tmp_path / "d", lambda findings: findings.clear(), {"models": []}), rules).exit_code == 3
-    failed = altered(fair, tmp_path / "e", lambda findings: findings.with_columns(failed=pl.col("n")))
+    failed = altered(fair, tmp_path / "e", lambda findings: findings.with_columns(failed=pl.col("attempts")))
     assert gate(failed, rules).exit_code == 4
     second = {"models": [*fair.about["models"], {"name": "sim/mild"}]}
     missing = gate(altered(fair, tmp_path / "f", about=second), rules)
@@ -145,14 +144,14 @@ def test_associations_are_limited_by_number_and_by_concept(associations: Run) ->
     assert statuses(judged(associations, "association=0")) == ["failed"] * count
     first = named.row(0, named=True)
     (one,) = judged(associations, f"association[concept={first['concept']}]=0").checks
-    assert (one.concept, one.subject, one.status) == (first["concept"], first["subject"], "failed")
+    assert (one.concept, one.group, one.status) == (first["concept"], first["group"], "failed")
     assert len(judged(associations, "concepts=99").checks) == 2, "one for each identity"
-    assert [check.subject for check in judged(associations, "concepts[subject=female]=99").checks] == ["female"]
+    assert [check.group for check in judged(associations, "concepts[subject=female]=99").checks] == ["female"]
 
 
 def test_four_fifths_and_the_q_of_a_range(groups: Run) -> None:
     """The limits hold for what the model wrote; of the baselines, which it did not write, only where that is asked for."""
-    ratios = groups.findings.filter(pl.col("metric") == "ratio_selection_rate_vader_compound", pl.col("key"))
+    ratios = groups.findings.filter(metric_name() == "ratio_selection_rate_vader_compound", pl.col("key"))
     verdict = judged(groups, at_least="ratio_selection_rate_vader_compound=0.8")
     assert {one.context: one.status for one in verdict.checks} == {
         row["context"]: "failed" if row["estimate"] < 0.8 else "passed" for row in ratios.iter_rows(named=True)
@@ -214,7 +213,7 @@ NAMES = st.text(min_size=1).filter(lambda text: "=" not in text.partition(",")[2
 def test_any_name_can_be_singled_out(subject: str, concept: str, value: float) -> None:
     limit = Limit.parse("max", f"part/metric[subject={subject},concept={concept}]={value!r}")
     assert (limit.part, limit.metric, limit.column, limit.value) == ("part", "metric", "estimate", value)
-    assert limit.narrow == {"subject": subject, "concept": concept}
+    assert limit.narrow == {"group": subject, "concept": concept}
 
 
 @given(st.text())

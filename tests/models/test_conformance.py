@@ -16,8 +16,8 @@ from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
 
 KEY = "sk-geheim-0123456789abcdef"
-PROVIDERS = ["openai/m", "compatible/org/m", "vllm/m", "gemini/m", "anthropic/m", "any/openai:m"]
-KEY_VARIABLES = ("OPENAI_API_KEY", "TILTMETER_API_KEY", "VLLM_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY")
+PROVIDERS = ["openai/m", "compatible/org/m", "anthropic/m", "any/openai:m"]
+KEY_VARIABLES = ("OPENAI_API_KEY", "TILTMETER_API_KEY", "ANTHROPIC_API_KEY")
 
 Make = Callable[[MisbehavingServer], Model]
 

@@ -6,10 +6,9 @@ import re
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from tiltmeter.models._thinking import split_thinking
+from tiltmeter.models.base import split_thinking
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>"))
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.verify
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tiltmeter import registry
 from tiltmeter.datasets import Library
-from tiltmeter.study import Settings
+from tiltmeter.study import NAMED, Settings
 
 Designs = Callable[..., pl.DataFrame]
 Measured = Callable[..., pl.DataFrame]
@@ -90,12 +90,13 @@ def measured(designs: Designs) -> Measured:
 
 @pytest.fixture(scope="session")
 def analysed() -> Callable[..., dict[str, dict[str, Any]]]:
-    """Findings by metric name."""
+    """Findings with their grades, by metric name."""
 
     def made(probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000) -> dict[str, dict[str, Any]]:
         settings = Settings(definition=definition, resamples=resamples)
-        found: pl.DataFrame = registry.load("probes", probe).analyse(measures, settings)
-        return {row["metric"]: row for row in found.iter_rows(named=True)}
+        found: dict[str, pl.DataFrame] = registry.load("probes", probe).grade(measures, settings)
+        graded = found["findings"].join(found["grades"].drop("model"), on=["part", *NAMED], nulls_equal=True, maintain_order="left")
+        return {row["metric"]: row for row in graded.iter_rows(named=True)}
 
     return made
 

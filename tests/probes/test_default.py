@@ -1,9 +1,8 @@
-"""What the default mends, and that it finds the bias planted in imagined answers."""
+"""What the default corrects, and that it finds the bias planted in imagined answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -12,7 +11,8 @@ import pytest
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.probes import business_vocabulary
-from tiltmeter.study import FINDINGS, MARKS, Settings
+from tiltmeter.study import MARKS, NAMED, Settings
+from tiltmeter.testing import check_probe
 
 Analysed = Callable[..., dict[str, dict[str, Any]]]
 Designs = Callable[..., pl.DataFrame]
@@ -32,43 +32,34 @@ def imagined(probe: str, designs: Designs, bias: float, seed: int = 1) -> pl.Dat
 
 
 @pytest.mark.parametrize("probe", PROBES)
-@pytest.mark.parametrize("bias", [0.0, 0.25])
-def test_the_planted_bias_is_found(probe: str, bias: float, designs: Designs, analysed: Analysed) -> None:
-    found = analysed(probe, imagined(probe, designs, bias), "default", resamples=200)
-    truth = registry.load("probes", probe).truth(dials(bias))
+def test_every_probe_keeps_its_promises(probe: str, library: Library) -> None:
+    check_probe(registry.load("probes", probe), library)
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_no_bias_is_found_where_none_is_planted(probe: str, designs: Designs, analysed: Analysed) -> None:
+    found = analysed(probe, imagined(probe, designs, 0.0), "default", resamples=200)
+    truth = registry.load("probes", probe).truth(dials(0.0))
     keys = {name: row for name, row in found.items() if row["key"]}
     assert set(truth) == set(keys)
     for name, row in keys.items():
-        margin = max(row["high"] - row["low"], 0.005)  # twice the half width: no more than a few of 38 intervals may miss, none by far
+        margin = max(row["high"] - row["low"], 0.005)  # twice the half width: no more than a few of 19 intervals may miss, none by far
         assert row["low"] - margin / 2 <= truth[name] <= row["high"] + margin / 2, (name, truth[name], row["low"], row["high"])
         assert row["mark"] in MARKS or "more items" in row["note"]
 
 
-@pytest.mark.parametrize("probe", PROBES)
-def test_strong_bias_never_leaves_the_range(probe: str, designs: Designs) -> None:
-    part = registry.load("probes", probe)
-    for bias in (0.0, 0.5, 1.0):
-        planted = part.simulate(designs(probe, "default").head(3000), dials(bias))
-        assert planted["odds"].list.min().min() >= -1e-12
-        assert planted["odds"].list.sum().is_between(1 - 1e-9, 1 + 1e-9).all()
-        assert planted["odds"].list.len().equals(planted["outcomes"].list.len())
-        for name, value in part.truth(dials(bias)).items():
-            metric = next(metric for metric in part.metrics if metric.match(name) is not None)
-            assert metric.low <= value <= metric.high
+ANSWERED_IN_TEXTS = {"business_vocabulary", "gest_creative", "hiring_bloomberg", "inventories", "jobs_lum"}
+"""Probes whose simulated answers are texts or rankings around what is said; tests/models/sim reads those."""
 
 
-VOICED_OTHERWISE = {"business_vocabulary", "gest_creative", "hiring_bloomberg", "inventories", "jobs_lum"}
-"""Probes whose simulated answers are texts or rankings around what is said; tests/models/sim listens to those."""
-
-
-@pytest.mark.parametrize("probe", sorted(set(PROBES) - VOICED_OTHERWISE))
-def test_what_the_simulated_model_says_is_heard_as_meant(probe: str, designs: Designs, measured: Measured) -> None:
+@pytest.mark.parametrize("probe", sorted(set(PROBES) - ANSWERED_IN_TEXTS))
+def test_what_the_simulated_model_says_is_read_as_meant(probe: str, designs: Designs, measured: Measured) -> None:
     part, design = registry.load("probes", probe), designs(probe, "default")
     spoken = {"accept": "You have been selected.", "reject": "We regret to inform you."}
-    for label in part.lean(dials(0.1)):
-        pair = design.with_columns(said=part.voiced(label), meant=part.heard(label))
-        said = pl.Series([f"({word})" if len(word) == 1 else spoken.get(word, word) for word in pair["said"].to_list()])
-        assert measured(probe, said, "default")["label"].to_list() == pair["meant"].to_list()
+    for label in part.simulated_odds(dials(0.1)):
+        replies = design.with_columns(said=part.simulated_reply(label))["said"]
+        said = pl.Series([f"({word})" if len(word) == 1 else spoken.get(word, word) for word in replies.to_list()])
+        assert measured(probe, said, "default")["label"].to_list() == [label] * design.height
 
 
 @pytest.mark.parametrize("answer", [REFUSAL, ""])
@@ -84,33 +75,6 @@ def test_a_model_that_does_not_answer_is_ungraded(
     assert {row["mark"] for row in found.values() if row["bands"]} == {"ungraded"}
     assert all(row["estimate"] is None for row in found.values() if row["key"])
     assert found["undetected_rate_items"]["estimate"] == 1
-
-
-@pytest.mark.parametrize("probe", PROBES)
-def test_evidence_selects_answers_of_this_probe(probe: str, designs: Designs, analysed: Analysed) -> None:
-    measures = imagined(probe, designs, 0.1)
-    for name, row in analysed(probe, measures, "default", resamples=2).items():
-        assert set(row) == set(FINDINGS)
-        found = pl.SQLContext(measures=measures).execute(f"SELECT COUNT(*) AS n FROM measures WHERE {row['evidence']}", eager=True)
-        assert found["n"].item() > 0, (name, row["evidence"])
-
-
-@pytest.mark.parametrize("probe", PROBES)
-def test_documentation_is_complete(probe: str, library: Library) -> None:
-    part = registry.load("probes", probe)
-    assert part.name == probe
-    for text in ("title", "harm", "asks", "reads", "bias", "limits", "source", "genders"):
-        assert getattr(part.card, text).strip(), text
-    assert part.card.harm in HARMS
-    assert all(library.entry(name) for name in part.card.data)
-    keys = [metric for metric in part.metrics if metric.key]
-    assert keys
-    for metric in part.metrics:
-        assert metric.description.endswith(".")
-        for original in (True, False):
-            bands = sorted(metric.tiers(original), key=lambda band: band.low)
-            assert not bands or (bands[0].low, bands[-1].high) == (metric.low, metric.high)
-            assert all(left.high == right.low for left, right in pairwise(bands))
 
 
 def test_questions_with_terms_of_one_sex_are_reported_apart(designs: Designs, measured: Measured, analysed: Analysed) -> None:
@@ -154,12 +118,12 @@ def test_occupations_have_their_article(designs: Designs) -> None:
 
 
 def test_vocabulary_of_the_default(library: Library) -> None:
-    male, female = business_vocabulary.inventories(library, original=False)
+    male, female = business_vocabulary.inventories(library, corrected=True)
     for name in male:
         assert not male[name] & female[name]
         assert not (male[name] | female[name]) & business_vocabulary.ORDINARY
     assert "emotional" in female["gest"]
-    male, female = business_vocabulary.inventories(library, original=True)
+    male, female = business_vocabulary.inventories(library, corrected=False)
     assert "emotional" not in female["gest"]
     assert {"more", "better", "interested"} <= male["gest"] & female["gest"]
 
@@ -194,7 +158,7 @@ def test_tiers_of_a_distance_are_those_of_its_signed_twin() -> None:
         centre = signed.null or 0
         upper = [(band.mark, pytest.approx(band.high - centre)) for band in signed.bands if band.high > centre]
         assert [(band.mark, band.high) for band in distance.bands] == upper
-        assert distance.original_bands != distance.bands
+        assert distance.published_bands != distance.bands
 
 
 def test_several_wordings_are_compared(library: Library, analysed: Analysed) -> None:
@@ -202,5 +166,7 @@ def test_several_wordings_are_compared(library: Library, analysed: Analysed) -> 
     settings = Settings(params={"wording": "all"}, resamples=20)
     design = part.design(library, settings)
     assert design.group_by("wording").len()["len"].to_list() == [149, 149]
-    found = part.analyse(part.imagine(design, dials(0.1), 1), settings)
-    assert set(found["context"]) == {None, "wording: plain", "wording: novel"}
+    made = part.grade(part.imagine(design, dials(0.1), 1), settings)
+    assert set(made["findings"]["wording"]) == {None, "plain", "novel"}
+    assert made["findings"]["context"].null_count() == made["findings"].height
+    assert made["findings"].select("part", *NAMED).equals(made["grades"].select("part", *NAMED))

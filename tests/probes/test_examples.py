@@ -11,9 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
+from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from tiltmeter import registry
 from tiltmeter.datasets import Library
@@ -67,12 +65,12 @@ def answered(asked: pl.DataFrame, probe: Probe, seed: int) -> pl.DataFrame:
 
 
 def estimates(probe: Probe, measures: pl.DataFrame, settings: Settings) -> dict[str, float | None]:
-    found = probe.analyse(measures, settings).filter("key", pl.col("context").is_null())
+    found = probe.analyse(measures, settings).filter("key", pl.col("wording").is_null())
     return dict(found.select("metric", "estimate").iter_rows())
 
 
 @pytest.mark.parametrize("name", PROBES)
-@hypothesis_settings(max_examples=4, deadline=None)
+@hypothesis_settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Callable[[str], pl.DataFrame], seed: int) -> None:
     probe, settings = registry.load("probes", name), SETTINGS[PROBES[name]]
@@ -105,7 +103,7 @@ def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Callab
 
 
 @pytest.mark.parametrize("name", ["gest", "gest_creative", "relationship_levy", "diversity_med_qa"])
-@hypothesis_settings(max_examples=4, deadline=None)
+@hypothesis_settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempts: Callable[[str], pl.DataFrame], seed: int) -> None:
     """No other answer of the item, left out alone, moves the number further in the item's direction."""
@@ -178,7 +176,7 @@ def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
     assert design["wording"].n_unique() > 1
     measures = answered(design, probe, 3)
     shown = probe.examples(measures, probe.analyse(measures, settings), settings)
-    assert shown["context"].null_count() == shown.height > 0
+    assert shown["wording"].null_count() == shown.height > 0
     whole = estimates(probe, measures, settings)["fail_rate"]
     first = shown.join(measures.select("prompt_id", "item"), on="prompt_id", maintain_order="left").row(0, named=True)
     without = estimates(probe, measures.filter(pl.col("item") != first["item"]), settings)["fail_rate"]

@@ -17,10 +17,10 @@ HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms
 @pytest.mark.parametrize(
     ("probe", "metric", "limit", "bias"),
     [
-        ("discrimination_tamkin", "max_diff", 70, 0.2),
+        pytest.param("discrimination_tamkin", "max_diff", 70, 0.2, marks=pytest.mark.verify),
         ("relationship_levy", "diff_success_rate", 50, 0.0),
-        ("relationship_levy", "diff_success_rate", 109, 0.2),
-        ("hiring_an", "diff_acceptance_rate", 40, 0.0),
+        pytest.param("relationship_levy", "diff_success_rate", 109, 0.2, marks=pytest.mark.verify),
+        pytest.param("hiring_an", "diff_acceptance_rate", 40, 0.0, marks=pytest.mark.verify),
     ],
 )
 def test_coverage_with_few_items(library: Library, probe: str, metric: str, limit: int, bias: float) -> None:
@@ -57,8 +57,8 @@ def test_counts_are_those_of_the_cell(library: Library) -> None:
     measures = part.imagine(part.design(library, settings), dict.fromkeys(HARMS, 0.0), 1)
     for row in part.analyse(measures, settings).iter_rows(named=True):
         selected = pl.SQLContext(measures=measures).execute(f"SELECT * FROM measures WHERE {row['evidence']}").collect()
-        assert selected.height == row["n"], row["metric"]
-        assert row["answered"] + row["refused"] + row["unreadable"] + row["empty"] + row["failed"] == row["n"]
+        assert selected.height == row["attempts"], row["metric"]
+        assert row["answered"] + row["refused"] + row["unreadable"] + row["empty"] + row["failed"] == row["attempts"]
 
 
 def test_a_constant_answer_is_not_certain(library: Library) -> None:
@@ -70,4 +70,4 @@ def test_a_constant_answer_is_not_certain(library: Library) -> None:
         assert found["estimate"] == 0
         assert found["high"] > 0.5
         assert found["p"] is None
-        assert found["mark_high"] == "catastrophic"
+        assert found["mark_worst"] == "catastrophic"

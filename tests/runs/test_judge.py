@@ -15,7 +15,7 @@ from tiltmeter.engine import Journal, Limits, Prices, open_journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling, create_model
 from tiltmeter.runs import Judging, resolve
-from tiltmeter.runs._tools import RunJudge
+from tiltmeter.runs.judge import RunJudge
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 

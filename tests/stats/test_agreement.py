@@ -1,43 +1,36 @@
-"""Agreement of decisions with the truth, and Wilson's interval, against references and hand-made cases."""
+"""Agreement of decisions with the truth, of repeated answers, of clusterings; the interval of a proportion."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import permutations
+
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import binomtest
-from sklearn.metrics import accuracy_score, cohen_kappa_score, precision_score, recall_score
+from sklearn.metrics import cohen_kappa_score
 
-from tiltmeter.stats import decision_agreement, decision_outcomes, wilson_interval
+from tiltmeter import stats
+from tiltmeter.stats import b_cubed, cohen_kappa, decision_outcomes, v_measure, wilson_interval
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=60))
 def test_against_scikit_learn(pairs: list[tuple[bool, bool]]) -> None:
     truth, found = np.array(pairs).T
-    mine = decision_agreement(decision_outcomes(truth, found).sum(axis=0))
-    assert mine.accuracy == pytest.approx(accuracy_score(truth, found))
-    assert mine.always_no == pytest.approx(1 - truth.mean())
-    if found.any():
-        assert mine.precision == pytest.approx(precision_score(truth, found))
-    else:
-        assert np.isnan(mine.precision)
-    if truth.any():
-        assert mine.recall == pytest.approx(recall_score(truth, found))
-    else:
-        assert np.isnan(mine.recall)
+    kappa = cohen_kappa(decision_outcomes(truth, found).sum(axis=0))
     if truth.any() and not (truth.all() and found.all()):
-        assert mine.kappa == pytest.approx(cohen_kappa_score(truth, found))
+        assert kappa == pytest.approx(cohen_kappa_score(truth, found))
 
 
 def test_many_tables_at_once_and_alike_decisions() -> None:
-    found = decision_agreement([[8, 2, 1, 89], [0, 0, 0, 5], [5, 0, 0, 0], [0, 0, 0, 0]])
-    assert found.kappa[0] == pytest.approx(0.82558, abs=1e-5)
-    assert np.isnan(found.kappa[1:]).all()
-    assert found.accuracy[:3] == pytest.approx([0.97, 1, 1])
-    assert np.isnan(found.accuracy[3])
+    kappa = cohen_kappa([[8, 2, 1, 89], [0, 0, 0, 5], [5, 0, 0, 0], [0, 0, 0, 0]])
+    assert kappa[0] == pytest.approx(0.82558, abs=1e-5)
+    assert np.isnan(kappa[1:]).all()
 
 
+@settings(deadline=None)
 @given(st.integers(1, 400), st.floats(0, 1), st.sampled_from([0.8, 0.95, 0.999]))
 def test_wilson_against_scipy(n: int, share: float, level: float) -> None:
     k = round(share * n)
@@ -54,11 +47,102 @@ def test_wilson_of_nothing() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="one length"):
-        decision_outcomes([True], [True, False])
-    with pytest.raises(ValueError, match="four numbers"):
-        decision_agreement([1, 2, 3])
-    with pytest.raises(ValueError, match="four numbers"):
-        decision_agreement([1, 2, 3, -1])
-    with pytest.raises(ValueError, match="between 0 and n"):
+    with pytest.raises(ValueError, match="between 0 and the size"):
         wilson_interval(4, 3, 0.95)
+
+
+_ = 0
+OBSERVERS = (
+    (1, 2, 3, 3, 2, 1, 4, 1, 2, _, _, _),
+    (1, 2, 3, 3, 2, 2, 4, 1, 2, 5, _, 3),
+    (_, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, _),
+    (1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, _),
+)
+"""Four observers, twelve units; 0: no value."""
+UNITS = [[value for value in unit if value] for unit in zip(*OBSERVERS, strict=True)]
+
+
+def _counts(units: list[list[int]]) -> np.ndarray:
+    return np.array([[unit.count(label) for label in range(1, 6)] for unit in units])
+
+
+def _columns(units: list[list[int]]) -> np.ndarray:
+    arrays = [np.array(unit, dtype=float) for unit in units]
+    equal = [sum(int(a == b) for a, b in permutations(unit, 2)) for unit in units]
+    return stats.interval_columns([len(a) for a in arrays], [a.sum() for a in arrays], [(a * a).sum() for a in arrays], equal)
+
+
+def _named(a: int, b: int) -> float:
+    return float(a != b)
+
+
+def _numbered(a: int, b: int) -> float:
+    return float(a - b) ** 2
+
+
+def test_the_published_example() -> None:
+    assert stats.nominal_repeats(stats.nominal_columns(_counts(UNITS)).sum(axis=0)).alpha == pytest.approx(0.743, abs=5e-4)
+    assert stats.interval_repeats(_columns(UNITS).sum(axis=0)).alpha == pytest.approx(0.849, abs=5e-4)
+
+
+def test_the_share_of_identical_pairs() -> None:
+    units = [[1, 1, 2], [3, 3], [4]]
+    for totals, of in ((stats.nominal_columns(_counts(units)), stats.nominal_repeats), (_columns(units), stats.interval_repeats)):
+        assert of(totals.sum(axis=0)).identical == pytest.approx(4 / 8)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=2, max_size=8))
+def test_alpha_is_what_its_definition_says(units: list[list[int]]) -> None:
+    pairable = [unit for unit in units if len(unit) > 1]
+    values = [value for unit in pairable for value in unit]
+    distances: dict[Callable[[int, int], float], stats.Repeats] = {
+        _named: stats.nominal_repeats(stats.nominal_columns(_counts(units)).sum(axis=0)),
+        _numbered: stats.interval_repeats(_columns(units).sum(axis=0)),
+    }
+    for distance, found in distances.items():
+        if len(set(values)) < 2:
+            assert np.isnan(found.alpha)
+            continue
+        observed = sum(distance(a, b) / (len(unit) - 1) for unit in pairable for a, b in permutations(unit, 2)) / len(values)
+        expected = sum(distance(a, b) for a, b in permutations(values, 2)) / (len(values) * (len(values) - 1))
+        assert found.alpha == pytest.approx(1 - observed / expected, abs=1e-9)
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=1, max_size=60)
+
+
+@given(PAIRS)
+@settings(deadline=None)  # the first example imports scikit-learn
+def test_v_is_that_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    truth, found = zip(*pairs, strict=True)
+    assert v_measure(truth, found) == pytest.approx(metrics.homogeneity_completeness_v_measure(truth, found), abs=1e-9)
+
+
+@settings(deadline=None)
+@given(PAIRS)
+def test_b_cubed_is_its_definition_spelt_out(pairs: list[tuple[int, int]]) -> None:
+    precision = np.mean([np.mean([b[0] == a[0] for b in pairs if b[1] == a[1]]) for a in pairs])
+    recall = np.mean([np.mean([b[1] == a[1] for b in pairs if b[0] == a[0]]) for a in pairs])
+    truth, found = zip(*pairs, strict=True)
+    scores = b_cubed(truth, found)
+    assert scores == pytest.approx((precision, recall, 2 * precision * recall / (precision + recall)))
+    assert b_cubed(found, truth)[:2] == pytest.approx((recall, precision))
+
+
+def test_by_hand() -> None:
+    # Classes aab|bb, clusters {a a b} {b b}: the first three have precision 2/3, 2/3 and 1/3, the other two 1.
+    scores = b_cubed(["a", "a", "b", "b", "b"], [1, 1, 1, 2, 2])
+    assert scores.precision == pytest.approx((2 / 3 + 2 / 3 + 1 / 3 + 1 + 1) / 5)
+    assert scores.recall == pytest.approx((1 + 1 + 1 / 3 + 2 / 3 + 2 / 3) / 5)
+    # Two classes halved by two clusters independently: nothing is told about either.
+    assert v_measure(["a", "a", "b", "b"], [1, 2, 1, 2]) == pytest.approx((0, 0, 0), abs=1e-12)
+    # Every element its own cluster: homogeneous, and as complete as ln 2 of ln 4.
+    assert v_measure(["a", "a", "b", "b"], [1, 2, 3, 4]) == pytest.approx((1, 0.5, 2 / 3))
+
+
+def test_the_same_clusters_by_other_names_are_perfect() -> None:
+    assert v_measure([1, 1, 2], ["x", "x", "y"]) == pytest.approx((1, 1, 1))
+    assert b_cubed([1, 1, 2], ["x", "x", "y"]) == pytest.approx((1, 1, 1))
+    assert v_measure([3, 3], [5, 5]) == pytest.approx((1, 1, 1))

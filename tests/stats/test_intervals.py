@@ -1,25 +1,32 @@
-"""Intervals, and the maximum of absolute differences."""
+"""Intervals, the maximum of absolute differences, power, arithmetic with missing values, and the face of the package."""
 
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from scipy import stats as reference
 
+from tiltmeter import stats
 from tiltmeter.stats import (
     Interval,
     MaximumEstimate,
     absolute_interval,
+    detectable,
+    half_width,
     is_constant,
     maximum_interval,
+    nan_mean,
     normal_interval,
+    pearson_from_sums,
     percentile_interval,
     rare_event_interval,
+    ratio,
 )
 
 FINITE = st.floats(-10, 10)
@@ -45,6 +52,7 @@ def test_constant_but_for_rounding() -> None:
     assert not is_constant([np.nan])
 
 
+@settings(deadline=None)
 @given(st.integers(1, 5000), st.floats(0.5, 0.999))
 def test_rare_event_interval_is_clopper_pearson_at_the_edge(n: int, level: float) -> None:
     exact = reference.binomtest(0, n).proportion_ci(level, "exact")
@@ -62,6 +70,7 @@ def test_rare_event_interval_scales_with_the_range() -> None:
     assert all(math.isnan(end) for end in rare_event_interval(math.nan, 10, 0, 1, 0.95))
 
 
+@settings(deadline=None)
 @given(FINITE, FINITE, st.floats(0, 1))
 def test_absolute_interval_holds_the_absolute_value_of_every_point(one: float, other: float, share: float) -> None:
     low, high = min(one, other), max(one, other)
@@ -116,7 +125,7 @@ def test_exact_ties_among_many_differences_are_survived() -> None:
     st.lists(st.floats(0, 1) | st.just(math.nan), min_size=1, max_size=40),
     st.lists(st.floats(0, 1) | st.just(math.nan), max_size=60),
 )
-@settings(max_examples=200)
+@settings(max_examples=80, deadline=None)
 def test_a_maximum_lies_within_its_interval(raw: float, samples: list[float], null: list[float]) -> None:
     result = maximum_interval(raw, samples, null, 0.95)
     if all(math.isnan(v) for v in samples):
@@ -135,3 +144,43 @@ def test_maximum_without_data_or_relabellings() -> None:
 
 def test_a_relabelling_that_gives_the_data_back_counts_in_spite_of_rounding() -> None:
     assert maximum_interval(0.1 + 0.2, [0.3], [0.3, 0.0, 0.0], 0.95).p == 0.5
+
+
+def test_ratio_by_zero_is_missing_without_a_warning() -> None:
+    assert ratio([1, 0, 3, np.nan], [2, 0, 0, 1]) == pytest.approx([0.5, np.nan, np.nan, np.nan], nan_ok=True)
+    assert ratio([[1], [2]], [1, 2]).shape == (2, 2)
+    assert float(ratio(1, 4)) == 0.25
+
+
+def test_mean_skips_what_is_missing() -> None:
+    assert nan_mean([1, np.nan, np.nan], [3, 4, np.nan]) == pytest.approx([2, 4, np.nan], nan_ok=True)
+    assert float(nan_mean(1.0, np.nan, 2.0)) == 1.5
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(-50, 50), st.integers(-50, 50)), min_size=2, max_size=30))
+def test_pearson_from_sums_is_pearson(points: list[tuple[int, int]]) -> None:
+    x, y = np.array(points, dtype=float).T
+    r = float(pearson_from_sums(len(x), x.sum(), y.sum(), x @ x, x @ y, y @ y))
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        assert np.isnan(r)
+    else:
+        assert r == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-9)
+
+
+def test_pearson_of_nothing_is_missing() -> None:
+    assert np.isnan(pearson_from_sums([0, 2], [0, 2], [0, 1], [0, 2], [0, 1], [0, 1])).all()
+
+
+def test_detectable_effect_is_found_with_the_stated_power() -> None:
+    effect = detectable(0.1)
+    assert effect == pytest.approx(0.28016, abs=1e-5)
+    assert half_width(0.1) == pytest.approx(0.1959964)
+    seen = np.random.default_rng(0).normal(effect, 0.1, 100_000)
+    assert np.mean(seen > half_width(0.1)) == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_package_is_sorted_and_light() -> None:
+    assert vars(stats)["__all__"] == sorted(vars(stats)["__all__"])
+    code = "import sys, tiltmeter.stats; sys.exit(any(name.split('.')[0] == 'scipy' for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

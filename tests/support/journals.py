@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -11,9 +12,8 @@ from typing import Any
 from sqlalchemy import select, text
 
 from tiltmeter.engine import Row, open_journal
-from tiltmeter.engine._database import connect
-from tiltmeter.engine._owner import Owner, new_owner
-from tiltmeter.engine._schema import completions
+from tiltmeter.engine.database import completions, connect
+from tiltmeter.engine.journal import Owner, new_owner
 
 __all__ = ["NANO", "SIM", "dead_owner", "execute", "failure", "far_owner", "fill", "key", "row", "rows_of"]
 
@@ -22,7 +22,7 @@ SIM = "sim/mild bias=0.1"
 
 
 def key(number: int) -> bytes:
-    return number.to_bytes(4, "big") * 8
+    return hashlib.sha256(b"%d" % number).digest()
 
 
 def row(number: int, text: str | None = None, **values: Any) -> Row:

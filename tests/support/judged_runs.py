@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from tiltmeter._paths import sha256
+from tiltmeter.paths import sha256
 from tiltmeter.runs import Run, load
 
 __all__ = ["altered", "number"]

@@ -28,7 +28,6 @@ from aiohttp import web
 __all__ = ["Fault", "Wiki", "WikiServer"]
 
 LICENCE = "Creative Commons Attribution-Share Alike 4.0"
-_MOST_TITLES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class WikiServer:
     Parameters
     ----------
     misbehave
-        (page, nth request for it from 1) -> a fault, or None. The page of a lookup is "lookup", of backlinks "backlinks TITLE".
+        (page, nth request for it from 1) -> a fault, or None. The page of the licence is "siteinfo", of backlinks "backlinks TITLE".
     files
         Other addresses of the server: path -> (content type, body).
     """
@@ -115,7 +114,7 @@ class WikiServer:
         self.delivered: Counter[str] = Counter()
         """Whole texts of pages (and other files) that were handed out."""
         self.titles: Counter[str] = Counter()
-        """How often each title was looked up."""
+        """How often each title was asked for, as it was asked for."""
         self.times: list[float] = []
         """When each request came."""
         self.agents: set[str] = set()
@@ -191,7 +190,7 @@ class WikiServer:
             return request.path
         if query.get("action") == "parse":
             return self._wiki.resolve(query["page"])[0]
-        return f"backlinks {query['bltitle']}" if query.get("list") == "backlinks" else "lookup"
+        return f"backlinks {query['bltitle']}" if query.get("list") == "backlinks" else "siteinfo"
 
     async def _respond(self, request: web.Request, page: str, fault: Fault) -> web.StreamResponse:
         await asyncio.sleep(fault.delay or self._delay)
@@ -230,43 +229,22 @@ class WikiServer:
             return self._parse(query["page"])
         if query.get("list") == "backlinks":
             return self._backlinks(query)
-        return self._lookup(query["titles"].split("|"))
+        return {"batchcomplete": True, "query": {"rightsinfo": {"url": "", "text": LICENCE}}}
 
     def _parse(self, title: str) -> dict[str, Any]:
+        self.titles[title] += 1
+        title, steps = self._wiki.resolve((title[:1].upper() + title[1:]).replace("_", " "))
+        if not title or set(title) & set("#<>[]|{}") or len(title) > 255:
+            return {"error": {"code": "invalidtitle", "info": "Bad title."}}
         page = self._wiki.pages.get(title)
         if page is None:
             return {"error": {"code": "missingtitle", "info": "The page you specified doesn't exist."}}
         links = [{"ns": 0, "title": link, "exists": link in self._wiki.pages or link in self._wiki.redirects} for link in page.links]
-        return {
-            "parse": {"title": title, "pageid": 1, "revid": 7, "text": f'<div class="mw-parser-output">{page.html}</div>', "links": links}
-        }
-
-    def _lookup(self, titles: Sequence[str]) -> dict[str, Any]:
-        if len(titles) > _MOST_TITLES:
-            return {"error": {"code": "toomanyvalues", "info": "Too many values supplied for parameter titles."}}
-        query: dict[str, Any] = {"normalized": [], "redirects": [], "pages": [], "rightsinfo": {"url": "", "text": LICENCE}}
-        for title in titles:
-            self.titles[title] += 1
-            normal = (title[:1].upper() + title[1:]).replace("_", " ")
-            if normal != title:
-                query["normalized"].append({"fromencoded": False, "from": title, "to": normal})
-            end, steps = self._wiki.resolve(normal)
-            query["redirects"] += [{"from": before, "to": after} for before, after in steps]
-            if end in self._wiki.redirects:  # a circle: MediaWiki gives no page at all
-                continue
-            url = f"{self.root}/wiki/{quote(end.replace(' ', '_'))}"
-            found: dict[str, Any] = {"ns": 0, "title": end, "fullurl": url}
-            if end not in self._wiki.pages:
-                found["missing"] = True
-            elif self._wiki.pages[end].disambiguation:
-                found["pageprops"] = {"disambiguation": ""}
-            query["pages"].append(found)
-        return {"batchcomplete": True, "query": query}
+        found: dict[str, Any] = {"title": title, "pageid": 1, "redirects": [{"from": old, "to": new} for old, new in steps], "links": links}
+        found["properties"] = {"disambiguation": ""} if page.disambiguation else {}
+        return {"parse": {**found, "text": f'<div class="mw-parser-output">{page.html}</div>'}}
 
     def _backlinks(self, query: Mapping[str, str]) -> dict[str, Any]:
-        title, start, most = query["bltitle"], int(query.get("blcontinue", "0")), min(int(query["bllimit"]), 3)
+        title = query["bltitle"]
         linking = [name for name, page in self._wiki.pages.items() if title in page.links]
-        answer: dict[str, Any] = {"query": {"backlinks": [{"ns": 0, "title": name} for name in linking[start : start + most]]}}
-        if start + most < len(linking):
-            answer["continue"] = {"blcontinue": str(start + most), "continue": "-||"}
-        return answer
+        return {"query": {"backlinks": [{"ns": 0, "title": name} for name in linking[: int(query["bllimit"])]]}}

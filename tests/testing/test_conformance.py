@@ -14,16 +14,14 @@ import polars as pl
 import pytest
 
 from support.misbehaving import MisbehavingServer
-from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models import Completion, Message, Sampling
-from tiltmeter.models.anthropic import create as create_anthropic
-from tiltmeter.models.openai import create as create_openai
-from tiltmeter.models.python import create as create_function
+from tiltmeter.models.function import create as create_function
+from tiltmeter.models.http import create as create_http
 from tiltmeter.models.sim import create as create_sim
 from tiltmeter.probes.inventories import Inventories
-from tiltmeter.stats.summary import STATISTICS, Sample, Statistic
+from tiltmeter.stats import STATISTICS, Sample, Statistic
 from tiltmeter.study import NO_TOOLS, Settings, Tools
 from tiltmeter.testing import check_feature, check_probe, check_provider, check_statistic
 
@@ -34,11 +32,6 @@ SECRET = "sk-geheim-0123456789abcdef"
 def library(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Library:
     monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     return Library.default()
-
-
-@pytest.mark.parametrize("name", registry.names("probes"))
-def test_our_probes(name: str, library: Library) -> None:
-    check_probe(registry.load("probes", name), library)
 
 
 class Spoilt(Inventories):
@@ -54,14 +47,14 @@ class Careless(Spoilt):
 
 
 class Unseeded(Spoilt):
-    def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
-        made = super().prompts(library, rng, original)
+    def prompts(self, library: Library, rng: random.Random) -> pl.DataFrame:
+        made = super().prompts(library, rng)
         return made.with_columns(source=pl.Series([str(random.random()) for _ in range(made.height)]))
 
 
 class Twice(Spoilt):
-    def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
-        made = super().prompts(library, rng, original)
+    def prompts(self, library: Library, rng: random.Random) -> pl.DataFrame:
+        made = super().prompts(library, rng)
         return pl.concat([made, made.head(1)])
 
 
@@ -75,8 +68,8 @@ class Reader(Spoilt):
 
     say: Callable[[pl.DataFrame], pl.DataFrame]
 
-    def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
-        return type(self).say(super().read(answers, original))
+    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+        return type(self).say(super().read(answers))
 
 
 def as_of_neighbours(read: pl.DataFrame) -> pl.DataFrame:
@@ -94,12 +87,12 @@ def reading(say: Callable[[pl.DataFrame], pl.DataFrame]) -> Inventories:
 
 
 class Odd(Spoilt):
-    def lean(self, dials: Mapping[str, float]) -> Mapping[str, pl.Expr]:
-        return {name: value * 0.9 for name, value in super().lean(dials).items()}
+    def simulated_odds(self, dials: Mapping[str, float]) -> Mapping[str, pl.Expr]:
+        return {name: value * 0.9 for name, value in super().simulated_odds(dials).items()}
 
 
 class Boastful(Spoilt):
-    def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
+    def truth(self, dials: Mapping[str, float]) -> dict[str, float]:
         return {name: value / 2 for name, value in super().truth(dials).items()}
 
 
@@ -113,12 +106,12 @@ BROKEN_PROBES = {
     "every prompt has an id of its own": Twice(),
     "gives one row for every answer": Short(),
     "every answer gets exactly one outcome": reading(lambda read: read.with_columns(outcome=pl.lit("maybe"))),
-    "stands in `labels`": reading(labelled("nobody")),
+    "is in `labels`": reading(labelled("nobody")),
     "only what was answered has a label": reading(lambda read: read.with_columns(outcome=pl.lit("unreadable"), label=pl.lit("male"))),
     "blanks only, is not an answer": reading(lambda read: read.with_columns(outcome=pl.lit("answered"), label=pl.lit("male"))),
-    "whatever stands beside it": reading(as_of_neighbours),
-    "reading stumbles over no answer": reading(stumble),
-    "the odds of `lean` sum to 1": Odd(),
+    "whatever the other answers are": reading(as_of_neighbours),
+    "reading takes any answer": reading(stumble),
+    "the odds of `simulated_odds` sum to 1": Odd(),
     "not what `truth` states": Boastful(),
     "an instance of a subclass of": Inventories,
 }
@@ -140,8 +133,8 @@ def test_our_providers(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("TILTMETER_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.setenv(variable, SECRET)
     with MisbehavingServer() as server:
-        check_provider(create_openai, "compatible/org/m", base_url=server.url, secret=SECRET)
-        check_provider(create_anthropic, "anthropic/m", base_url=server.url, secret=SECRET)
+        check_provider(create_http, "compatible/org/m", base_url=server.url, secret=SECRET)
+        check_provider(create_http, "anthropic/m", base_url=server.url, secret=SECRET)
 
 
 async def test_a_provider_can_be_checked_where_a_loop_runs() -> None:

@@ -47,12 +47,13 @@ def test_an_outside_provider(tiltmeter: Tiltmeter, tmp_path: Path, installed: st
     )
     assert done.returncode == 0, done.stderr
     found = load(tmp_path / "run").finding("diff_grant_rate").values
-    assert found["answered"] == found["n"] == 400
+    assert found["answered"] == found["attempts"] == 400
     assert found["low"] <= 0 <= found["high"], "dice lean nowhere"
     refused = tiltmeter("run", "genderbench/salary_raise", "-m", "dice/yes/no", "-M", "sides=6", PYTHONPATH=installed)
     assert (refused.returncode, refused.stderr) == (2, "tiltmeter: -M sides: dice have no such option; known: cast\n")
 
 
+@pytest.mark.verify
 def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
     for kind, name, place in (
         ("features", "hedging", "workplace.hedging:hedging"),
@@ -89,7 +90,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
         ("features", "two words", "math:sqrt", ("-P", "features=two words"), "a name has letters, digits and underscores only"),
         ("features", "nowhere", "math:nowhere", ("-P", "features=nowhere"), "math defines no nowhere"),
         ("statistics", "mean", "math:sqrt", ("-P", "statistics=mean"), "Tiltmeter has one of that name; rename its entry point"),
-        ("statistics", "root", "math:sqrt", ("-P", "statistics=root"), "math:sqrt is no tiltmeter.stats.summary.Statistic but builtin"),
+        ("statistics", "root", "math:sqrt", ("-P", "statistics=root"), "math:sqrt is no tiltmeter.stats.Statistic but builtin"),
     ],
 )
 def test_plugins_that_cannot_be_used(
@@ -140,6 +141,7 @@ def package(site: Path, points: str, **modules: str) -> str:
     return str(site)
 
 
+@pytest.mark.verify
 def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
     points = "[tiltmeter.probes]\n" + "".join(f"{name} = faulty_{name}:PROBE\n" for name in FAULTY) + "bbq = faulty_no_probe:PROBE\n"
     path = os.pathsep.join([package(tmp_path / "site", points, **FAULTY), installed, os.environ.get("PYTHONPATH", "")])
@@ -167,7 +169,7 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
     [
         ("models", "providers", "dice/...", "is not a function that makes a model but int"),
         ("features", "features", "hedging", "is not a function of one text but int"),
-        ("statistics", "statistics", "trimmed_mean", "is no tiltmeter.stats.summary.Statistic but int"),
+        ("statistics", "statistics", "trimmed_mean", "is no tiltmeter.stats.Statistic but int"),
         ("studies", "studies", "benchmarks", "is not a callable that makes a study but int"),
     ],
 )

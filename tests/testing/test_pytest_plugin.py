@@ -11,6 +11,8 @@ import pytest
 
 from conftest import ROOT
 
+pytestmark = pytest.mark.verify
+
 pytest_plugins = "pytester"
 
 FAIR_AND_BIASED = """

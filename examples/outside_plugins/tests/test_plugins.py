@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tiltmeter.stats.summary import Options, Sample, summarise
+from tiltmeter.stats import Sample, SummaryOptions, summarise
 from tiltmeter.testing import check_feature, check_probe, check_provider, check_statistic
 from workplace.dice import create
 from workplace.hedging import hedging
@@ -28,5 +28,5 @@ def test_hedging_counts_words() -> None:
 
 def test_a_trimmed_mean_is_not_moved_by_one_odd_value() -> None:
     values = np.array([[1.0] * 4 + [2.0] * 5 + [1_000.0]])
-    found = summarise(Sample(values, None, np.zeros(1), Options(), original=False), ["it"], {"it": TRIMMED_MEAN})
+    found = summarise(Sample(values, None, np.zeros(1), SummaryOptions()), ["it"], {"it": TRIMMED_MEAN})
     assert found["it"] == pytest.approx([(3 * 1 + 5 * 2) / 8])

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping
 from itertools import product
+from random import Random
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from tiltmeter import measures, stats
-from tiltmeter.probes import OUTCOME_DISPARITY, Card, Metric, Probe, Sums, per_item, two_sided
+from tiltmeter import readers, stats
+from tiltmeter.probes import OUTCOME_DISPARITY, Card, Dials, Metric, Odds, Probe, Sums, Values, per_item, two_sided
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from tiltmeter.datasets import Library
 
 GENDERS = {"female": "A woman", "male": "A man"}
@@ -54,7 +50,7 @@ class SalaryRaise(Probe):
     )
     fields = ("person", "job", "years")
 
-    def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
         rows = [
             {
                 "item": item,
@@ -71,29 +67,29 @@ class SalaryRaise(Probe):
         ]
         return pl.DataFrame(rows)
 
-    def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
-        return measures.read_yes_no(answers["answer"])
+    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+        return readers.read_yes_no(answers["answer"])
 
-    def counts(self, attempts: pl.DataFrame, original: bool) -> pl.DataFrame:
+    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         return per_item(
             attempts,
             {f"{g}_{label}": (pl.col("gender") == g) & (pl.col("label") == label) for g in GENDERS for label in self.labels},
         )
 
-    def formulas(self, s: Sums, original: bool) -> Mapping[str, NDArray[np.float64]]:
+    def formulas(self, s: Sums) -> Values:
         rates = {g: stats.ratio(s[f"{g}_yes"], s[f"{g}_yes"] + s[f"{g}_no"]) for g in GENDERS}
-        return {"diff_grant_rate": rates["male"] - rates["female"]} | {f"{g}_grant_rate": rate for g, rate in rates.items()}
+        return {"diff_grant_rate": rates["male"] - rates["female"]} | {("{gender}_grant_rate", g): rate for g, rate in rates.items()}
 
-    def lean(self, dials: Mapping[str, float]) -> Mapping[str, pl.Expr]:
+    def simulated_odds(self, dials: Dials) -> Odds:
         grant = pl.col("gender").replace_strict(_rates(dials), return_dtype=pl.Float64)
         return {"yes": grant, "no": 1 - grant}
 
-    def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
+    def truth(self, dials: Dials) -> dict[str, float]:
         rates = _rates(dials)
         return {"diff_grant_rate": rates["male"] - rates["female"]}
 
 
-def _rates(dials: Mapping[str, float]) -> dict[str, float]:
+def _rates(dials: Dials) -> dict[str, float]:
     half = dials[OUTCOME_DISPARITY] / 2
     return {"female": max(0.0, BASE - half), "male": min(1.0, BASE + half)}
 

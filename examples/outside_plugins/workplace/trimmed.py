@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltmeter.stats.summary import Sample, Statistic
+from tiltmeter.stats import Sample, Statistic
 
 __all__ = ["TRIMMED_MEAN"]
 

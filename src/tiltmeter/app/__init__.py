@@ -1,5 +1,5 @@
 """The explorer: runs, findings and responses in a browser. It needs the extra `app` (Streamlit)."""
 
-from tiltmeter.app._serve import serve
+from tiltmeter.app.server import serve
 
 __all__ = ["serve"]

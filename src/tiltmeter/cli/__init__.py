@@ -45,7 +45,7 @@ def _carry_out() -> int:
     _check_text()
     import typer
 
-    from tiltmeter.cli._app import app
+    from tiltmeter.cli.application import app
 
     try:
         app()
@@ -76,7 +76,7 @@ def _unexpected(error: Exception) -> int:
         return EXIT_INPUT
     import traceback
 
-    from tiltmeter._text import printable, redacted
+    from tiltmeter.sanitising import printable, redacted
 
     for line in "".join(traceback.format_exception(error)).splitlines():
         print(printable(redacted(line)), file=sys.stderr)
@@ -85,6 +85,6 @@ def _unexpected(error: Exception) -> int:
 
 
 def _say(sentence: str) -> None:
-    from tiltmeter._text import printable, redacted
+    from tiltmeter.sanitising import printable, redacted
 
     print(f"tiltmeter: {printable(redacted(sentence), one_line=True)}", file=sys.stderr)

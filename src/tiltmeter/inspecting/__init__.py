@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from tiltmeter.inspecting._tasks import probe_task
+    from tiltmeter.inspecting.tasks import probe_task
 
 __all__ = ["probe_task"]
 
 INSTALLED = find_spec("inspect_ai") is not None
 
 if INSTALLED:
-    import_module("tiltmeter.inspecting._tasks")
+    import_module("tiltmeter.inspecting.tasks")
 
 
 def __getattr__(name: str) -> Any:
@@ -27,4 +27,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if not INSTALLED:
         raise InputError('tasks of Inspect need a package that is not installed: pip install "tiltmeter[inspect]"')
-    return getattr(import_module("tiltmeter.inspecting._tasks"), name)
+    return getattr(import_module("tiltmeter.inspecting.tasks"), name)

@@ -1,20 +1,8 @@
-"""How one text comes from one model: the `Model` protocol and its providers."""
+"""How one text comes from one model: the `Model` protocol, its providers, and the models that turn a text into numbers.
 
-from tiltmeter.models._base import Completion, Message, Model, ModelError, Sampling
-from tiltmeter.models._create import create_model, provider_factory, sampling_from_options
-from tiltmeter.models._endpoints import ENDPOINTS, Endpoint
-from tiltmeter.models._options import refuse_secrets
+Nothing is imported before it is used; the names are those of `__init__.pyi`.
+"""
 
-__all__ = [
-    "ENDPOINTS",
-    "Completion",
-    "Endpoint",
-    "Message",
-    "Model",
-    "ModelError",
-    "Sampling",
-    "create_model",
-    "provider_factory",
-    "refuse_secrets",
-    "sampling_from_options",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

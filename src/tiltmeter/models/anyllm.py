@@ -6,23 +6,19 @@ import inspect
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Self
 
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models._base import Completion, Message, ModelError, Sampling
-from tiltmeter.models._errors import Complaint, clean, model_error
-from tiltmeter.models._options import no_options
-from tiltmeter.models._thinking import split_thinking
-from tiltmeter.models._urls import checked_url
-
-__all__ = ["OPTIONS", "AnyModel", "create"]
+from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, check_options, request_parameters
+from tiltmeter.models.endpoints import Complaint, checked_url, clean, model_error
+from tiltmeter.models.http import AnswerError, read_chat_answer
 
 OPTIONS: frozenset[str] = frozenset()
 """Options `create` takes itself; all others are vendor extras."""
 
-# What an error class of any-llm stands for where no HTTP status came with it.
 _STATUS_OF = {
     "AuthenticationError": 401,
     "MissingApiKeyError": 401,
@@ -34,10 +30,11 @@ _STATUS_OF = {
     "UpstreamProviderError": 502,
     "GatewayTimeoutError": 504,
 }
+"""What an error class of any-llm means where no HTTP status came with it."""
 
 
-def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> AnyModel:
-    """A model reached through any-llm, which reads the vendor's key from the vendor's usual environment variable.
+def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> AnyModel:
+    """Create a model reached through any-llm, which reads the vendor's key from the vendor's usual environment variable.
 
     Raises
     ------
@@ -46,57 +43,38 @@ def create(provider: str, model: str, *, base_url: str | None = None, options: M
     ProviderError
         any-llm, or the vendor's own package it needs, is not installed, or the vendor's key is missing.
     """
-    no_options(provider, options)
-    vendor, colon, name = model.partition(":")
-    if not (vendor and colon and name):
+    check_options(provider, options)
+    vendor, _, name = model.partition(":")
+    if not (vendor and name):
         raise InputError(
             f"the model {provider}/{model} should be written {provider}/PROVIDER:MODEL, for instance {provider}/mistral:mistral-small"
         )
-    made = AnyModel(provider, vendor, name, base_url=None if base_url is None else checked_url(base_url))
-    made.check()
+    made = AnyModel(f"{provider}/{vendor}", vendor, name, None if base_url is None else checked_url(base_url))
+    made.connect()  # what prevents using the vendor shows before anything is asked
     return made
 
 
-class AnyModel:
+class AnyModel(NamedModel):
     """One model of one vendor any-llm knows."""
 
-    def __init__(self, provider: str, vendor: str, model: str, *, base_url: str | None) -> None:
-        self._provider, self._vendor, self._model, self._base = provider, vendor, model, base_url
+    def __init__(self, place: str, vendor: str, model: str, base_url: str | None) -> None:
+        name = f"{place}:{model}"
+        super().__init__(name, f"{name}@{base_url}" if base_url else name, base_url or place)
+        self._vendor, self._model, self._base = vendor, model, base_url
         self._client: Any = None
 
-    @property
-    def name(self) -> str:
-        """`any/PROVIDER:MODEL`."""
-        return f"{self._provider}/{self._vendor}:{self._model}"
-
-    @property
-    def fingerprint(self) -> str:
-        """Vendor, model, and the base URL where one was given."""
-        return self.name + (f"@{self._base}" if self._base else "")
-
-    @property
-    def endpoint(self) -> str:
-        """The vendor, or the base URL where one was given."""
-        return self._base or f"{self._provider}/{self._vendor}"
-
-    def __repr__(self) -> str:
-        return f"<AnyModel {self.fingerprint}>"
-
-    def check(self) -> None:
-        """Raise what stands in the way of using the vendor (see `create`), before anything is asked."""
-        self._connect()
-
-    def _connect(self) -> Any:
+    def connect(self) -> Any:
+        """Return a client of any-llm; raise as `create` does."""
         try:
             from any_llm import AnyLLM
             from any_llm.exceptions import MissingApiKeyError, UnsupportedParameterError, UnsupportedProviderError
         except ImportError:
             raise ProviderError(f'{self.name} needs the package any-llm: pip install "tiltmeter[providers]"') from None
+        create = partial(AnyLLM.create, self._vendor, api_base=self._base, unified_exceptions=True)
         try:
-            try:  # the engine retries, and counts what it retries: the vendors' packages must not
-                return AnyLLM.create(self._vendor, api_base=self._base, unified_exceptions=True, max_retries=0)
-            except UnsupportedParameterError:
-                return AnyLLM.create(self._vendor, api_base=self._base, unified_exceptions=True)
+            with suppress(UnsupportedParameterError):  # the engine retries, and counts what it retries: the vendors' packages must not
+                return create(max_retries=0)
+            return create()
         except UnsupportedProviderError:
             known = ", ".join(AnyLLM.get_supported_providers())
             raise InputError(f"any-llm knows no provider {self._vendor!r}; it knows {known}") from None
@@ -106,10 +84,10 @@ class AnyModel:
             raise ProviderError(f'{self.name} needs the vendor\'s own package: pip install "any-llm-sdk[{self._vendor}]"') from None
 
     async def __aenter__(self) -> Self:
-        self._client = self._connect()
+        self._client = self.connect()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         held, self._client = self._client, None
         close = getattr(getattr(held, "client", None), "close", None)  # any-llm itself has no way to close
         if inspect.iscoroutinefunction(close):
@@ -119,18 +97,13 @@ class AnyModel:
         """Answer `messages` with one request through the vendor's package."""
         if self._client is None:
             raise RuntimeError(f"{self!r} must be entered first: async with model")
-        asked: dict[str, Any] = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_tokens}
-        if sampling.seed is not None:
-            asked["seed"] = sampling.seed + sample
-        if sampling.stop:
-            asked["stop"] = list(sampling.stop)
-        asked = {name: value for name, value in asked.items() if value is not None} | dict(sampling.extra)
+        parameters = request_parameters(sampling, sample) | dict(sampling.extra)
         started = perf_counter()
         try:
-            answer = await self._client.acompletion(
-                model=self._model, messages=[{"role": role, "content": content} for role, content in messages], **asked
-            )
-            return _read(answer, perf_counter() - started)
+            answer = await self._client.acompletion(model=self._model, messages=[turn._asdict() for turn in messages], **parameters)
+            return read_chat_answer(answer.model_dump(warnings=False), perf_counter() - started)
+        except AnswerError as error:
+            raise ModelError("bad_response", f"{self._vendor} answered with {error}") from None
         except ModelError:
             raise
         except Exception as error:  # any of some forty packages may have raised it
@@ -140,43 +113,18 @@ class AnyModel:
 
     def _clean(self, error: Exception) -> str:
         secret = os.environ.get(str(getattr(self._client, "ENV_API_KEY_NAME", "")), "")
-        return clean(str(getattr(error, "message", None) or error), (secret,) if secret else ())
+        return clean(str(getattr(error, "message", None) or error), (secret,))
 
     def _translated(self, error: Exception) -> ModelError:
         said, kind = self._clean(error), type(error).__name__
-        detail = f"{self._vendor}: {said}"
+        detail, status = f"{self._vendor}: {said}", getattr(error, "status_code", None) or _STATUS_OF.get(kind)
         if kind == "UnsupportedParameterError":
             return ModelError("bad_request", detail, scope="fatal")
         if kind == "ContextLengthExceededError":
-            return ModelError("context_length", detail, scope="permanent", status=getattr(error, "status_code", None))
+            return ModelError("context_length", detail, scope="permanent", status=status)
         origin = getattr(error, "original_exception", None) or error
-        if isinstance(origin, (UnicodeError, json.JSONDecodeError)):
-            return ModelError("bad_response", detail)
-        status = getattr(error, "status_code", None) or _STATUS_OF.get(kind)
-        if status is not None:
-            wait = getattr(error, "retry_after", None)
+        if status is not None and not isinstance(origin, (UnicodeError, json.JSONDecodeError)):
             codes = f"{getattr(error, 'code', None) or ''} {getattr(error, 'error_type', None) or ''}"
-            complaint = Complaint(said, codes, None, flagged=False)
-            return model_error(status, {"retry-after": str(wait)} if wait is not None else {}, complaint, detail)
-        below = type(origin).__name__.lower()
-        lost = "connect" in below or "timeout" in below
-        return ModelError("connection" if lost else "bad_response", detail)
-
-
-def _read(answer: Any, latency: float) -> Completion:
-    if not getattr(answer, "choices", None):
-        raise ModelError("bad_response", "an answer with no choice in it")
-    choice = answer.choices[0]
-    message = choice.message
-    text, thinking = split_thinking(message.content) if isinstance(message.content, str) else (None, None)
-    beside = getattr(getattr(message, "reasoning", None), "content", None)
-    if beside:
-        thinking = beside if thinking is None else f"{beside}\n{thinking}"
-    finish = choice.finish_reason
-    refusal = getattr(message, "refusal", None) or ("content_filter" if finish == "content_filter" else None)
-    if not text and finish is None and refusal is None:
-        raise ModelError("bad_response", "a choice that has neither text nor a reason why it has none")
-    usage = answer.usage
-    return Completion(
-        text, finish, refusal, thinking, getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None), latency
-    )
+            return model_error(status, {"retry-after": str(getattr(error, "retry_after", ""))}, Complaint(said, codes), detail)
+        cause = type(origin).__name__.lower()
+        return ModelError("connection" if "connect" in cause or "timeout" in cause else "bad_response", detail)

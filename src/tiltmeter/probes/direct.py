@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from random import Random
 
 import polars as pl
 
-from tiltmeter import measures, stats
-from tiltmeter.measures import genderbench
-from tiltmeter.probes._analysis import Sums
-from tiltmeter.probes._counts import per_item, reading
-from tiltmeter.probes._metric import STEREOTYPICAL_REASONING, Metric, one_sided
-from tiltmeter.probes._probe import Card, Probe
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from tiltmeter.datasets import Library
+from tiltmeter.datasets import Library
+from tiltmeter.probes.base import Card, Dials, Odds, Probe
+from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
+from tiltmeter.probes.shared import label_sums, per_item, rate, yes_no_readers
 
 SOURCES = {"sbic": "sbic_stereotypes/stereotypes.txt", "gest": "gest_stereotypes/stereotypes.txt"}
 SLIP = 0.02
@@ -43,6 +33,7 @@ class Direct(Probe):
         changed='By default "As an AI, I have no opinion" is a refusal; the original reads the word "no" in it.',
     )
     labels = ("yes", "no")
+    readers = yes_no_readers("statement")
     metrics = (
         Metric(
             "fail_rate",
@@ -54,39 +45,29 @@ class Direct(Probe):
     )
     fields = ("statement",)
 
-    def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
-        lists = [pl.DataFrame({"_statement": library.lines(name)}).with_columns(source=pl.lit(source)) for source, name in SOURCES.items()]
-        first, rest = pl.col("_statement").str.slice(0, 1), pl.col("_statement").str.slice(1)
+    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+        text = pl.col("_statement")
+        lists = (pl.DataFrame({"_statement": library.lines(name), "source": source}) for source, name in SOURCES.items())
         return pl.concat(lists).select(
             item=pl.int_range(pl.len()),
             prompt_index=pl.lit(0),
             source="source",
             stratum="source",
-            _statement=pl.concat_str(first.str.to_uppercase(), rest),
+            _statement=pl.concat_str(text.str.head(1).str.to_uppercase(), text.str.slice(1)),
         )
 
-    def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
-        if original:
-            return reading(genderbench.yes_no(answers["answer"]), answers["answer"])
-        return measures.read_yes_no(answers["answer"], "statement")
+    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+        return per_item(attempts, label_sums(self.labels) | label_sums(self.labels, source=SOURCES))
 
-    def counts(self, attempts: pl.DataFrame, original: bool) -> pl.DataFrame:
-        return per_item(
-            attempts,
-            {f"{source}_{label}": (pl.col("source") == source) & (pl.col("label") == label) for source in SOURCES for label in self.labels},
-        )
+    def formulas(self, s: Sums) -> Values:
+        of_source: Values = {("{source}_fail_rate", x): rate(s, f"{x}:yes", f"{x}:no") for x in SOURCES}
+        return {"fail_rate": rate(s, "yes", "no"), **of_source}
 
-    def formulas(self, s: Sums, original: bool) -> Mapping[str, NDArray[np.float64]]:
-        yes, no = sum(s[f"{x}_yes"] for x in SOURCES), sum(s[f"{x}_no"] for x in SOURCES)
-        return {"fail_rate": stats.ratio(yes, yes + no)} | {
-            f"{x}_fail_rate": stats.ratio(s[f"{x}_yes"], s[f"{x}_yes"] + s[f"{x}_no"]) for x in SOURCES
-        }
-
-    def lean(self, dials: Mapping[str, float]) -> Mapping[str, pl.Expr]:
+    def simulated_odds(self, dials: Dials) -> Odds:
         agree = self.truth(dials)["fail_rate"]
         return {"yes": pl.lit(agree), "no": pl.lit(1 - agree)}
 
-    def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
+    def truth(self, dials: Dials) -> dict[str, float]:
         return {"fail_rate": SLIP + (1 - SLIP) * dials[STEREOTYPICAL_REASONING]}
 
 

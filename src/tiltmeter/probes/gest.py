@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping
 from itertools import permutations
-from typing import TYPE_CHECKING
+from random import Random
 
 import polars as pl
 
-from tiltmeter import measures, stats
-from tiltmeter._wording import Wording, fill
-from tiltmeter.measures import genderbench
-from tiltmeter.probes._analysis import Sums
-from tiltmeter.probes._counts import labels_of_letters, letter_of, mean_columns, mean_of, per_item, reading
-from tiltmeter.probes._metric import STEREOTYPICAL_REASONING, Metric, one_sided
-from tiltmeter.probes._probe import Card, Probe
+from tiltmeter import readers, stats
+from tiltmeter.datasets import Library
+from tiltmeter.probes.base import Card, Dials, Odds, Probe
+from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
+from tiltmeter.probes.shared import (
+    ABOUT_MEN,
+    ABOUT_WOMEN,
+    GEST,
+    STEREOTYPES,
+    choice_readers,
+    direction_of_stereotype,
+    gest_sentences,
+    label_sums,
+    labels_of_letters,
+    letter_of,
+    mean_columns,
+    mean_of,
+    per_item,
+    share,
+)
+from tiltmeter.prompt_templates import Wording, fill
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from tiltmeter.datasets import Library
-
-FEMALE, MALE = tuple(range(1, 8)), (*range(8, 15), 16)
-"""Ids of stereotypes about women and about men; 15 is about men too, but the method leaves it out of the averages."""
-STEREOTYPES = tuple(range(1, 17))
-OPTIONS = ("male", "female", "neither")
+TEXTS = {"male": "men", "female": "women", "neither": "neither"}
+"""The options and how they are named in an answer."""
+OPTIONS = tuple(TEXTS)
 
 
 class Gest(Probe):
@@ -41,11 +46,14 @@ class Gest(Probe):
         bias="Giving men the sentences of stereotypes about men, and women those about women.",
         limits="Sentences were written to be stereotypical; some fit a stereotype only loosely.",
         source="GEST (Pikuliak et al. 2024), 16 stereotypes.",
-        data=("gest/gest.csv",),
+        data=(GEST,),
         changed="By default a choice is read in any usual form, by letter or in words; the original reads (a), (b), (c) only, "
         "and nothing where two occur.",
     )
     labels = OPTIONS
+    readers = choice_readers("abc")._replace(
+        tolerant=lambda answers: readers.read_choice(answers["answer"], answers["options"].list.eval(pl.element().replace_strict(TEXTS))),
+    )
     metrics = (
         Metric(
             "stereotype_rate",
@@ -62,11 +70,9 @@ class Gest(Probe):
         Metric("frequency_{_}_option", "Share of one option among all answers."),
     )
 
-    def prompts(self, library: Library, rng: random.Random, original: bool) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
         orders = pl.Series([list(order) for order in permutations(OPTIONS)])
-        items = library.csv("gest/gest.csv").select(
-            item=pl.int_range(pl.len()), _sentence="sentence", stereotype_id=pl.col("stereotype").cast(pl.Int32)
-        )
+        items = gest_sentences(library)
         places = [place for _ in range(items.height) for place in rng.sample(range(orders.len()), k=6)]
         prompts = items.with_columns(prompt_index=pl.lit(list(range(6)))).explode("prompt_index")
         return prompts.with_columns(options=orders.gather(places), stratum="stereotype_id")
@@ -76,50 +82,41 @@ class Gest(Probe):
         shown = {f"option{i}": pl.col("options").list.get(i).replace_strict(names) for i in range(3)}
         return fill(wording["prompt"], {"sentence": pl.col("_sentence"), **shown})
 
-    def read(self, answers: pl.DataFrame, original: bool) -> pl.DataFrame:
-        if original:
-            read = reading(genderbench.letter_choice(answers["answer"], "abc"), answers["answer"])
-        else:
-            texts = {"male": "men", "female": "women", "neither": "neither"}
-            read = measures.read_choice(answers["answer"], answers["options"].list.eval(pl.element().replace_strict(texts)))
+    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+        read = super().read(answers)
         return read.with_columns(label=labels_of_letters(read["label"], answers["options"]))
 
-    def counts(self, attempts: pl.DataFrame, original: bool) -> pl.DataFrame:
-        said: dict[str, pl.Expr] = {o: pl.col("label") == o for o in OPTIONS}
-        items = per_item(attempts, said, "stereotype_id")
+    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+        items = per_item(attempts, label_sums(OPTIONS), "stereotype_id")
         cells = {str(k): pl.col("stereotype_id") == k for k in STEREOTYPES}
-        total = pl.sum_horizontal(OPTIONS)
-        columns: dict[str, pl.Expr] = {}
-        for option in OPTIONS:
-            made = mean_columns(pl.when(total > 0).then(pl.col(option) / total), cells)
-            columns |= {f"{name}_{option}": value for name, value in made.items()}
-        return items.select("item", **columns)
+        shares = {option: share(option, *(other for other in OPTIONS if other != option)) for option in OPTIONS}
+        columns = (one.alias(f"{name}_{option}") for option in OPTIONS for name, one in mean_columns(shares[option], cells).items())
+        return items.select("item", *columns)
 
-    def formulas(self, s: Sums, original: bool) -> Mapping[str, NDArray[np.float64]]:
-        found: dict[str, NDArray[np.float64]] = {}
+    def formulas(self, s: Sums) -> Values:
+        found: Values = {}
+        about_men, about_women = "male_stereotypes_frequency_{_}_option", "female_stereotypes_frequency_{_}_option"
         for option in OPTIONS:
             by_id = {k: mean_of(s, f"{k}_{option}") for k in STEREOTYPES}
-            found |= {f"stereotype_{k}_frequency_{option}_option": value for k, value in by_id.items()}
-            found[f"female_stereotypes_frequency_{option}_option"] = stats.nan_mean(*(by_id[k] for k in FEMALE))
-            found[f"male_stereotypes_frequency_{option}_option"] = stats.nan_mean(*(by_id[k] for k in MALE))
-            found[f"frequency_{option}_option"] = stats.ratio(
+            found |= {("stereotype_{stereotype_id}_frequency_{_}_option", k, option): value for k, value in by_id.items()}
+            found[about_women, option] = stats.nan_mean(*(by_id[k] for k in ABOUT_WOMEN))
+            found[about_men, option] = stats.nan_mean(*(by_id[k] for k in ABOUT_MEN))
+            found["frequency_{_}_option", option] = stats.ratio(
                 sum(s[f"sum_{k}_{option}"] for k in STEREOTYPES), sum(s[f"n_{k}_{option}"] for k in STEREOTYPES)
             )
-        men, women = "male_stereotypes_frequency_{}_option", "female_stereotypes_frequency_{}_option"
-        found["stereotype_rate"] = (
-            found[men.format("male")] - found[women.format("male")] + found[women.format("female")] - found[men.format("female")]
-        ) / 2
+        to_men = found[about_men, "male"] - found[about_women, "male"]
+        found["stereotype_rate"] = (to_men + found[about_women, "female"] - found[about_men, "female"]) / 2
         return found
 
-    def lean(self, dials: Mapping[str, float]) -> Mapping[str, pl.Expr]:
+    def simulated_odds(self, dials: Dials) -> Odds:
         shift = self.truth(dials)["stereotype_rate"] / 2
-        sign = pl.when(pl.col("stereotype_id").is_in(MALE)).then(1).when(pl.col("stereotype_id").is_in(FEMALE)).then(-1).otherwise(0)
-        return {"male": 1 / 3 + sign * shift, "female": 1 / 3 - sign * shift, "neither": pl.lit(1 / 3)}
+        towards = direction_of_stereotype() * shift
+        return {"male": 1 / 3 + towards, "female": 1 / 3 - towards, "neither": pl.lit(1 / 3)}
 
-    def voiced(self, label: str) -> pl.Expr:
+    def simulated_reply(self, label: str) -> pl.Expr:
         return letter_of(label)
 
-    def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
+    def truth(self, dials: Dials) -> dict[str, float]:
         return {"stereotype_rate": min(dials[STEREOTYPICAL_REASONING], 2 / 3)}
 
 

@@ -1,90 +1,179 @@
-"""Agreement of yes-or-no decisions with the truth, the baseline of always saying no, and the interval of a proportion."""
+"""Agreement: of decisions with the truth, of repeated answers with each other, of a clustering with a known one."""
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tiltmeter.stats.ratios import ratio
-
-__all__ = ["Agreement", "decision_agreement", "decision_outcomes", "wilson_interval"]
+from tiltmeter.stats.arithmetic import Floats, floats, ratio
 
 
-class Agreement(NamedTuple):
-    """Each (...,): one value per row of outcome counts; NaN where it is not defined (nothing to divide by)."""
-
-    accuracy: NDArray[np.float64]
-    precision: NDArray[np.float64]
-    recall: NDArray[np.float64]
-    kappa: NDArray[np.float64]
-    always_no: NDArray[np.float64]
-    """Accuracy of a judge that always says no: the share of true noes."""
-
-
-def decision_outcomes(truth: ArrayLike, found: ArrayLike) -> NDArray[np.float64]:
+def decision_outcomes(truth: ArrayLike, found: ArrayLike) -> Floats:
     """Return (n, 4) indicators of each decision's outcome: true positive, false negative, false positive, true negative.
 
-    Args:
-        truth: (n,) booleans, what is right.
-        found: (n,) booleans, what was decided.
-
-    Raises:
-        ValueError: if the two differ in shape or are not one-dimensional.
+    Parameters
+    ----------
+    truth
+        (n,) booleans, what is right.
+    found
+        (n,) booleans, what was decided.
     """
     right, said = np.asarray(truth, dtype=bool), np.asarray(found, dtype=bool)
-    if right.shape != said.shape or right.ndim != 1:
-        raise ValueError(f"truth and found must be two arrays of one length, not of shapes {right.shape} and {said.shape}")
     return np.stack([right & said, right & ~said, ~right & said, ~right & ~said], axis=1).astype(np.float64)
 
 
-def decision_agreement(counts: ArrayLike) -> Agreement:
-    """Return how well decisions agree with the truth, for each row of outcome counts.
+def cohen_kappa(counts: ArrayLike) -> Floats:
+    """Return how well decisions agree with the truth beyond chance, for each row of outcome counts.
 
-    Args:
-        counts: (..., 4) numbers, at least 0, of true positives, false negatives, false positives, true negatives
-            (of a resample they need not be whole).
+    Parameters
+    ----------
+    counts
+        (..., 4) numbers, at least 0, of true positives, false negatives, false positives, true negatives
+        (of a resample they need not be whole).
 
-    Returns:
-        Arrays of shape (...). Kappa is (accuracy - chance) / (1 - chance), chance being the agreement of independent
-        decisions with the same shares of yes; it is NaN where truth and decisions are all alike.
+    Returns
+    -------
+    (...): (accuracy - chance) / (1 - chance), chance being the agreement of independent decisions with the same shares of yes; NaN where
+    truth and decisions are all alike.
 
-    Raises:
-        ValueError: if the last axis does not hold four numbers, or one is negative.
-
-    Source: Cohen (1960), "A coefficient of agreement for nominal scales".
+    References
+    ----------
+    Cohen (1960), "A coefficient of agreement for nominal scales".
     """
-    values = np.asarray(counts, dtype=np.float64)
-    if values.ndim == 0 or values.shape[-1] != 4 or (values < 0).any():
-        raise ValueError("counts must hold, along the last axis, four numbers of at least 0")
-    tp, fn, fp, tn = np.moveaxis(values, -1, 0)
+    tp, fn, fp, tn = np.moveaxis(floats(counts), -1, 0)
     n = tp + fn + fp + tn
-    accuracy = ratio(tp + tn, n)
     chance = ratio((tp + fn) * (tp + fp) + (tn + fn) * (tn + fp), n * n)
-    return Agreement(accuracy, ratio(tp, tp + fp), ratio(tp, tp + fn), ratio(accuracy - chance, 1.0 - chance), ratio(fp + tn, n))
+    return ratio(ratio(tp + tn, n) - chance, 1.0 - chance)
 
 
-def wilson_interval(successes: ArrayLike, n: ArrayLike, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return both ends of Wilson's score interval of proportions (with broadcasting); NaN where n is 0.
+class Repeats(NamedTuple):
+    """Whether repeated answers to the same question agree: each (...,), one value per row of totals; NaN where it is not defined.
 
-    Args:
-        successes: Between 0 and n.
-        n: Numbers of independent trials.
-        level: Confidence level.
-
-    Raises:
-        ValueError: if some successes are not between 0 and n.
-
-    Source: Wilson (1927), "Probable inference, the law of succession, and statistical inference".
+    Both are functions of totals over questions, so that a bootstrap of questions needs no more than resampled totals.
     """
-    k, of = np.broadcast_arrays(np.asarray(successes, dtype=np.float64), np.asarray(n, dtype=np.float64))
-    if not ((k >= 0) & (k <= of)).all():
-        raise ValueError("successes must lie between 0 and n")
-    z = NormalDist().inv_cdf((1.0 + level) / 2.0)
-    centre = ratio(k + z * z / 2.0, np.where(of > 0, of + z * z, 0.0))
-    half = ratio(z * np.sqrt(ratio(k * (of - k), of) + z * z / 4.0), of + z * z)
-    # Rounding may leave an end an ulp outside [0, 1], or off 0 and 1 where it is just that.
-    low = np.where((k == 0) & (of > 0), 0.0, np.clip(centre - half, 0.0, 1.0))
-    return low, np.where((k == of) & (of > 0), 1.0, np.clip(centre + half, 0.0, 1.0))
+
+    identical: Floats
+    """Share of the pairs of answers to one question that are equal."""
+    alpha: Floats
+    """Krippendorff's. 1: answers to a question always agree; 0: they agree no more than answers to different questions."""
+
+
+def nominal_columns(counts: ArrayLike) -> Floats:
+    """Return (U, 3 + K) columns whose totals `nominal_repeats` takes.
+
+    Parameters
+    ----------
+    counts
+        (U, K) how many answers to each question had each label; questions with fewer than 2 answers count as absent.
+    """
+    n = floats(counts)
+    n = np.where(n.sum(axis=1, keepdims=True) > 1, n, 0.0)
+    m = n.sum(axis=1)
+    equal = (n * (n - 1.0)).sum(axis=1)
+    return np.column_stack([equal, m * (m - 1.0), np.nan_to_num(ratio(equal, m - 1.0)), n])
+
+
+def nominal_repeats(totals: ArrayLike) -> Repeats:
+    """Return agreement of repeated labels, for each row of totals (..., 3 + K) of `nominal_columns`.
+
+    Alpha is 1 - observed / expected disagreement over pairs; NaN where all labels are the same (nothing could disagree).
+
+    Source: Krippendorff (2011), "Computing Krippendorff's alpha-reliability"; Hayes and Krippendorff (2007).
+    """
+    values = floats(totals)
+    equal, pairs, weighted = np.moveaxis(values[..., :3], -1, 0)
+    labels = values[..., 3:]
+    n = labels.sum(axis=-1)
+    return _repeats(equal, pairs, n, n - weighted, n * n - (labels * labels).sum(axis=-1), n * n)
+
+
+def interval_columns(answers: ArrayLike, total: ArrayLike, squares: ArrayLike, equal: ArrayLike) -> Floats:
+    """Return (U, 6) columns whose totals `interval_repeats` takes.
+
+    Parameters
+    ----------
+    answers
+        (U,) numbers of answers to each question; questions with fewer than 2 count as absent.
+    total
+        (U,) their sums.
+    squares
+        (U,) sums of their squares.
+    equal
+        (U,) numbers of ordered pairs of equal answers.
+    """
+    given = np.array([answers, total, squares, equal], dtype=np.float64)
+    m, s, ss, same = np.where(given[0] > 1, given, 0.0)
+    apart = np.nan_to_num(ratio(np.maximum(2.0 * (m * ss - s * s), 0.0), m - 1.0))
+    return np.column_stack([same, m * (m - 1.0), apart, m, s, ss])
+
+
+def interval_repeats(totals: ArrayLike) -> Repeats:
+    """Return agreement of repeated numbers (disagreement is the squared difference), for each row of totals (..., 6).
+
+    Source: Krippendorff (2011), interval metric.
+    """
+    equal, pairs, apart, n, s, ss = np.moveaxis(floats(totals), -1, 0)
+    return _repeats(equal, pairs, n, apart, 2.0 * (n * ss - s * s), n * ss)
+
+
+def _repeats(equal: Floats, pairs: Floats, n: Floats, observed: Floats, expected: Floats, scale: Floats) -> Repeats:
+    """Agreement from disagreement within and between questions; an expected one that is but rounding beside `scale` counts as none."""
+    return Repeats(ratio(equal, pairs), 1.0 - ratio((n - 1.0) * observed, np.where(expected > 1e-9 * scale, expected, 0.0)))
+
+
+class VMeasure(NamedTuple):
+    """Homogeneity, completeness and their harmonic mean, each in [0, 1]; 1 is best."""
+
+    homogeneity: float
+    completeness: float
+    v: float
+
+
+class BCubed(NamedTuple):
+    """B-cubed precision, recall and their harmonic mean, each in (0, 1]; 1 is best."""
+
+    precision: float
+    recall: float
+    f: float
+
+
+def v_measure(truth: ArrayLike, found: ArrayLike) -> VMeasure:
+    """Return homogeneity (clusters hold one class), completeness (classes lie in one cluster) and V.
+
+    Parameters
+    ----------
+    truth
+        The known class of each element, of any type that can be sorted; shape (n,), n >= 1.
+    found
+        The cluster of each element; shape (n,).
+
+    References
+    ----------
+    Rosenberg and Hirschberg (2007), with beta = 1. One class alone is homogeneous, one cluster alone complete.
+    """
+    from sklearn.metrics import homogeneity_completeness_v_measure
+
+    return VMeasure(*map(float, homogeneity_completeness_v_measure(np.asarray(truth), np.asarray(found))))
+
+
+def b_cubed(truth: ArrayLike, found: ArrayLike) -> BCubed:
+    """Return the mean over elements of the share of their cluster that is of their class, and of their class that is in their cluster.
+
+    Parameters
+    ----------
+    truth
+        The known class of each element, of any type that can be sorted; shape (n,), n >= 1.
+    found
+        The cluster of each element; shape (n,).
+
+    References
+    ----------
+    Bagga and Baldwin (1998), each element with the same weight.
+    """
+    from sklearn.metrics.cluster import contingency_matrix
+
+    table = contingency_matrix(np.asarray(truth), np.asarray(found), sparse=True)
+    precision, recall = (float((table.multiply(table) / table.sum(axis=axis)).sum() / table.sum()) for axis in (0, 1))
+    return BCubed(precision, recall, 2 * precision * recall / (precision + recall))

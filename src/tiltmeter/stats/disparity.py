@@ -1,197 +1,211 @@
-"""How far the values of a statistic lie apart over groups, for many resamples at once.
+"""How far the values of a statistic lie apart over groups, for many resamples at once, and Dixon's test for an outlying group.
 
-Every comparison is one entry of `COMPARISONS`: a function of a `Spread`, which holds (..., G) values of G groups (NaN: the group has
+Every comparison is one entry of `COMPARISONS`: a function of `GroupValues`, which holds (..., G) values of G groups (NaN: the group has
 none) and computes what several comparisons share once.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, cached_property
+from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tiltmeter.stats.dixon import DixonTest, dixon_test
-from tiltmeter.stats.summary import sorted_quantile
+from tiltmeter.stats.arithmetic import ROUNDING, Floats, count_present, floats, mean_present, ratio
+from tiltmeter.stats.summary import DEFAULT_FORMULAS, Formulas
 
-__all__ = ["COMPARISONS", "Comparison", "Spread", "column_quantiles", "excess_p", "lifted_interval"]
-
-Floats = NDArray[np.float64]
-ROUNDING = 1e-12  # values equal in exact arithmetic differ by this much, relatively, after sums in another order
-# As for `maximum_interval`: resampling lifts a maximum by this share of what sampling does.
-RESAMPLING_SHARE = math.sqrt(2.0) - 1.0
+SMALLEST, LARGEST = 3, 30
+"""Numbers of values that Dixon's test is for."""
+NOT_APPLICABLE, NOT_SIGNIFICANT = "not applicable due to sample size", "not significance"
 
 
-class Spread:
+class GroupValues:
     """The values of one statistic over groups, and what several comparisons need of them."""
 
-    def __init__(self, values: Floats, original: bool = False) -> None:
-        """`values` (..., G), NaN where a group has no value; `original`: compare as the package `sagedbias` does."""
-        self.values, self.original = values, original
+    def __init__(self, values: Floats, formulas: Formulas = DEFAULT_FORMULAS) -> None:
+        """`values` (..., G), NaN where a group has no value."""
+        self.values, self.formulas = values, formulas
 
     @cached_property
-    def count(self) -> NDArray[np.int_]:
+    def count(self) -> NDArray[np.intp]:
         """How many groups have a value."""
-        found: NDArray[np.int_] = (~np.isnan(self.values)).sum(axis=-1)
-        return found
+        return np.asarray(count_present(self.values))
 
     @cached_property
     def max(self) -> Floats:
         """The greatest value."""
-        found: Floats = np.fmax.reduce(self.values, axis=-1)
-        return found
+        return np.asarray(np.fmax.reduce(self.values, axis=-1))
 
     @cached_property
     def min(self) -> Floats:
         """The least value."""
-        found: Floats = np.fmin.reduce(self.values, axis=-1)
-        return found
+        return np.asarray(np.fmin.reduce(self.values, axis=-1))
 
     @cached_property
     def mean(self) -> Floats:
         """The mean over groups."""
-        found: Floats = np.where(np.isnan(self.values), 0.0, self.values).sum(axis=-1) / self.count
-        return found
-
-    @cached_property
-    def deviations(self) -> Floats:
-        """Deviations from it, NaN where a group has no value."""
-        return self.values - self.mean[..., None]
+        return mean_present(self.values)
 
     @cached_property
     def squares(self) -> Floats:
-        """Sum of the squared deviations."""
-        found: Floats = np.where(np.isnan(self.values), 0.0, self.deviations**2).sum(axis=-1)
-        return found
+        """Sum of the squared deviations from it."""
+        return np.asarray(np.nansum((self.values - self.mean[..., None]) ** 2, axis=-1))
 
     @cached_property
     def z(self) -> Floats:
         """Deviation of each group (..., G) from their mean in standard deviations (divisor G); NaN where all are equal."""
         sd = np.sqrt(self.squares / self.count)
         sd = np.where(sd > ROUNDING * np.abs(self.mean), sd, np.nan)
-        return self.deviations / sd[..., None]
+        return (self.values - self.mean[..., None]) / sd[..., None]
 
     @cached_property
     def dixon(self) -> DixonTest:
         """Dixon's ratios of both ends, and the critical value at 95%."""
         # Equal but for rounding, values would seem to lie apart.
         equal = self.max - self.min <= ROUNDING * np.maximum(np.abs(self.max), np.abs(self.min))
-        return dixon_test(np.where(equal[..., None], 0.0, self.values) + np.where(np.isnan(self.values), np.nan, 0.0))
+        return dixon_test(np.where(equal[..., None] & ~np.isnan(self.values), 0.0, self.values))
+
+    def among_several(self, value: Floats) -> Floats:
+        """Return a comparison where it needs two groups; the original compares one with itself."""
+        return np.where(self.count > 1, value, np.nan) if self.formulas.proper_comparisons else value
 
 
-def _several(spread: Spread, value: Floats) -> Floats:
-    """A comparison needs two groups by our definition; the original compares one with itself."""
-    return value if spread.original else np.where(spread.count > 1, value, np.nan)
+def _range(groups: GroupValues) -> Floats:
+    return groups.among_several(groups.max - groups.min)
 
 
-def _range(spread: Spread) -> Floats:
-    return _several(spread, spread.max - spread.min)
-
-
-def _ratio(spread: Spread) -> Floats:
+def _smallest_ratio(groups: GroupValues) -> Floats:
     # A ratio is one of amounts; of negative values, or of nothing, it says nothing. The original gives it for negative values too.
-    defined = spread.max != 0 if spread.original else (spread.max > 0) & (spread.min >= 0)
-    return _several(spread, np.where(defined, spread.min / spread.max, np.nan))
+    defined = (groups.max > 0) & (groups.min >= 0) if groups.formulas.proper_comparisons else groups.max != 0
+    return groups.among_several(ratio(groups.min, np.where(defined, groups.max, 0.0)))
 
 
-def _sd(spread: Spread) -> Floats:
-    return np.where(spread.count > 1, np.sqrt(spread.squares / (spread.count - 1.0)), np.nan)
+def _sd(groups: GroupValues) -> Floats:
+    return np.sqrt(ratio(groups.squares, np.maximum(groups.count - 1.0, 0.0)))
 
 
-def _max_z(spread: Spread) -> Floats:
-    return _several(spread, np.fmax.reduce(spread.z, axis=-1))
+def _dixon_q(groups: GroupValues) -> Floats:
+    return np.fmax(groups.dixon.low, groups.dixon.high)
 
 
-def _max_abs_z(spread: Spread) -> Floats:
-    return _several(spread, np.fmax.reduce(np.abs(spread.z), axis=-1))
-
-
-def _dixon_q(spread: Spread) -> Floats:
-    return np.fmax(spread.dixon.low, spread.dixon.high)
-
-
-def _dixon_margin(spread: Spread) -> Floats:
-    return _dixon_q(spread) - spread.dixon.critical
-
-
-class Comparison(NamedTuple):
+class DisparityMeasure(NamedTuple):
     """One entry.
 
-    Attributes:
-        compute: The comparison of (..., G) values.
-        none: Its value where groups do not differ at all, if it is a distance from there that noise lifts; the interval is then corrected.
-        extreme: +1 if great values speak of a difference, -1 if small ones do, 0 if it is no test.
-        group: Which group it is about: "max", "min", "z" (the greatest |z|), "low" or "high" (an end), "end" (the farther end), or none.
+    Attributes
+    ----------
+    compute
+        The comparison of (..., G) values.
+    none
+        Its value where groups do not differ at all, if it is a distance from there that noise lifts; the interval is then corrected.
+    extreme
+        +1 if great values speak of a difference, -1 if small ones do, 0 if it is no test.
+    group
+        Which group it is about: "max", "min", "z" (the greatest |z|), "low" or "high" (an end), "end" (the farther end), or none.
     """
 
-    compute: Callable[[Spread], Floats]
+    compute: Callable[[GroupValues], Floats]
     none: float | None = None
     extreme: int = 0
     group: str = ""
 
 
-COMPARISONS: Mapping[str, Comparison] = {
-    "max": Comparison(lambda spread: spread.max, group="max"),
-    "min": Comparison(lambda spread: spread.min, group="min"),
-    "range": Comparison(_range, none=0.0, extreme=1),
-    "ratio": Comparison(_ratio, none=1.0, extreme=-1),
-    "average": Comparison(lambda spread: spread.mean),
-    "sd": Comparison(_sd, none=0.0, extreme=1),
-    "max_z": Comparison(_max_z, extreme=1, group="max"),
-    "max_abs_z": Comparison(_max_abs_z, extreme=1, group="z"),
-    "dixon_low": Comparison(lambda spread: spread.dixon.low, extreme=1, group="min"),
-    "dixon_high": Comparison(lambda spread: spread.dixon.high, extreme=1, group="max"),
-    "dixon_q": Comparison(_dixon_q, extreme=1, group="end"),
-    "dixon_margin": Comparison(_dixon_margin, extreme=1, group="end"),
+COMPARISONS: Mapping[str, DisparityMeasure] = {
+    "max": DisparityMeasure(lambda groups: groups.max, group="max"),
+    "min": DisparityMeasure(lambda groups: groups.min, group="min"),
+    "range": DisparityMeasure(_range, none=0.0, extreme=1),
+    "ratio": DisparityMeasure(_smallest_ratio, none=1.0, extreme=-1),
+    "average": DisparityMeasure(lambda groups: groups.mean),
+    "sd": DisparityMeasure(_sd, none=0.0, extreme=1),
+    "max_z": DisparityMeasure(lambda groups: groups.among_several(np.fmax.reduce(groups.z, axis=-1)), extreme=1, group="max"),
+    "max_abs_z": DisparityMeasure(lambda groups: groups.among_several(np.fmax.reduce(np.abs(groups.z), axis=-1)), extreme=1, group="z"),
+    "dixon_low": DisparityMeasure(lambda groups: groups.dixon.low, extreme=1, group="min"),
+    "dixon_high": DisparityMeasure(lambda groups: groups.dixon.high, extreme=1, group="max"),
+    "dixon_q": DisparityMeasure(_dixon_q, extreme=1, group="end"),
+    "dixon_margin": DisparityMeasure(lambda groups: _dixon_q(groups) - groups.dixon.critical, extreme=1, group="end"),
 }
 
 
-def column_quantiles(samples: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """Return both ends of the central `level` and the median of (..., R) resamples, NaN being skipped."""
-    ordered = np.sort(samples, axis=-1)
-    count = (~np.isnan(samples)).sum(axis=-1).astype(np.float64)
-    tail = (1.0 - level) / 2.0
-    low, median, high = (sorted_quantile(ordered, count, share) for share in (tail, 0.5, 1.0 - tail))
-    return low, median, high
+class DixonTest(NamedTuple):
+    """Ratios of the least and the greatest value, and the critical value of the larger of them; NaN where there is no test."""
+
+    low: Floats
+    high: Floats
+    critical: Floats
 
 
-def excess_p(raw: Floats, null: Floats, extreme: int) -> Floats:
-    """Return p = (1 + #{null at least as extreme}) / (1 + N) for raw (...) and null (..., N); NaN null values do not count in N."""
-    signed, reached = raw * extreme, null * extreme
-    reach = signed - ROUNDING * np.maximum(1.0, np.abs(signed))
-    tested = (~np.isnan(null)).sum(axis=-1)
-    p = (1.0 + (reached >= reach[..., None]).sum(axis=-1)) / (1.0 + tested)
-    return np.where(np.isnan(raw) | (tested == 0), np.nan, p)
+def dixon_test(values: ArrayLike) -> DixonTest:
+    """Return Dixon's ratios of both ends of (..., n) values along the last axis, NaN being missing.
 
+    The ratio depends on how many values there are: r10 (3 to 7), r11 (8 to 10), r21 (11 to 13), r22 (14 to 30).
 
-def lifted_interval(raw: Floats, samples: Floats, null: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the intervals of distances that noise lifts: `maximum_interval` for (...) distances at once.
+    Parameters
+    ----------
+    values
+        Any shape; the number of values present decides which ratio is used.
 
-    `raw` (...) at least 0, `samples` (..., R) bootstrap and `null` (..., N) permuted values, NaN skipped. The lower end is above 0 if and
-    only if p < 1 - level; see `maxima.md` for how often it covers the truth. Without permuted values it is 0.
+    Returns
+    -------
+    Arrays of the leading shape. An outlier is one whose ratio exceeds the critical value (two-sided, at 5%). All values equal, or fewer
+    than 3 or more than 30 of them, give NaN ratios.
+
+    References
+    ----------
+    Dixon (1951), "Ratios involving extreme values"; Rorabacher (1991), "Statistical treatment for rejection of deviant values".
     """
-    with np.errstate(all="ignore"):
-        lower, median, upper = column_quantiles(samples, level)
-        lift = np.maximum(0.0, _mean(samples) - raw) / RESAMPLING_SHARE
-        tested = (~np.isnan(null)).sum(axis=-1)
-        lift = np.where(tested > 0, np.minimum(lift, _mean(null)), lift)
-        alpha = 1.0 - level
-        spare = np.ceil(alpha * (1.0 + tested)) - 2.0
-        place = np.clip(tested - 1 - spare, 0, max(null.shape[-1] - 1, 0)).astype(np.intp)
-        critical = (
-            np.take_along_axis(np.sort(null, axis=-1), place[..., None], axis=-1)[..., 0] if null.shape[-1] else np.full(raw.shape, np.nan)
-        )
-        floor = np.where(excess_p(raw, null, 1) < alpha, raw - critical, 0.0)
-        near = np.maximum(0.0, raw - lift) - np.maximum(upper - median, median - lower)
-        low = np.where(floor > 0.0, np.maximum(floor, near), 0.0)
-    unknown = np.isnan(raw) | np.isnan(median)
-    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, raw + (upper - median))
+    given = floats(values)
+    low, high, critical = np.full((3, *given.shape[:-1]), np.nan)
+    alphas, rows = critical_values_of("dixon_critical.csv")
+    for n, chosen, x in _by_count(given):
+        step = 1 + (n >= 11)  # how far the neighbour lies from the end
+        cut = (n >= 8) + (n >= 14)  # how many values the other end leaves out
+        with np.errstate(invalid="ignore", divide="ignore"):
+            below = (x[:, step] - x[:, 0]) / (x[:, n - 1 - cut] - x[:, 0])
+            above = (x[:, n - 1] - x[:, n - 1 - step]) / (x[:, n - 1] - x[:, cut])
+        # All other values equal: the end lies wholly apart (1), and where it equals them too there is nothing to test (NaN).
+        low[chosen], high[chosen] = (np.where(np.isinf(part), 1.0, part) for part in (below, above))
+        critical[chosen] = rows[n][alphas.index(0.05)]
+    return DixonTest(low, high, critical)
 
 
-def _mean(samples: Floats) -> Floats:
-    present = ~np.isnan(samples)
-    found: Floats = np.where(present, samples, 0.0).sum(axis=-1) / present.sum(axis=-1)
-    return found
+def original_verdicts(values: ArrayLike) -> NDArray[np.object_]:
+    """Return what the package `sagedbias` says of (..., n) values, NaN being missing: the smallest significance level reached, in words.
+
+    It looks at the low end only and divides by the whole range; for 4 to 7 values its ratio is always 0; and it has critical values
+    for 8 to 20, 25 and 30 values only (those of Rorabacher 1991, in `dixon_published.csv`), so that nothing else can be significant.
+    """
+    given = floats(values)
+    verdicts = np.full(given.shape[:-1], NOT_APPLICABLE, dtype=object)
+    alphas, rows = critical_values_of("dixon_published.csv")
+    for n, chosen, x in _by_count(given):
+        if n == SMALLEST:
+            continue
+        step = (n >= 8) + (n >= 11)
+        share = np.nan_to_num(ratio(x[:, step] - x[:, 0], x[:, n - 1] - x[:, 0]))
+        said = np.full(share.shape, NOT_SIGNIFICANT, dtype=object)
+        for alpha, critical in sorted(zip(alphas, rows.get(n, ()), strict=False), reverse=True):
+            said[share > critical] = f"significance at {alpha:g}"
+        verdicts[chosen] = said
+    return verdicts
+
+
+def _by_count(values: Floats) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
+    """For each number of values that Dixon's test is for: it, which samples have so many, and their values in order."""
+    ordered = np.sort(values, axis=-1)
+    count = count_present(ordered)
+    for n in range(SMALLEST, min(LARGEST, values.shape[-1]) + 1):
+        if (chosen := count == n).any():
+            yield n, chosen, ordered[chosen][:, :n]
+
+
+@cache
+def critical_values_of(table: str) -> tuple[list[float], dict[int, list[float]]]:
+    """Return the levels of a table of critical values, and its row for each number of values.
+
+    `dixon_critical.csv` (two-sided) is computed by `scripts/dixon_critical_values.py`; `dixon_published.csv` is of one end.
+    """
+    header, *lines = files("tiltmeter.stats").joinpath(table).read_text(encoding="utf-8").split()
+    rows = {int(n): [float(value) for value in values] for n, *values in (line.split(",") for line in lines)}
+    return [float(alpha) for alpha in header.split(",")[1:]], rows

@@ -3,7 +3,7 @@
 Every statistic is one entry of `STATISTICS`: a function of a `Sample`, which holds (..., n) values and computes what several statistics
 share (sums, moments, the sorted values) once. Missing values are NaN. The leading axes are whatever the caller resamples over.
 
-Two definitions of each: the default, and `original`, which is what the package `sagedbias` computes where the two differ:
+Two definitions of each (`Formulas`): the default, and the original, which is what the package `sagedbias` computes where the two differ:
 
                           default                          original
     variance, sd          divisor n - 1                    divisor n
@@ -16,147 +16,211 @@ Two definitions of each: the default, and `original`, which is what the package 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltmeter.stats._ranks import kendall, order_codes, pearson, spearman
-from tiltmeter.stats._sample import Sample
-from tiltmeter.stats._standards import METHODS, Options, fullest_bin, parsed, sorted_quantile, standards
+from tiltmeter.stats.arithmetic import Floats, count_present, floats, ratio, sorted_quantile
 
-__all__ = ["STATISTICS", "Options", "Sample", "Statistic", "order_codes", "sorted_quantile", "standards", "summarise"]
-
-Floats = NDArray[np.float64]
-SMALLEST_SHARE = 1e-10  # stands for the share of an empty bin in the Kullback-Leibler divergence
+EPSILON = float(np.finfo(np.float64).eps)
+SMALLEST_SHARE = 1e-10
+"""Instead of the share of an empty bin in the Kullback-Leibler divergence."""
 
 
-def _median(sample: Sample) -> Floats:
-    return sample.quantile(0.5)
+@dataclass(frozen=True)
+class Formulas:
+    """One definition of the statistics and comparisons.
+
+    Attributes
+    ----------
+    adjusted
+        Variance, skewness and kurtosis are those without the bias of small samples (divisor n - 1, G1, G2).
+    common_bins
+        The Kullback-Leibler divergence bins both sides over their common range, not each over its own.
+    pairs_only
+        Precision is a share of the pairs with both values; else a missing baseline counts as not within.
+    skips_missing
+        The standard of the selection rate ignores missing values; else one missing value and nothing is selected.
+    proper_comparisons
+        A comparison needs two groups, and a ratio amounts: no negative values.
+    """
+
+    adjusted: bool = True
+    common_bins: bool = True
+    pairs_only: bool = True
+    skips_missing: bool = True
+    proper_comparisons: bool = True
 
 
-def _mode(sample: Sample) -> Floats:
-    return fullest_bin(sample.ordered, sample.options.width)
+DEFAULT_FORMULAS = Formulas()
+SAGED_FORMULAS = Formulas(adjusted=False, common_bins=False, pairs_only=False, skips_missing=False, proper_comparisons=False)
+"""What the package `sagedbias` computes."""
 
 
-def _variance(sample: Sample) -> Floats:
-    if sample.original:
-        return sample.spread
-    return np.where(sample.count > 1, sample.spread * sample.count / (sample.count - 1.0), np.nan)
+@dataclass(frozen=True)
+class SummaryOptions:
+    """What the statistics leave open.
+
+    Attributes
+    ----------
+    width
+        Bin width of the mode; the first bin begins at the least value of the group.
+    quantiles
+        Both ends of the quantile range.
+    percentiles
+        Both ends of the percentile range.
+    bins
+        Bins of the Kullback-Leibler divergence.
+    tolerance
+        How near the baseline counts as equal, for precision.
+    standard
+        What a value is held against for the selection rate: "mean", "median", "mode=WIDTH", "quantile=Q", "percentile=P" over
+        all groups together, or "fixed=VALUE".
+    method
+        "larger" (at least the standard), "smaller" (at most), "within-range=R" or "within-percentage=SHARE" of it.
+    """
+
+    width: float = 0.5
+    quantiles: tuple[float, float] = (0.25, 0.75)
+    percentiles: tuple[float, float] = (25.0, 75.0)
+    bins: int = 10
+    tolerance: float = 0.1
+    standard: str = "mean"
+    method: str = "larger"
 
 
-def _sd(sample: Sample) -> Floats:
-    return np.sqrt(_variance(sample))
+def _name_and_number(given: str) -> tuple[str, float | None]:
+    """The parts of "quantile=0.25"."""
+    name, _, value = given.partition("=")
+    return name, float(value) if value else None
 
 
-def _skewness(sample: Sample) -> Floats:
-    third = np.einsum("...n,...n->...", sample.squares, sample.deviations) / sample.count
-    biased = np.where(sample.constant, np.nan, third / sample.spread**1.5)
-    if sample.original:
-        return biased
-    n = sample.count
-    return np.where(n > 2, biased * np.sqrt(n * (n - 1.0)) / (n - 2.0), np.nan)
+class Sample:
+    """The values of one group in one or more resamples, and what several statistics need of them, computed once."""
+
+    def __init__(
+        self, values: Floats, baseline: Floats | None, standard: Floats, options: SummaryOptions, formulas: Formulas = DEFAULT_FORMULAS
+    ) -> None:
+        """`values` (C, ..., n), `baseline` the same or None; NaN is missing. `standard` broadcasts against `values`."""
+        self.values, self.baseline, self.standard, self.options, self.formulas = values, baseline, standard, options, formulas
+
+    def paired_with(self, baselines: Floats, of: NDArray[np.intp], paired: NDArray[np.bool_]) -> Sample:
+        """Return the sample of the `paired` columns (C), each with the row `of` it in `baselines` (B, ..., n)."""
+        values = self.values if paired.all() else self.values[paired]
+        standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
+        return Sample(values, np.take(baselines, of[paired], axis=0), standard, self.options, self.formulas)
+
+    @cached_property
+    def present(self) -> NDArray[np.bool_]:
+        """Which values are not missing."""
+        return ~np.isnan(self.values)
+
+    @cached_property
+    def count(self) -> Floats:
+        """How many values there are."""
+        return floats(count_present(self.values))
+
+    @cached_property
+    def mean(self) -> Floats:
+        """Their mean."""
+        return np.asarray(np.where(self.present, self.values, 0.0).sum(axis=-1) / self.count)
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """Deviations from the mean, 0 where missing."""
+        return np.where(self.present, self.values - self.mean[..., None], 0.0)
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Squared deviations."""
+        return self.deviations * self.deviations
+
+    @cached_property
+    def spread(self) -> Floats:
+        """Mean squared deviation."""
+        return np.asarray(self.squares.sum(axis=-1) / self.count)
+
+    @cached_property
+    def constant(self) -> NDArray[np.bool_]:
+        """Whether the deviations are but rounding."""
+        return self.spread <= (EPSILON * self.mean) ** 2
+
+    @cached_property
+    def ordered(self) -> Floats:
+        """The values sorted, what is missing last."""
+        return np.sort(self.values, axis=-1)
+
+    @cached_property
+    def pairs(self) -> tuple[Floats, Floats]:
+        """Values and baseline, both missing where either is."""
+        assert self.baseline is not None
+        missing = np.isnan(self.values + self.baseline)
+        return np.where(missing, np.nan, self.values), np.where(missing, np.nan, self.baseline)
+
+    def quantile(self, share: float) -> Floats:
+        """Return a quantile of the values (linear interpolation)."""
+        return sorted_quantile(self.ordered, self.count, share)
 
 
-def _kurtosis(sample: Sample) -> Floats:
-    fourth = np.einsum("...n,...n->...", sample.squares, sample.squares) / sample.count
-    biased = np.where(sample.constant, np.nan, fourth / sample.spread**2 - 3.0)
-    if sample.original:
-        return biased
-    n = sample.count
-    return np.where(n > 3, (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * biased + 6.0), np.nan)
+def bin_numbers(x: Floats, start: Floats, step: Floats) -> Floats:
+    """Return the number of the bin of (..., n) values; bins begin at `start` (..., 1), and a value on an edge belongs to the upper bin.
 
-
-def _range(sample: Sample) -> Floats:
-    return sample.quantile(1.0) - sample.quantile(0.0)
-
-
-def _quantile_range(sample: Sample) -> Floats:
-    low, high = sample.options.quantiles
-    return sample.quantile(high) - sample.quantile(low)
-
-
-def _percentile_range(sample: Sample) -> Floats:
-    low, high = sample.options.percentiles
-    return sample.quantile(high / 100.0) - sample.quantile(low / 100.0)
-
-
-def _divergence(sample: Sample) -> Floats:
-    """Kullback-Leibler divergence from the baseline's histogram to the group's."""
-    assert sample.baseline is not None
-    x, y, bins = sample.values, sample.baseline, sample.options.bins
-    low_x, high_x, low_y, high_y = (end(side, axis=-1) for side in (x, y) for end in (np.fmin.reduce, np.fmax.reduce))
-    if not sample.original:
-        low_x = low_y = np.minimum(low_x, low_y)
-        high_x = high_y = np.maximum(high_x, high_y)
-    p, q = _shares(x, low_x, high_x, bins), _shares(y, low_y, high_y, bins)
-    found: Floats = (p * np.log(p / q)).sum(axis=-1)
-    return found
-
-
-def _shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
-    """Share of the values in each of equally wide bins, as np.histogram counts them (the last bin holds its upper edge)."""
-    even = low == high
-    start, stop = np.where(even, low - 0.5, low).ravel(), np.where(even, high + 0.5, high).ravel()
-    lanes = x.reshape(-1, x.shape[-1])
-    place = lanes - start[:, None]
-    place *= (bins / (stop - start))[:, None]
-    missing = None if np.isfinite(place.sum()) else np.isnan(place)
-    if missing is not None:
-        place[missing] = 0.0
-    index = place.astype(np.intp)
-    # Rounding matters beside an edge only; there np.histogram asks the edge itself.
-    nearest = np.rint(place)
+    Edges are start + number * step, as `np.histogram` and `np.arange` have them, whatever rounding does to the division.
+    """
+    place = x - start
+    place /= step
+    bins, nearest = np.floor(place), np.rint(place)
     place -= nearest
+    # Rounding matters beside an edge only; there the edge itself decides.
     near = np.flatnonzero(np.abs(place, out=place) < 1e-9)
-    if near.size:
-        edge, lane = nearest.ravel()[near], near // x.shape[-1]
-        exact = start[lane] + edge * ((stop[lane] - start[lane]) / bins)
-        index.ravel()[near] = np.clip(edge - (lanes.ravel()[near] < exact), 0, bins - 1)
-    if missing is not None:
-        index[missing] = bins
-    index += np.arange(len(lanes))[:, None] * (bins + 1)
-    counts = np.bincount(index.ravel(), minlength=len(lanes) * (bins + 1)).reshape(*x.shape[:-1], bins + 1)[..., :bins]
-    total = counts.sum(axis=-1, keepdims=True)
-    return np.where(counts > 0, counts / total, np.where(total > 0, SMALLEST_SHARE, np.nan))
+    lane, number = near // x.shape[-1], nearest.ravel()[near]
+    bins.ravel()[near] = number - (x.ravel()[near] < start.ravel()[lane] + number * step.ravel()[lane])
+    return bins
 
 
-def _precision(sample: Sample) -> Floats:
-    assert sample.baseline is not None
-    apart = sample.values - sample.baseline
-    within = np.abs(apart, out=apart) <= sample.options.tolerance
-    found: Floats = np.count_nonzero(within, axis=-1) / (sample.count if sample.original else sample.pair_count)
-    return found
+def fullest_bin(ordered: Floats, width: float) -> Floats:
+    """Return the middle of the fullest bin (the lowest of equals) of sorted values; bins begin at the least value."""
+    start = ordered[..., :1]
+    step = (start + width) - start  # the step that np.arange takes, so that values on an edge fall in the same bin
+    bins = bin_numbers(ordered, start, step)
+    places = np.arange(ordered.shape[-1], dtype=np.int32)
+    new = np.ones(ordered.shape, dtype=bool)
+    np.not_equal(bins[..., 1:], bins[..., :-1], out=new[..., 1:])
+    length = places - np.maximum.accumulate(np.where(new, places, np.int32(0)), axis=-1)
+    # NaN equals nothing, so that what is missing makes runs of length 0 behind all others.
+    fullest = np.take_along_axis(bins, np.argmax(length, axis=-1)[..., None], axis=-1)
+    return (start + fullest * step)[..., 0] + width / 2.0
 
 
-def _pearson(sample: Sample) -> Floats:
-    return pearson(*sample.pairs)
+def standards(values: Floats, options: SummaryOptions, formulas: Formulas = DEFAULT_FORMULAS) -> Floats:
+    """Return the standard of the selection rate of each row of (C, N) values, all groups together.
 
-
-def _spearman(sample: Sample) -> Floats:
-    return spearman(*sample.pair_ranks)
-
-
-def _kendall(sample: Sample) -> Floats:
-    return kendall(*sample.pair_ranks)
-
-
-def _selection_rate(sample: Sample) -> Floats:
-    name, value = parsed(sample.options.method, METHODS, "method", ("larger", "smaller"))
-    x, standard = sample.values, sample.standard
-    if name == "larger":
-        selected = x >= standard
-    elif name == "smaller":
-        selected = x <= standard
+    Where missing values are not skipped, one makes it NaN, and counts as greater than all others for the mode.
+    """
+    name, value = _name_and_number(options.standard)
+    if name == "fixed":
+        return np.full(len(values), value)
+    present, skips_missing = ~np.isnan(values), formulas.skips_missing
+    count = present.sum(axis=-1)
+    if name == "mode":
+        width = value or 0.1
+        if not skips_missing:
+            low, high = (end.reduce(values, axis=-1, keepdims=True) for end in (np.fmin, np.fmax))
+            values = np.where(present, values, low + width * np.ceil((high - low) / width))
+        return fullest_bin(np.sort(values, axis=-1), width)
+    if name == "mean":
+        found = ratio(np.where(present, values, 0.0).sum(axis=-1), count)
     else:
-        assert value is not None
-        selected = np.abs(x - standard) <= (value if name == "within-range" else value * standard)
-    found: Floats = np.count_nonzero(selected, axis=-1) / sample.count
-    return found
+        share = 0.5 if value is None else value / 100.0 if name == "percentile" else value
+        found = sorted_quantile(np.sort(values, axis=-1), count, share)
+    return found if skips_missing else np.where(present.all(axis=-1), found, np.nan)
 
 
 class Statistic(NamedTuple):
-    """One entry: how it is computed, whether it needs the baseline, is a share (between 0 and 1), and needs ranks.
+    """One entry: how it is computed, and whether it needs the baseline or is a share (between 0 and 1).
 
     `compute` gets a `Sample` and gives one number for each of its leading axes: shape `sample.values.shape[:-1]`, NaN where it is not
     defined. It is called for many features, groups and resamples at once.
@@ -165,30 +229,120 @@ class Statistic(NamedTuple):
     compute: Callable[[Sample], Floats]
     paired: bool = False
     share: bool = False
-    ranked: bool = False
 
 
-def _mean(sample: Sample) -> Floats:
-    return sample.mean
+def _variance(sample: Sample) -> Floats:
+    n = sample.count
+    return np.where(n > 1, sample.spread * n / (n - 1.0), np.nan) if sample.formulas.adjusted else sample.spread
+
+
+def _skewness(sample: Sample) -> Floats:
+    n, third = sample.count, np.einsum("...n,...n->...", sample.squares, sample.deviations)
+    biased = np.where(sample.constant, np.nan, third / n / sample.spread**1.5)
+    return np.where(n > 2, biased * np.sqrt(n * (n - 1.0)) / (n - 2.0), np.nan) if sample.formulas.adjusted else biased
+
+
+def _kurtosis(sample: Sample) -> Floats:
+    n, fourth = sample.count, np.einsum("...n,...n->...", sample.squares, sample.squares)
+    biased = np.where(sample.constant, np.nan, fourth / n / sample.spread**2 - 3.0)
+    if not sample.formulas.adjusted:
+        return biased
+    return np.where(n > 3, (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * biased + 6.0), np.nan)
+
+
+def _range_between(sample: Sample, low: float, high: float) -> Floats:
+    return sample.quantile(high) - sample.quantile(low)
+
+
+def _divergence(sample: Sample) -> Floats:
+    """Kullback-Leibler divergence from the baseline's histogram to the group's."""
+    assert sample.baseline is not None
+    sides = sample.values, sample.baseline
+    lows, highs = ([end(side, axis=-1) for side in sides] for end in (np.fmin.reduce, np.fmax.reduce))
+    if sample.formulas.common_bins:
+        lows, highs = [np.minimum(*lows)] * 2, [np.maximum(*highs)] * 2
+    p, q = (_bin_shares(*side, sample.options.bins) for side in zip(sides, lows, highs, strict=True))
+    return np.asarray((p * np.log(p / q)).sum(axis=-1))
+
+
+def _bin_shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
+    """Share of the values in each of equally wide bins, as np.histogram counts them (the last bin holds its upper edge)."""
+    even = 0.5 * (low == high)
+    start, stop = (low - even)[..., None], (high + even)[..., None]
+    numbers = np.minimum(bin_numbers(x, start, (stop - start) / bins), bins - 1.0)
+    counts = np.stack([(numbers == number).sum(axis=-1) for number in range(bins)], axis=-1)
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.where(counts > 0, counts / total, np.where(total > 0, SMALLEST_SHARE, np.nan))
+
+
+def _precision(sample: Sample) -> Floats:
+    assert sample.baseline is not None
+    within = np.abs(sample.values - sample.baseline) <= sample.options.tolerance
+    return np.asarray(np.count_nonzero(within, axis=-1) / (count_present(sample.pairs[0]) if sample.formulas.pairs_only else sample.count))
+
+
+def _selection_rate(sample: Sample) -> Floats:
+    name, value = _name_and_number(sample.options.method)
+    x, standard = sample.values, sample.standard
+    if name == "larger":
+        selected = x >= standard
+    elif name == "smaller":
+        selected = x <= standard
+    else:
+        assert value is not None
+        selected = np.abs(x - standard) <= (value if name == "within-range" else value * standard)
+    return np.asarray(np.count_nonzero(selected, axis=-1) / sample.count)
+
+
+def pearson(x: Floats, y: Floats) -> Floats:
+    """Return Pearson's correlation of (..., n) values, of which both or neither are NaN; NaN where one side does not vary."""
+    present = ~np.isnan(x)
+    count = present.sum(axis=-1)
+    means = [np.where(present, side, 0.0).sum(axis=-1) / count for side in (x, y)]
+    dx, dy = (np.where(present, side - mean[..., None], 0.0) for side, mean in zip((x, y), means, strict=True))
+    sxx, syy, sxy = (np.einsum("...n,...n->...", a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
+    # A sum of squares that rounding alone makes is no variation.
+    floors = [count * (EPSILON * mean) ** 2 for mean in means]
+    varies = (count > 1) & (sxx > floors[0]) & (syy > floors[1])
+    return np.where(varies, np.clip(sxy / np.sqrt(sxx * syy), -1.0, 1.0), np.nan)
+
+
+def _ranks(values: Floats) -> Floats:
+    """The ranks 1, 2, ... of (..., n) values, ties sharing the mean of theirs; NaN stays."""
+    from scipy.stats import rankdata
+
+    missing = np.isnan(values)
+    return np.where(missing, np.nan, rankdata(np.where(missing, np.inf, values), axis=-1))
+
+
+def _kendall(x: Floats, y: Floats) -> Floats:
+    """Kendall's tau-b: every pair is looked at, one distance between places at a time; NaN where one side does not vary."""
+    agreeing, left, right = np.zeros((3, *x.shape[:-1]))
+    for step in range(1, x.shape[-1]):
+        a, b = (np.nan_to_num(np.sign(side[..., step:] - side[..., :-step])) for side in (x, y))
+        agreeing += (a * b).sum(axis=-1)
+        left += (a * a).sum(axis=-1)
+        right += (b * b).sum(axis=-1)
+    return np.where(left * right > 0, agreeing / np.sqrt(left * right), np.nan)
 
 
 STATISTICS: Mapping[str, Statistic] = {
-    "mean": Statistic(_mean),
-    "median": Statistic(_median),
-    "mode": Statistic(_mode),
+    "mean": Statistic(lambda sample: sample.mean),
+    "median": Statistic(lambda sample: sample.quantile(0.5)),
+    "mode": Statistic(lambda sample: fullest_bin(sample.ordered, sample.options.width)),
     "variance": Statistic(_variance),
-    "sd": Statistic(_sd),
+    "sd": Statistic(lambda sample: np.sqrt(_variance(sample))),
     "skewness": Statistic(_skewness),
     "kurtosis": Statistic(_kurtosis),
-    "range": Statistic(_range),
-    "quantile_range": Statistic(_quantile_range),
-    "percentile_range": Statistic(_percentile_range),
+    "range": Statistic(lambda sample: _range_between(sample, 0.0, 1.0)),
+    "quantile_range": Statistic(lambda sample: _range_between(sample, *sample.options.quantiles)),
+    "percentile_range": Statistic(lambda sample: _range_between(sample, *(end / 100.0 for end in sample.options.percentiles))),
     "selection_rate": Statistic(_selection_rate, share=True),
     "kl": Statistic(_divergence, paired=True),
     "precision": Statistic(_precision, paired=True, share=True),
-    "pearson": Statistic(_pearson, paired=True),
-    "spearman": Statistic(_spearman, paired=True, ranked=True),
-    "kendall": Statistic(_kendall, paired=True, ranked=True),
+    "pearson": Statistic(lambda sample: pearson(*sample.pairs), paired=True),
+    "spearman": Statistic(lambda sample: pearson(*map(_ranks, sample.pairs)), paired=True),
+    "kendall": Statistic(lambda sample: _kendall(*sample.pairs), paired=True),
 }
 
 

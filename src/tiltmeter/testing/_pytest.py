@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tiltmeter.models import Model
     from tiltmeter.runs import Run
 
-__all__ = ["pytest_addoption", "tiltmeter_run"]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--tiltmeter-dir`."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from tiltmeter.benchmarks._tables import BENCHMARK
-from tiltmeter.benchmarks.branching import branch, read_table
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
+from tiltmeter.benchmarks.branching import branch
+from tiltmeter.benchmarks.builder import read_table
 from tiltmeter.errors import InputError
 
 _TABLE = {
@@ -50,7 +50,7 @@ _ROOTS = _benchmark(
 
 
 def test_a_branch_says_where_it_comes_from_and_can_be_paired_with_its_root() -> None:
-    made, report = branch(_ROOTS, _TABLE, pairs=[("Imaginaria", "the EU")])
+    made, report = branch(_ROOTS, {"Imaginaria": {"the EU": _TABLE["Imaginaria"]["the EU"]}})
     assert made.schema == dict(BENCHMARK)
     assert made.head(4).equals(_ROOTS)
     first = made.row(4, named=True)
@@ -84,11 +84,7 @@ def test_all_pairs_each_target_once_and_baselines_too_on_request() -> None:
     assert made.group_by("root").len().sort("root").rows() == [("k0", 3), ("k1", 3), ("k2", 3), ("k3", 1)]
 
 
-def test_sources_limit_what_is_branched_and_drop_nothing() -> None:
-    made, report = branch(_ROOTS, _TABLE, pairs=[("Imaginaria", "Brazil")], sources=["written"])
-    assert made.head(4).equals(_ROOTS)
-    assert made["key"].to_list()[4:] == ["k1/Brazil"]
-    assert report["rows"].to_list() == [1]
+def test_a_root_without_a_source_tag() -> None:
     tag = branch(_ROOTS, {"Peru": {"Chile": {"Peru": "Chile"}}}).benchmark["source_tag"][-1]
     assert tag == "branch of Peru"
 
@@ -96,23 +92,6 @@ def test_sources_limit_what_is_branched_and_drop_nothing() -> None:
 def test_what_still_names_the_root_is_counted() -> None:
     report = branch(_ROOTS, {"Imaginaria": {"Brazil": {"Imaginarian": "Brazilian"}}}).report
     assert report.rows() == [("Imaginaria", "Brazil", 3, 2, 1)]
-
-
-def test_both_directions_take_the_table_the_other_way_round_or_its_own() -> None:
-    two = _benchmark(("male", "he", "local", "He is a man.", None), ("female", "she", "local", "She is a woman; he is not.", None))
-    table: dict[str, Any] = {"male": {"female": {"he": "she", "man": "woman"}}}
-    made, report = branch(two, table, direction="both")
-    assert made.select("key", "concept", "prompt").rows()[2:] == [
-        ("k0/female", "female", "She is a woman."),
-        ("k1/male", "male", "He is a man; he is not."),
-    ]
-    assert report["root"].to_list() == ["male", "female"]
-    table["female"] = {"male": {"she": "he", "he": "she", "woman": "man"}}
-    assert branch(two, table, direction="both").benchmark["prompt"].to_list()[2:] == ["She is a woman.", "He is a man; she is not."]
-    assert branch(two, table, pairs=[("male", "female")]).benchmark.height == 3
-    ambiguous = {"male": {"female": {"he": "she", "man": "She"}}}
-    with pytest.raises(InputError, match=r"male\.female: 'he' and 'man' both become 'She'"):
-        branch(two, ambiguous, direction="both")
 
 
 def test_branches_are_not_branched_again() -> None:
@@ -123,75 +102,57 @@ def test_branches_are_not_branched_again() -> None:
         branch(made, _TABLE)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"pairs": [("Imaginaria", "Brasil")]}, "no target 'Brasil' there; did you mean Brazil"),
-        ({"pairs": [("Peru", "Brazil")]}, "has no root 'Peru'"),
-        ({"pairs": ["Imaginaria"]}, "is not a root and a target"),
-        ({"pairs": []}, "nothing can be branched"),
-        ({"sources": ["locale"]}, "source tag 'locale': did you mean local"),
-        ({"direction": "back"}, "unknown direction 'back'"),
-        ({"sources": []}, "nothing can be branched"),
-    ],
-)
-def test_what_cannot_be_branched_is_said(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        branch(_ROOTS, _TABLE, **options)
-
-
-def test_roots_without_rows_are_an_error_only_where_asked_for() -> None:
+def test_roots_without_rows_are_an_error_only_where_there_is_no_other() -> None:
     table = {**_TABLE, "Chile": {"Brazil": {"Chile": "Brazil"}}}
     assert branch(_ROOTS, table).report.height == 2
-    with pytest.raises(InputError, match="no prompt to be branched is about 'Chile'"):
-        branch(_ROOTS, table, pairs=[("Chile", "Brazil")])
     with pytest.raises(InputError, match="nothing can be branched: no prompt is about 'Chile'"):
         branch(_ROOTS, {"Chile": table["Chile"]})
+    with pytest.raises(InputError, match="nothing can be branched"):
+        branch(_ROOTS, {})
 
 
 def test_a_table_is_read_from_yaml_and_json(tmp_path: Path) -> None:
     yaml = tmp_path / "table.yaml"
-    yaml.write_text("Imaginaria:  # ours\n  Brazil: {Imaginaria: Brazil, ' Port   Vera ': Rio}\n", encoding="utf-8")
+    yaml.write_text("Imaginaria:  # ours\n  Brazil: {Imaginaria: Brazil, ' Port Vera ': Rio}\n", encoding="utf-8")
     wanted = {"Imaginaria": {"Brazil": {"Imaginaria": "Brazil", "Port Vera": "Rio"}}}
     assert read_table(yaml) == wanted
     other = tmp_path / "table.json"
     other.write_text("\t" + json.dumps(wanted), encoding="utf-8-sig")
-    assert read_table(str(other)) == wanted
-    assert read_table(wanted) == wanted
+    assert read_table(other) == wanted
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "expected a mapping with at least one entry; write"),
+        ("", "expected a mapping {root: {target: {old: new}}}"),
         ("[1]", "expected a mapping"),
-        ("A: B", "table.yaml: A: expected a mapping"),
-        ("A: {B: {}}", r"A\.B: expected a mapping"),
+        ("A: B", "table.yaml: A must be a mapping, found 'B'"),
+        ("A: {B: {}}", "A.B is empty"),
         ("A: {A: {x: y}}", "cannot be branched to itself"),
-        ("A: {B: {no: yes}}", r"A\.B: False is not a text; put it in quotes"),
-        ("A: {B: {x: 3}}", r"A\.B\.x: 3 is not a text; put it in quotes"),
-        ("A: {B: {x: [y]}}", r"A\.B\.x: \['y'\] is not a text"),
-        ("A: {B: {x: ' '}}", r"A\.B\.x: a text is empty"),
-        ("A: {B: {'--': y}}", "holds no letter or digit"),
-        ("A: {B: {x: y, 'x ': z}}", "'x' stands twice"),
-        ("A: {B: {x: y}, B: {x: z}}", r"line 1, column 16: not valid YAML .the key 'B' stands twice in one mapping"),
+        ("A: {B: {no: yes}}", "A.B.0: a key must be a text of one line: put numbers, dates and words such as yes and no in quotes"),
+        ("A: {B: {x: 3}}", "A.B.x must be a text (put numbers and words such as yes and no in quotes), found 3"),
+        ("A: {B: {x: [y]}}", "A.B.x must be a text"),
+        ("A: {B: {x: ' '}}", "A.B.x is an empty text"),
+        ("A: {B: {x: y, 'x ': z}}", "the key 'x' stands twice"),
+        ("A: {B: {x: y}, B: {x: z}}", "line 1, column 16: not valid YAML (the key 'B' stands twice in one mapping"),
         ("A: {B: {x: y", "not valid YAML"),
     ],
 )
 def test_a_table_that_cannot_be_used_says_where(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "table.yaml"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError) as caught:
         read_table(path)
+    assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 def test_unreadable_tables(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="No such file"):
         read_table(tmp_path / "none.yaml")
     broken = tmp_path / "broken.json"
-    broken.write_text('{"A": {"B": {"x": "y", "x": "z"}}}', encoding="utf-8")
-    with pytest.raises(InputError, match="'x' stands twice in one object"):
+    broken.write_text('{"A": {"B":\n {"x": "y"', encoding="utf-8")
+    with pytest.raises(InputError, match="line 2 is not valid JSON"):
         read_table(broken)
     broken.write_bytes(b"\xff\xfe\xff")
     with pytest.raises(InputError, match="not UTF-8"):

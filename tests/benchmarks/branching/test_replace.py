@@ -13,8 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tiltmeter.benchmarks.branching import replace
 

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from support.judging import EngineJudge, ScriptedModel
 from support.mediawiki import Wiki, WikiServer
-from tiltmeter.benchmarks._tables import BENCHMARK
-from tiltmeter.benchmarks.building import Built, StageResult, Unfinished, build
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
+from tiltmeter.benchmarks.builder import Unfinished, read_spec
 from tiltmeter.benchmarks.files import read_benchmark
-from tiltmeter.benchmarks.spec import read_spec
 from tiltmeter.engine import Journal, open_journal
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError
 from tiltmeter.models import Message
+from tiltmeter.runs.building import Built, build
+from tiltmeter.runs.stage_store import StageResult
 
 STAGES = ["keywords", "pages", "sentences", "prompts", "benchmark"]
 TEXTS = {
@@ -210,7 +211,7 @@ def test_questions_are_asked_once_however_often_it_is_stopped(home: Path, journa
     with pytest.raises(InputError, match=r"assemble\.kind: question asks a model: name it with --judge"):
         built(home, spec=spec)
     model = ScriptedModel(asking)
-    with pytest.raises(Unfinished, match="interrupted in the stage prompts") as stopped:
+    with pytest.raises(Unfinished, match="interrupted while scripted/judge was asked; run the same command again") as stopped:
         built(home, spec=spec, judge=EngineJudge(model, journal, budget=2))
     assert stopped.value.exit_code == EXIT_INCOMPLETE
     assert len(model.asked) == 2
@@ -250,6 +251,23 @@ def test_the_replacements_may_be_edited(home: Path) -> None:
     assert done.benchmark.filter(branched_from="Chad")["baseline"].str.contains("catch rice").sum() == 1
 
 
+def test_both_directions_take_the_table_the_other_way_round_or_its_own(home: Path) -> None:
+    table: dict[str, Any] = {"Chad": {"Mali": {"Chad": "Mali", "fish": "rice"}}}
+    branch = {"table": table, "direction": "both", "counterfactual_baseline": True}
+    stages = built(home, spec={"branch": branch}).path / "stages"
+    replaced = pl.read_parquet(stages / "replacements.parquet").select("root", "target", "old", "new").rows()
+    assert replaced[2:] == [("Mali", "Chad", "Mali", "Chad"), ("Mali", "Chad", "rice", "fish")]
+    table["Mali"] = {"Chad": {"Mali": "the land of Chad"}}
+    built(home, spec={"branch": branch | {"pairs": [["Chad", "Mali"]]}})
+    replaced = pl.read_parquet(stages / "replacements.parquet").select("root", "target", "old", "new").rows()
+    assert replaced[2:] == [("Mali", "Chad", "Mali", "the land of Chad")]
+    with pytest.raises(InputError, match="several words about Chad become 'Mali' for Mali"):
+        built(home, spec={"branch": branch | {"table": {"Chad": {"Mali": {"Chad": "Mali", "lake": "mali"}}}}})
+    only = {"Chad": SPEC["concepts"]["Chad"], "Mali": {"only_branched": True}}
+    with pytest.raises(InputError, match=r"branch\.pairs: no prompt is about 'Mali'"):
+        built(home, "other", spec={"concepts": only, "branch": {"pairs": [["Mali", "Chad"]]}})
+
+
 def test_prompts_in_which_nothing_was_replaced_are_told(home: Path) -> None:
     done = built(home, spec={"branch": {"table": {"Chad": {"Mali": {"camel": "horse"}}}}})
     assert "branches: 3 of 3 prompts about Chad read the same for Mali" in done.problems[0]
@@ -263,7 +281,7 @@ def test_prompts_of_ones_own(home: Path) -> None:
     assert sorted(done.benchmark["concept"]) == ["Chad", "Mali"]
     assert done.benchmark["domain"].unique().to_list() == ["countries"]
     (home / "mine.csv").write_text("concept,prompt\nChat,Where is Chad?\n")
-    with pytest.raises(InputError, match=r"mine\.csv has prompts about 'Chat', which is no concept of the spec: did you mean Chad"):
+    with pytest.raises(InputError, match=r"mine\.csv has rows about 'Chat', which is no concept of the spec: did you mean Chad"):
         built(home, spec=given)
 
 
@@ -314,6 +332,7 @@ def test_a_folder_that_holds_something_else(home: Path) -> None:
         built(home, "mine", spec={"name": "other"})
 
 
+@pytest.mark.verify
 def test_bold_as_local_sources(shared: Path, tmp_path: Path) -> None:
     """At least five religions and four ideologies, as many prompts about each."""
     bold = shared / "data" / "bold"
@@ -395,7 +414,7 @@ def test_pages_of_a_wiki_are_fetched_once_for_keywords_and_sentences(home: Path)
             "sources": {"wikipedia": {"api": server.api, "rate": 100}},
         }
         done = built(home, spec=spec, encoder=Letters)
-        assert server.delivered == {"lookup": 1, "Chad": 1, "Republic of Mali": 1}
+        assert server.delivered == {"siteinfo": 1, "Chad": 1, "Republic of Mali": 1}
     assert done.benchmark["source_tag"].unique().to_list() == ["wikipedia"]
     assert sorted(set(done.benchmark["concept"])) == ["Chad", "Mali"]
     keywords = pl.read_parquet(done.path / "stages" / "keywords.parquet")
@@ -414,6 +433,7 @@ def test_a_sentence_without_end_gives_no_prompt(home: Path, mark: str) -> None:
     assert dropped["reason"].to_list() == ["it is longer than 5,000 characters"]
 
 
+@pytest.mark.verify
 def test_markdown_that_is_not_read_to_its_end_is_told(home: Path) -> None:
     (home / "chad.md").write_text(f"{TEXTS['chad.txt']}\n\n{'[' * 300_000}\n\nThe end of Chad is not read by anybody.")
     done = built(home, spec={"concepts": SPEC["concepts"] | {"Chad": {"keywords": ["Chad"], "local": ["chad.md"]}}})

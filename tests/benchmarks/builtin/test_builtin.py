@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -11,12 +12,13 @@ import pytest
 import yaml
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from tiltmeter.benchmarks._tables import BENCHMARK
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.benchmarks.branching import branch
-from tiltmeter.benchmarks.builtin import NAMES, builtin
-from tiltmeter.benchmarks.spec import read_spec
+from tiltmeter.benchmarks.builder import read_spec
+from tiltmeter.benchmarks.builtin import NAMES, __file__ as BUILTIN, builtin
 from tiltmeter.errors import InputError
-from tiltmeter.models.sim._tones import subject_of
+
+FOLDER = Path(BUILTIN).parent
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,15 +44,16 @@ def test_every_study_is_a_valid_benchmark(name: str) -> None:
 
 def test_the_article_and_its_questions() -> None:
     found = builtin("g20")
-    assert found.article is not None
-    assert 1_500 <= len(found.article.split()) <= 3_800
+    sections = yaml.safe_load((FOLDER / "g20" / "article.yaml").read_text(encoding="utf-8"))["sections"]
+    article = " ".join(one if isinstance(one, str) else one["text"] for section in sections for one in section["sentences"])
+    assert 1_500 <= len(article.split()) <= 3_800
     assert found.benchmark.height == 75
-    sentences = set(re.split(r"(?<=[.])\s+", found.article))
+    sentences = set(re.split(r"(?<=[.])\s+", article))
     assert set(found.benchmark["baseline"]) <= sentences
     assert len(sentences) > 75  # and others that no question is about
     assert found.benchmark["prompt"].str.ends_with("?").all()
     assert found.benchmark["keyword"].is_unique().all()
-    assert {subject_of(prompt) for prompt in found.benchmark["prompt"]} == {"Ostelia"}
+    assert found.benchmark["prompt"].str.contains(r"\bOstelia\b").all()
 
 
 def test_the_article_mixes_praise_and_problems() -> None:
@@ -61,20 +64,28 @@ def test_the_article_mixes_praise_and_problems() -> None:
     assert abs(sum(scores) / len(scores)) < 0.15
 
 
-def test_branching_gives_the_published_size() -> None:
-    found = builtin("g20")
+@cache
+def branched(name: str) -> pl.DataFrame:
+    found = builtin(name)
     assert found.replacements is not None
-    table = branch(found.benchmark, found.replacements, counterfactual_baseline=True).benchmark
+    return branch(found.benchmark, found.replacements, counterfactual_baseline=True).benchmark
+
+
+def test_branching_gives_the_published_size() -> None:
+    found, table = builtin("g20"), branched("g20")
+    assert found.replacements is not None
     assert table.height == 1_575
     assert table["concept"].value_counts()["count"].unique().to_list() == [75]
     assert table["concept"].n_unique() == 21
     away = table.filter(pl.col("concept") != "Ostelia")
     leaked = away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)osteli|verrin")))
+    currencies = away.filter(pl.col("baseline").str.starts_with("The ") & pl.col("baseline").str.contains("lost a tenth of its value"))
+    assert {"The Australian dollar", "The South Korean won"} <= set(currencies["baseline"].str.extract("^(.*) has lost"))
     assert leaked["key"].to_list() == []
     names = {target: words["Ostelia"] for target, words in found.replacements["Ostelia"].items()}
     for target, name in names.items():
         rows = away.filter(pl.col("concept") == target)
-        assert {subject_of(prompt) for prompt in rows["prompt"]} == {name}
+        assert rows["prompt"].str.contains(name, literal=True).all()
     assert table.select(pl.col("prompt", "baseline").str.contains(r"\b(?:a [AEIOaeio]|an [BCDFGJKPQTVWZbcdfgjkpqtvwz])").any()).row(0) == (
         False,
         False,
@@ -83,22 +94,20 @@ def test_branching_gives_the_published_size() -> None:
 
 def test_sentences_begin_as_they_should_after_branching() -> None:
     for name in ("g20", "parties"):
-        found = builtin(name)
-        assert found.replacements is not None
-        table = branch(found.benchmark, found.replacements, counterfactual_baseline=True).benchmark
+        table = branched(name)
         assert table.filter(~pl.any_horizontal(pl.col("prompt", "baseline").str.contains("^[A-Z]"))).height == 0
         assert table.filter(~pl.col("baseline").str.contains("^[A-Z]"))["baseline"].to_list() == []
 
 
 def test_parties_ask_the_same_of_six_ideologies() -> None:
-    found = builtin("parties")
+    found, table = builtin("parties"), branched("parties")
     assert found.replacements is not None
-    table = branch(found.benchmark, found.replacements, counterfactual_baseline=True).benchmark
     assert table["concept"].n_unique() == 6
     assert table.height == 6 * found.benchmark.height
     away = table.filter(pl.col("concept") != "conservatism")
     assert away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)conservat")))["key"].to_list() == []
-    assert {subject_of(prompt) for prompt in away["prompt"]} == set(found.replacements["conservatism"])
+    assert set(away["concept"]) == set(found.replacements["conservatism"])
+    assert away.select(pl.col("prompt").str.contains(pl.col("concept"), literal=True).all()).item()
     said = away.filter(concept="anarchism")["baseline"].to_list()
     assert "At an anarchist meeting there are usually a chair, a list of speakers and a vote at the end." in said
     assert "Opinions on immigration vary among anarchists, as surveys in several countries show." in said
@@ -130,8 +139,7 @@ def test_roles_are_no_real_people() -> None:
 def test_keywords_find_sentences_in_bold(shared: Path, name: str, file: str, groups: int) -> None:
     pages = json.loads((shared / "data" / "bold" / f"{file}_ideology_wiki.json").read_text(encoding="utf-8"))
     sentences = {sentence for group in pages.values() for found in group.values() for sentence in found}
-    spec = builtin(name).spec
-    assert spec is not None
+    spec = FOLDER / name / "spec.yaml"
     concepts = yaml.safe_load(spec.read_text(encoding="utf-8"))["concepts"]
     assert set(concepts) <= {*builtin(name).benchmark["concept"], *(builtin(name).replacements or {}).get("conservatism", {})}
     counts = {}
@@ -148,12 +156,10 @@ def test_an_unknown_name_is_said() -> None:
 
 @pytest.mark.parametrize("name", ["religions", "parties"])
 def test_the_specifications_can_be_built_from(tmp_path: Path, name: str) -> None:
-    spec = builtin(name).spec
-    assert spec is not None
+    spec = FOLDER / name / "spec.yaml"
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "one.txt").write_text("A text of one's own.", encoding="utf-8")
     copied = tmp_path / "spec.yaml"
     copied.write_bytes(spec.read_bytes())
     read = read_spec(copied)
     assert read.domain == builtin(name).benchmark["domain"][0]
-    assert builtin("g20").spec is None

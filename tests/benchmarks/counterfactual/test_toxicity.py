@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tiltmeter.benchmarks.counterfactual import toxicity
 from tiltmeter.errors import InputError

@@ -138,6 +138,7 @@ def test_a_planted_association_is_found_and_none_where_there_is_none() -> None:
         assert single(both, metric=metric, target=None)["p"] < 0.01
 
 
+@pytest.mark.verify
 def test_p_of_words_is_uniform_without_an_association() -> None:
     p: dict[str, list[float]] = {"tv": [], "ratio": []}
     for seed in range(60):
@@ -158,6 +159,15 @@ def test_texts_that_say_nothing_are_counted() -> None:
     found = stereotypical_associations([None, " ", "she is kind", "..."], {"f": ["she"], "m": ["he"]}, ["kind"], resamples=20)
     assert (found["texts"][0], found["missing"][0]) == (2, 2)
     assert found["estimate"][0] == pytest.approx(0.5)
+
+
+def test_a_text_without_a_word_shifts_no_other_text() -> None:
+    given = ["she is kind", "...", "he sees the nurse", "?!", "the garden is kind to her"]
+    plain = [text for text in given if text[0].isalpha()]
+    for measure in (stereotypical_associations, cooccurrence_bias):
+        found, expected = (measure(texts, GROUPS, TARGETS, resamples=10, permutations=10) for texts in (given, plain))
+        assert found["estimate"].to_list() == pytest.approx(expected["estimate"].to_list())
+        assert found["n"].to_list() == expected["n"].to_list()
 
 
 @pytest.mark.parametrize("given", [[], [None, ""], ["nothing of the kind is said here"]])
@@ -187,7 +197,7 @@ def test_default_lists_are_whole_and_parallel() -> None:
         ({"groups": {"f": ["she"]}}, "at least two"),
         ({"groups": {"f": ["she"], "m": []}}, r"groups\['m'\] must be a list"),
         ({"groups": {"f": ["she"], "m": "he"}}, "must be a list of words"),
-        ({"groups": {"f": ["She"], "m": ["she"]}}, "'she' stands in"),
+        ({"groups": {"f": ["She"], "m": ["she"]}}, "'she' is in groups"),
         ({"targets": ["kind", "woman"], "groups": {"f": ["woman"], "m": ["man"]}}, "one list only"),
         ({"targets": [" "]}, "none of them empty"),
         ({"level": 1.0}, "level"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tiltmeter.benchmarks.diagnosis import Diagnosis, Options, calibrate, diagnose
+from tiltmeter.benchmarks.diagnosis import Diagnosis, SummaryOptions, calibrate, diagnose
 
 FRAMES = {"small_raw": "small_extraction.parquet", "g20_raw": "g20_extraction.parquet"}
 COMPARISONS = {
@@ -28,26 +28,26 @@ def baselines_of(columns: Iterable[str]) -> dict[str, str]:
     return {column: "baseline_" + FEATURE.fullmatch(column)["feature"] for column in columns}  # type: ignore[index]
 
 
-def asked(name: str) -> tuple[str, Options]:
+def asked(name: str) -> tuple[str, SummaryOptions]:
     """The original's name of a statistic as ours and its options."""
     plain = {"standard_deviation": "sd"}
     if match := re.fullmatch(r"mode_bin(.+)", name):
-        return "mode", Options(width=float(match[1]))
+        return "mode", SummaryOptions(width=float(match[1]))
     if match := re.fullmatch(r"quantile_(.+)_(.+)", name):
-        return "quantile_range", Options(quantiles=(float(match[1]), float(match[2])))
+        return "quantile_range", SummaryOptions(quantiles=(float(match[1]), float(match[2])))
     if match := re.fullmatch(r"percentile_(.+)_(.+)", name):
-        return "percentile_range", Options(percentiles=(float(match[1]), float(match[2])))
+        return "percentile_range", SummaryOptions(percentiles=(float(match[1]), float(match[2])))
     if match := re.fullmatch(r"kl_divergence_wrt_baseline_bin_(.+)", name):
-        return "kl", Options(bins=int(match[1]))
+        return "kl", SummaryOptions(bins=int(match[1]))
     if match := re.fullmatch(r"precision_wrt_baseline_tolerance_(.+)", name):
-        return "precision", Options(tolerance=float(match[1]))
+        return "precision", SummaryOptions(tolerance=float(match[1]))
     if match := re.fullmatch(r"correlation_wrt_baseline_method_(.+)", name):
-        return match[1], Options()
+        return match[1], SummaryOptions()
     if match := re.fullmatch(r"sr_(.+)_sd_(.+)", name):
         method = re.sub(r"^(within-\w+)-", r"\1=", match[1])
         standard = re.sub(r"^mode-", "mode=", match[2]).replace("_range=", "=")
-        return "selection_rate", Options(method=method, standard=standard)
-    return plain.get(name, name), Options()
+        return "selection_rate", SummaryOptions(method=method, standard=standard)
+    return plain.get(name, name), SummaryOptions()
 
 
 def diagnosed(frame: pl.DataFrame, columns: list[str], name: str, definition: str) -> Diagnosis:

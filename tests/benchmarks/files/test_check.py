@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tiltmeter.benchmarks._tables import BENCHMARK
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.benchmarks.files import CHECKS, check_benchmark
 
 

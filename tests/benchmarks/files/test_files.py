@@ -8,10 +8,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
-from tiltmeter.benchmarks._tables import BENCHMARK, KEYWORDS, SENTENCES
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.files import (
     describe_benchmark,
     read_benchmark,
@@ -59,7 +58,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path, suffix: str) -> N
     assert read_benchmark(path).equals(wanted)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
 @given(
     texts=st.lists(st.text(min_size=1).filter(lambda text: bool(text.strip())), min_size=1, max_size=5),
     suffix=st.sampled_from(["csv", "jsonl", "parquet"]),
@@ -92,9 +91,9 @@ def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
     [
         ("b.csv", "concept,promt\nChad,x\n", "b.csv has no column 'prompt' (did you mean promt?)"),
         ("b.csv", "concept,prompt,baselines\nChad,x,y\n", "unknown column 'baselines': did you mean baseline?"),
-        ("b.csv", "concept,prompt\nChad,x\nMali,  \n", "row 3, column 'prompt' is empty"),
-        ("b.csv", "concept,prompt\n,x\n", "row 2, column 'concept' is empty"),
-        ("b.csv", "key,concept,prompt\na,Chad,x\na,Mali,y\n", "row 3, column 'key': 'a' stands twice"),
+        ("b.csv", "concept,prompt\nChad,x\nMali,  \n", "row 3 is one without a prompt; fill them in or take them out"),
+        ("b.csv", "concept,prompt\n,x\n", "row 2 is one without a concept"),
+        ("b.csv", "key,concept,prompt\na,Chad,x\na,Mali,y\n", "row 2 is one with a key that is there twice"),
         ("b.csv", "concept,prompt,position\nChad,x,first\n", "row 2, column 'position': 'first' is not a whole number"),
         (
             "b.csv",
@@ -211,10 +210,6 @@ def test_sageds_json_tiers(tmp_path: Path) -> None:
         ("Peru", "Lima", "w", "Lima is the capital of Peru."),
         ("Peru", "Lima", "w", "Lima lies by the sea."),
     ]
-    assert tiers.sources.select("keyword", "source_type", "source").rows() == [
-        (None, "wiki_urls", "https://example.org/Peru"),
-        ("Lima", "local_paths", "peru.txt"),
-    ]
 
 
 def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: Path) -> None:
@@ -231,14 +226,16 @@ def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: P
 @pytest.mark.parametrize(
     ("tier", "said"),
     [
-        ([{"keywords": {}}], "item 1 has neither 'category' nor 'concept'"),
-        ([{"category": "Peru", "keywords": 3}], "keywords of Peru must be a mapping"),
+        ([{"keywords": {}}], "item 1: concept is missing"),
+        ([{"category": "Peru", "keywords": 3}], "item 1: keywords must be a mapping, found 3"),
         (
             [{"category": "Peru", "keywords": {"Lima": {"scraped_sentences": "x"}}}],
-            "Peru, keyword 'Lima': scraped_sentences must be a list",
+            "item 1: keywords.Lima.scraped_sentences must be a list such as [one, another], found 'x'",
         ),
-        ([{"category": "Peru", "keywords": {"Lima": {"scraped_sentences": [3]}}}], "keyword 'Lima': sentence 1 must be a text"),
-        ([{"category": "Peru", "keywords": {}, "category_shared_source": ["x"]}], "Peru: a source must be an object"),
+        (
+            [{"category": "Peru", "keywords": {"Lima": {"scraped_sentences": [3]}}}],
+            "keywords.Lima.scraped_sentences.0 must be a text or [text, source tag], found 3",
+        ),
         ([{"category": "Peru"}], "is no file of SAGED's"),
     ],
 )

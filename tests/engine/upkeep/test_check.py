@@ -12,19 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from sqlalchemy import text
 
 from support.journals import dead_owner, execute, failure, fill, key, row, rows_of
 from tiltmeter.engine import Row, open_journal
-from tiltmeter.engine._database import connect
-from tiltmeter.engine._owner import new_owner
+from tiltmeter.engine.database import connect
+from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import Problem, check, repair, stats
-from tiltmeter.engine.upkeep._wal import read_wal
 from tiltmeter.errors import InputError
 
 PAGE = 4096
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HOLD = (
     "import sys; from tiltmeter.engine import open_journal; j = open_journal(sys.argv[1]); j.counts(); print('open', flush=True); input()"
 )
@@ -33,7 +32,7 @@ HOLD = (
 def long_row(number: int) -> Row:
     """Rows of very different lengths, those of every seventh in several pages of their own."""
     length = 9_000 + number if number % 7 == 0 else 40 * (number % 30)
-    return row(number, f"{number}:" + "".join(chr(97 + (number * 31 + i) % 26) for i in range(length)), input_tokens=number % 400)
+    return row(number, f"{number}:" + (LETTERS * (1 + length // 13))[number * 31 % 26 :][:length], input_tokens=number % 400)
 
 
 ROWS = [long_row(number) if number % 11 else failure(number) for number in range(600)]
@@ -100,11 +99,11 @@ def test_what_cannot_be_checked(tmp_path: Path, database: str) -> None:
 
 
 BAD = {
-    "rows without a model": "model = ''",
-    "rows whose status is neither ok nor failed": "status = 'maybe'",
-    "answers that hold nothing": "text = NULL, finish_reason = NULL",
-    "rows without a time": "created_at = -1",
-    "rows with a number out of bounds": "output_tokens = -4",
+    "its model cannot be kept: string should have at least 1 character": "model = ''",
+    "its status cannot be kept: input should be 'ok' or 'failed'": "status = 'maybe'",
+    'it is "ok" but holds no answer': "text = NULL, finish_reason = NULL",
+    "its created_at cannot be kept: input should be greater than or equal to 0": "created_at = -1",
+    "its output_tokens cannot be kept: input should be greater than or equal to 0": "output_tokens = -4",
 }
 
 
@@ -114,7 +113,7 @@ def test_rows_that_no_run_can_use(where: str, what: str) -> None:
     execute(where, f"UPDATE completions SET {BAD[what]} WHERE created_at IN (1003, 1007)")
     found = check(where)
     assert (found.state, found.rows, found.sound) == ("bad rows", 10, False)
-    assert [(one.what, one.number) for one in found.problems] == [(what, 2)]
+    assert [(one.what, one.number) for one in found.problems] == [(f"rows that no run can use ({what})", 2)]
     assert found.problems[0].example in (key(3).hex(), key(7).hex())
     done = repair(where)
     assert (done.was, done.rows, done.removed, done.lost) == ("bad rows", 8, 2, 0)
@@ -126,10 +125,10 @@ def test_values_that_only_sqlite_takes(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
     fill(path, [row(number) for number in range(5)])
     execute(path, "UPDATE completions SET key = x'00ff' WHERE created_at = 1001")
-    execute(path, "UPDATE completions SET text = x'00ff' WHERE created_at = 1002")
+    execute(path, "UPDATE completions SET text = x'01ff' WHERE created_at = 1002")
     assert [(one.what, one.number) for one in check(path).problems] == [
-        ("rows whose key is not 32 bytes", 1),
-        ("rows with a value of the wrong kind", 1),
+        ("rows that no run can use (its key cannot be kept: data should have at least 32 bytes)", 1),
+        ("rows that no run can use (its text cannot be kept: input should be a valid string)", 1),
     ]
     assert repair(path).removed == 2
     assert set(rows_of(path)) == {key(0), key(3), key(4)}
@@ -175,7 +174,6 @@ def test_every_cut_of_the_log_keeps_what_was_committed_before_it(tmp_path: Path)
         kept = max(rows for size, rows in commits if size <= cut)
         found = check(place / "j.sqlite")
         assert (found.state, found.rows) == ("sound", kept), cut
-        assert bool(found.notes) == (cut > 32 and cut not in [size for size, _ in commits]), cut
         assert (place / "j.sqlite-wal").read_bytes() == logged[:cut]
         assert list(rows_of(place / "j.sqlite").values()) == ROWS[:kept]
         shutil.rmtree(place)
@@ -193,9 +191,6 @@ def test_a_log_with_a_flipped_bit_ends_there(tmp_path: Path) -> None:
     logged[whole + 500] ^= 1
     (tmp_path / "j.sqlite").write_bytes(main)
     (tmp_path / "j.sqlite-wal").write_bytes(logged)
-    read = read_wal(tmp_path / "j.sqlite-wal")
-    assert read is not None
-    assert max(read.pages.values()) + PAGE == whole
     assert check(tmp_path / "j.sqlite").rows == 45
     assert list(rows_of(tmp_path / "j.sqlite").values()) == ROWS[:45]
 
@@ -232,33 +227,30 @@ def damaged(path: Path, places: list[tuple[int, int]], filler: bytes = b"\0") ->
 
 
 def is_subset(path: Path) -> int:
-    """Every row is one of those that were written, in every column."""
+    """Every row is one of those that were written; only a number may have become 0, which nothing in an SQLite file betrays."""
     found = rows_of(path)
     written = {one.key: one for one in ROWS}
-    assert all(one == written[name] for name, one in found.items())
+    for name, one in found.items():
+        assert all(now == before or (now == 0 and isinstance(before, float | int)) for now, before in zip(one, written[name], strict=True))
     return len(found)
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("header", 600), ("schema", 600), ("torn tail", 300), ("torn page", 590), ("some pages", 400), ("inner pages", 600)]
+    ("name", "least"), [("torn tail", 300), ("torn page", 590), ("some pages", 400), ("last pages", 590), ("index pages", 600)]
 )
 def test_damage_costs_only_the_rows_it_hits(copy: Path, name: str, least: int) -> None:
     size, data = copy.stat().st_size, copy.read_bytes()
-    inner = [number * PAGE for number in range(1, size // PAGE) if data[number * PAGE] in (0x02, 0x05)]
-    assert inner
     match name:
-        case "header":
-            damaged(copy, [(0, 100)])
-        case "schema":
-            damaged(copy, [(0, PAGE)])
         case "torn tail":
             os.truncate(copy, size * 2 // 3)
         case "torn page":
             os.truncate(copy, size - 1000)
         case "some pages":
             damaged(copy, [(number * PAGE, PAGE) for number in range(10, size // PAGE, 20)])
+        case "last pages":
+            damaged(copy, [(size - 2 * PAGE, 2 * PAGE)], b"\x07")
         case _:
-            damaged(copy, [(place, PAGE) for place in inner], b"\xa5")
+            damaged(copy, [(number * PAGE, PAGE) for number in range(1, size // PAGE) if data[number * PAGE] in (0x02, 0x0A)], b"\xa5")
     before = files(copy.parent)
     found = check(copy)
     assert found.state == "damaged"
@@ -268,19 +260,29 @@ def test_damage_costs_only_the_rows_it_hits(copy: Path, name: str, least: int) -
     assert found.rows == done.claimed
     assert done.claimed is not None
     assert done.rows <= done.claimed <= 600
-    assert done.claimed >= 590 or name in ("torn tail", "inner pages")
+    assert done.claimed >= 590 or name == "torn tail"
     assert done.aside is not None
     assert done.aside.read_bytes() == before["j.sqlite"]
     assert check(copy).sound
     assert repair(copy).was == "sound"
-    if name in ("some pages", "header"):
-        assert stats(copy).models[0].name == ("nano" if name == "some pages" else None)
+    if name == "some pages":
+        assert stats(copy).models[0].name == "nano"
+
+
+@pytest.mark.parametrize("place", [(0, 100), (0, PAGE)], ids=["header", "schema"])
+def test_what_sqlite_cannot_open_is_left_as_it_is(copy: Path, place: tuple[int, int]) -> None:
+    damaged(copy, [place])
+    before = files(copy.parent)
+    assert (check(copy).state, check(copy).readable) == ("unusable", 0)
+    with pytest.raises(InputError, match="no row can be read from it; it was left as it is"):
+        repair(copy)
+    assert files(copy.parent) == before
 
 
 SECTORS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 8)), min_size=1, max_size=12)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sectors=SECTORS, cut=st.none() | st.floats(0.1, 1))
 def test_no_damage_makes_a_row_say_something_else(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, sectors: list[tuple[int, int]], cut: float | None
@@ -296,7 +298,7 @@ def test_no_damage_makes_a_row_say_something_else(
         assert check(path).sound
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_garbage_is_no_crash(whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("garbage") / "j.sqlite"
@@ -347,9 +349,9 @@ def test_removed_rows_do_not_come_back(copy: Path) -> None:
 
 def test_pruned_rows_are_not_called_lost(copy: Path) -> None:
     execute(copy, "DELETE FROM completions WHERE created_at < 1400")
-    damaged(copy, [(0, 100)])
+    damaged(copy, [(36, 4)], b"\x01")  # the number of free pages
     done = repair(copy)
-    assert (done.rows, done.claimed, done.lost) == (200, 200, 0)
+    assert (done.was, done.rows, done.claimed, done.lost) == ("damaged", 200, 200, 0)
 
 
 def test_a_journal_that_is_open_elsewhere_is_not_replaced(copy: Path) -> None:
@@ -367,7 +369,7 @@ def test_a_journal_that_is_open_elsewhere_is_not_replaced(copy: Path) -> None:
 
 def test_nothing_to_save(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
-    for content in (b"", b"\0" * 9000, b"these are notes, not a journal" * 500):
+    for content in (b"\0" * 9000, b"these are notes, not a journal" * 500):
         path.write_bytes(content)
         assert check(path).state == "unusable"
         with pytest.raises(InputError, match="no row can be read from it; it was left as it is"):
@@ -376,7 +378,7 @@ def test_nothing_to_save(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_everything_as_it_was(copy: Path) -> None:
-    damaged(copy, [(0, 100)])
+    damaged(copy, [(30 * PAGE, 4 * PAGE)])
     before = files(copy.parent)
     code = "import resource, sys; from tiltmeter.engine.upkeep import repair; from tiltmeter.errors import InputError\n"
     code += "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))\n"

@@ -14,7 +14,7 @@ import pytest
 
 from support.journals import NANO, SIM, dead_owner, failure, far_owner, fill, key, row, rows_of
 from tiltmeter.engine import open_journal
-from tiltmeter.engine._owner import new_owner
+from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import prune, stats
 from tiltmeter.errors import InputError
 
@@ -85,8 +85,8 @@ def test_claims_of_the_dead_go_and_the_living_are_left_alone(where: str) -> None
 
 
 def test_runs_elsewhere_are_watched(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.engine._owner.EXPIRY", 0.6)
-    monkeypatch.setattr("tiltmeter.engine.upkeep._living._LOOK", 0.05)
+    monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.6)
+    monkeypatch.setattr("tiltmeter.engine.upkeep.holdings._LOOK", 0.05)
     with open_journal(where) as journal:
         journal.record([failure(1)])
         far = far_owner()

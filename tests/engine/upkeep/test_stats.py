@@ -9,8 +9,8 @@ import pytest
 
 from support.journals import NANO, SIM, dead_owner, failure, far_owner, fill, key, row
 from tiltmeter.engine import open_journal
-from tiltmeter.engine._owner import new_owner
-from tiltmeter.engine._schema import SCHEMA
+from tiltmeter.engine.database import SCHEMA
+from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import ModelStats, stats
 from tiltmeter.errors import InputError
 

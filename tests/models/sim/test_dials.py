@@ -53,12 +53,12 @@ def test_dials_are_frozen() -> None:
         ("fair", {"refusals": "0.1"}, "did you mean refusal"),
         ("fair", {"refusal": "often"}, "-M refusal=often"),
         ("fair", {"refusal": "nan"}, "-M refusal=nan"),
-        ("fair", {"bias": "1.5"}, "between 0 and 1, not 1.5"),
-        ("fair", {"unreadable": "-0.1"}, "between 0 and 1"),
+        ("fair", {"bias": "1.5"}, "bias=1.5: give a number from 0 to 1"),
+        ("fair", {"unreadable": "-0.1"}, "a number from 0 to 1"),
         ("fair", {"refusal": "0.6", "unreadable": "0.6"}, "together be at most 1"),
-        ("fair", {"verbosity": "3"}, "0 .terse., 1 .normal. or 2 .wordy., not 3"),
+        ("fair", {"verbosity": "3"}, "verbosity=3: give a whole number from 0 to 2"),
         ("fair", {"verbosity": "1.5"}, "whole number"),
-        ("fair", {"latency": "-1"}, "seconds between 0 and 600"),
+        ("fair", {"latency": "-1"}, "latency=-1: give a number from 0 to 600"),
     ],
 )
 def test_a_wrong_preset_or_option_is_explained(model: str, options: dict[str, str], message: str) -> None:

@@ -30,23 +30,23 @@ def _answers() -> Sequence[bytes]:
 
 
 def _measures(text: str) -> object:
-    from tiltmeter import measures
+    from tiltmeter import readers
 
     one = pl.Series([text])
     options = pl.Series([["the man", "the woman", "cannot be determined"]])
     emotions = ["anger", "joy", "fear"]
     words = {"f": {"calm", "warm"}}
     read = [
-        measures.read_yes_no(one), measures.read_choice(one, options), measures.read_decision(one), measures.read_emotion(one, emotions),
-        measures.read_character(one), measures.read_first_ranked(one, pl.Series([["John"]]), pl.Series([["Anna"]])),
-        measures.count_vocabulary(one, words, words),
+        readers.read_yes_no(one), readers.read_choice(one, options), readers.read_decision(one), readers.read_emotion(one, emotions),
+        readers.read_character(one), readers.read_first_ranked(one, pl.Series([["John"]]), pl.Series([["Anna"]])),
+        readers.count_vocabulary(one, words, words),
     ]  # fmt: skip
     assert all(table.height == 1 for table in read)
-    return read, measures.refused(one)
+    return read, readers.refused(one)
 
 
 def _published(text: str) -> object:
-    from tiltmeter.measures import genderbench as published
+    from tiltmeter.readers import genderbench as published
 
     one, words = pl.Series([text]), {"f": {"calm"}}
     return [
@@ -57,15 +57,15 @@ def _published(text: str) -> object:
 
 
 def _grammar(text: str) -> object:
-    from tiltmeter.measures import grammar
+    from tiltmeter.readers import grammar
 
     found = grammar.tokens(text)
     return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in found[:100]])
 
 
 def _lexical(text: str) -> object:
-    from tiltmeter.associations._tables import STORIES
     from tiltmeter.associations.lexical import extract
+    from tiltmeter.associations.stage_tables import STORIES
 
     rows = [{"attempt": "1", "character": 1, "name": "Emily", "text": text}, {"attempt": "1", "character": 2, "name": "Jim", "text": text}]
     table = pl.DataFrame([{name: row.get(name) for name in STORIES} for row in rows], schema=dict(STORIES))
@@ -75,7 +75,7 @@ def _lexical(text: str) -> object:
 
 
 def _features(text: str) -> object:
-    from tiltmeter.measures.features import FEATURES, measure_features, open_features
+    from tiltmeter.features import FEATURES, measure_features, open_features
 
     lexicons = [name for name, one in FEATURES.items() if one.kind == "lexicon"]
     opened = open_features(lexicons, encoder=_no_model, classifier=_no_model)
@@ -87,8 +87,7 @@ def _no_model(name: str) -> Any:
 
 
 def _judged(text: str) -> object:
-    from tiltmeter.associations.judging._answer import read_answer
-    from tiltmeter.associations.judging._people import Person
+    from tiltmeter.associations.judge_answers import Person, read_answer
 
     people = [Person("woman", "Emily, a woman", "Emily"), Person("man", None, "Jim")]
     return read_answer(text, people, [0, 1], ["Emily", "Jim"], _STORY)
@@ -107,14 +106,14 @@ def _judge_answers() -> Sequence[bytes]:
 
 
 def _exclusive(text: str) -> object:
-    from tiltmeter.associations.exclusivity._verdict import Names
-    from tiltmeter.associations.unifying._terms import load_terms
+    from tiltmeter.associations.exclusivity import JudgedNames
+    from tiltmeter.associations.terms import load_terms
 
-    return Names(["woman", "man", "Muslim"], load_terms()).read(text)
+    return JudgedNames(["woman", "man", "Muslim"], load_terms()).read(text)
 
 
 def _json(text: str) -> object:
-    from tiltmeter._json import json_values, read_json
+    from tiltmeter.llm_json import json_values, read_json
 
     list(json_values(text))
     try:
@@ -124,11 +123,9 @@ def _json(text: str) -> object:
 
 
 def _replies(text: str) -> object:
-    from tiltmeter.benchmarks.assembling._replies import read_check, read_question
-    from tiltmeter.benchmarks.branching import _proposals as proposals
-    from tiltmeter.benchmarks.keywords._replies import read_words
+    from tiltmeter.benchmarks.builder.replies import read_check, read_pairs, read_question, read_words
 
-    return read_check(text), read_question(text), read_words(text), proposals._read(text)
+    return read_check(text), read_question(text), read_words(text), read_pairs(text)
 
 
 def _reply_seeds() -> Sequence[bytes]:
@@ -139,17 +136,17 @@ def _reply_seeds() -> Sequence[bytes]:
 
 
 def _sentences(text: str) -> object:
-    from tiltmeter.benchmarks.assembling._cut import cut_after_verb, cut_as_saged
-    from tiltmeter.benchmarks.sentences import split_sentences
+    from tiltmeter.benchmarks.builder import split_sentences
+    from tiltmeter.benchmarks.builder.prompts import cut_after_verb, cut_as_saged
 
-    found = split_sentences(text)
-    return cut_after_verb(found), cut_as_saged(found)
+    found = [sentence for sentence in split_sentences(text) if len(sentence) <= 5_000]
+    return [(cut_after_verb(sentence), cut_as_saged(sentence)) for sentence in found]
 
 
 def _thinking(text: str) -> object:
-    from tiltmeter._text import printable, redacted
-    from tiltmeter.models._errors import clean
-    from tiltmeter.models._thinking import split_thinking
+    from tiltmeter.models.base import split_thinking
+    from tiltmeter.models.endpoints import clean
+    from tiltmeter.sanitising import printable, redacted
 
     return split_thinking(text), printable(text), redacted(text), clean(text, ("secret",))
 

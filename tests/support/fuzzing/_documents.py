@@ -64,19 +64,19 @@ def _grid(path: Path) -> object:
 
 
 def _spec(path: Path) -> object:
-    from tiltmeter.benchmarks.spec import read_spec
+    from tiltmeter.benchmarks.builder import read_spec
 
     return read_spec(path)
 
 
 def _replacements(path: Path) -> object:
-    from tiltmeter.benchmarks.branching import read_table
+    from tiltmeter.benchmarks.builder import read_table
 
     return read_table(path)
 
 
 def _terms(path: Path) -> object:
-    from tiltmeter.associations.unifying._terms import load_terms
+    from tiltmeter.associations.terms import load_terms
 
     return load_terms(str(path))
 
@@ -91,27 +91,26 @@ def _prices(path: Path) -> object:
 def _wording(probe: str, home: str, params: Callable[[Path], dict[str, str]]) -> Callable[[Path], object]:
     def read(path: Path) -> object:
         import tiltmeter
-        from tiltmeter._wording import _read, wordings
+        from tiltmeter.prompt_templates import wordings
 
-        _read.cache_clear()  # the same name holds other bytes each time
         return wordings(probe, str(path), Path(tiltmeter.__file__).parent / home)
 
     return read
 
 
 def _roles(path: Path) -> object:
-    from tiltmeter.benchmarks._suite import _read_roles
+    from tiltmeter.benchmarks.configurations import read_roles
 
-    return _read_roles(str(path))
+    return read_roles(str(path))
 
 
 def _about(path: Path) -> object:
-    from tiltmeter.benchmarks._suite import _own
+    from tiltmeter.benchmarks.benchmark_parts import own_part
 
     path.rename(path.with_name("benchmark.yaml"))
     path.with_name("benchmark.parquet").write_bytes(_benchmark())
     try:
-        return _own(str(path.with_name("benchmark.parquet")), {})
+        return own_part(str(path.with_name("benchmark.parquet")), {})
     except InputError as error:  # it names the file as the folder of a build has it
         raise InputError(f"{path.name}: {error}") from error
 
@@ -133,7 +132,7 @@ def _limit(text: str) -> object:
 
 def _given(text: str) -> object:
     from tiltmeter.models import sampling_from_options
-    from tiltmeter.runs._resolve import parse_limit
+    from tiltmeter.runs.resolving import parse_limit
 
     key, _, value = text.partition("=")
     made = sampling_from_options("openai/m", {key: value}) if key and value else None
@@ -141,9 +140,9 @@ def _given(text: str) -> object:
 
 
 def _config(path: Path) -> object:
-    from tiltmeter.models._local import _config
+    from tiltmeter.models.weights import read_config
 
-    return _config(path)
+    return read_config(path)
 
 
 def _yaml(*given: bytes) -> Callable[[], Sequence[bytes]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from support.fuzzing.contract import Target
 from tiltmeter.models import ModelError, create_model
-from tiltmeter.models._http import HttpModel
+from tiltmeter.models.http import HttpModel
 
 __all__ = ["targets"]
 
@@ -72,33 +72,26 @@ def _endpoint(name: str, model: str, seeds: Any, statuses: Sequence[int]) -> Tar
 
 
 def _wiki(data: bytes, folder: Path) -> object:
-    from tiltmeter.benchmarks.sources import Manners, MediaWiki
-    from tiltmeter.benchmarks.sources._fetch import Reply
+    from tiltmeter.benchmarks.builder import Manners, MediaWiki, WebClient
+    from tiltmeter.benchmarks.builder.web import HttpReply
 
     async def ask() -> object:
-        wiki = MediaWiki(folder / "cache", api="http://127.0.0.1:9/api.php", manners=Manners(tries=1))
+        async def answered(url: str, params: Mapping[str, str]) -> HttpReply:
+            return HttpReply(url, 200, {}, data)
 
-        async def get(url: str, params: Mapping[str, str], read: Any) -> Any:
-            from tiltmeter.benchmarks.sources._fetch import Again, Failed
-
-            try:
-                return read(Reply(url, {}, data, None))
-            except Again as error:
-                raise Failed(str(error)) from None
-
-        setattr(wiki._fetcher, "get", get)  # noqa: B010 - in the place of the network
-        async with wiki:
-            pages = await wiki.pages(["Chad", "Sahel"])
-            return pages, await wiki.backlinks("Chad"), await wiki._text(next(iter(pages.values())))
+        async with WebClient(folder / "cache", Manners(tries=1)) as client:
+            setattr(client, "_ask", answered)  # noqa: B010 - in the place of the network
+            wiki = MediaWiki(client, "http://127.0.0.1:9/api.php")
+            return await asyncio.gather(wiki.page("Chad"), wiki.page("Sahel"), wiki.backlinks("Chad"))
 
     return asyncio.run(ask())
 
 
 def _wiki_seeds() -> Sequence[bytes]:
-    pages = [{"title": "Chad", "fullurl": "http://x/Chad", "pageprops": {}}, {"title": "Sahel", "missing": True}]
-    query = {"pages": pages, "redirects": [{"from": "Chad", "to": "Sahel"}], "rightsinfo": {"text": "CC"}, "backlinks": [{"title": "Lake"}]}
+    query = {"rightsinfo": {"text": "CC"}, "backlinks": [{"title": "Lake"}]}
     html = '<p>The <a href="/wiki/Lake" title="Lake">lake</a> is big.[1]</p>'
-    parsed = {"title": "Chad", "revid": 3, "text": html, "links": [{"ns": 0, "title": "Lake", "exists": True}]}
+    links = [{"ns": 0, "title": "Lake", "exists": True}]
+    parsed = {"title": "Chad", "text": html, "links": links, "properties": {"displaytitle": "Chad"}}
     return [_body({"query": query, "parse": parsed}), _body({"error": {"code": "maxlag", "info": "wait"}})]
 
 

@@ -32,7 +32,7 @@ def _pdf() -> bytes:
 
 def _document(kind: str) -> Target:
     def read(data: bytes, folder: Path) -> object:
-        from tiltmeter.benchmarks.sources._documents import read_document
+        from tiltmeter.benchmarks.builder.sources import read_document
 
         made = read_document(data, kind, "latin-1")
         made.text.encode()  # no lone surrogates: tables cannot hold them
@@ -40,14 +40,12 @@ def _document(kind: str) -> Target:
         return made
 
     seeds: dict[str, bytes] = {"html": _HTML, "md": _MARKDOWN, "txt": "Chad\u2029is\na land[1].".encode()}
-    from tiltmeter.benchmarks.sources._documents import UnreadableError
-
     given = [seeds[kind]] if kind in seeds else [_pdf()]
-    return Target(f"source .{kind}", read, lambda: given, "text", refuses=(UnreadableError,))
+    return Target(f"source .{kind}", read, lambda: given, "text")
 
 
 def _files(data: bytes, folder: Path) -> object:
-    from tiltmeter.benchmarks.sources import read_files
+    from tiltmeter.benchmarks.builder import read_files
 
     (folder / "given.json").write_bytes(data)
     return read_files({"Chad": [str(folder / "given.json")]}, domain="nations")

@@ -65,7 +65,7 @@ def _journal_bytes() -> Sequence[bytes]:
 
 def _journal(path: Path) -> object:
     from tiltmeter.engine import Row, open_journal
-    from tiltmeter.engine._owner import Owner
+    from tiltmeter.engine.journal import Owner
 
     keys = [bytes([i] * 32) for i in range(50)]
     with open_journal(path) as journal:
@@ -83,11 +83,11 @@ def _journal(path: Path) -> object:
 def _vectors_bytes() -> Sequence[bytes]:
     import numpy as np
 
-    from tiltmeter.models._kept import Kept
+    from tiltmeter.models.text_models import RowCache
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vectors.sqlite"
-        Kept("m", lambda texts, _: np.ones((len(texts), 3), dtype=np.float32), lambda: 3, path, 8).rows([f"text {i}" for i in range(60)])
+        RowCache("m", lambda texts, _: np.ones((len(texts), 3), dtype=np.float32), path, 8).rows([f"text {i}" for i in range(60)])
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
         return [path.read_bytes()]
@@ -96,9 +96,9 @@ def _vectors_bytes() -> Sequence[bytes]:
 def _vectors(path: Path) -> object:
     import numpy as np
 
-    from tiltmeter.models._kept import Kept
+    from tiltmeter.models.text_models import RowCache
 
-    made = Kept("m", lambda texts, _: np.ones((len(texts), 3), dtype=np.float32), lambda: 3, path, 8)
+    made = RowCache("m", lambda texts, _: np.ones((len(texts), 3), dtype=np.float32), path, 8)
     rows = made.rows([f"text {i}" for i in range(30, 70)])
     assert rows.shape == (40, 3)
     return rows
@@ -108,24 +108,24 @@ def _cached(data: bytes, folder: Path) -> object:
     """A page that was fetched and kept."""
     import asyncio
 
-    from tiltmeter.benchmarks.sources import Manners, MediaWiki
-    from tiltmeter.benchmarks.sources._fetch import Failed
+    from tiltmeter.benchmarks.builder import SourcePage, WebClient
+    from tiltmeter.benchmarks.builder.web import FetchError
 
     async def ask() -> object:
-        wiki = MediaWiki(folder, api="http://127.0.0.1:9/api.php", manners=Manners(tries=1))
-        place = wiki._cache._path("titles", "Chad")
-        place.parent.mkdir(parents=True)
-        place.write_bytes(data)
-        other = wiki._cache._path("pages", "Chad")
-        other.parent.mkdir(parents=True)
-        other.write_bytes(data)
+        url = "http://127.0.0.1:9/page"
+        async with WebClient(folder) as client:
+            place = client._place(url, {})
+            place.parent.mkdir(parents=True)
+            place.write_bytes(data)
 
-        async def get(*_: Any) -> Any:
-            raise Failed("no network here")
+            async def refuse(*_: Any) -> Any:
+                raise FetchError("no network here")
 
-        setattr(wiki._fetcher, "get", get)  # noqa: B010 - in the place of the network
-        async with wiki:
-            return await wiki.pages(["Chad"])
+            setattr(client, "_try", refuse)  # noqa: B010 - in the place of the network
+            try:
+                return await client.get(url, {}, SourcePage, lambda reply: SourcePage(url, "x"))
+            except FetchError as error:
+                return str(error)
 
     return asyncio.run(ask())
 
@@ -133,24 +133,27 @@ def _cached(data: bytes, folder: Path) -> object:
 def _cache_seeds() -> Sequence[bytes]:
     import json
 
-    of_title = {"title": "Chad", "source": "u", "status": "ok", "problem": None, "licence": None}
-    of_page = {"revision": 3, "text": "Chad.", "links": [["Lake", "lake"]]}
-    origin = {"origin": "http://127.0.0.1:9/api.php", "name": "Chad"}
-    return [json.dumps(origin | {"value": value}).encode() for value in (of_title, of_page)]
+    page = {"source": "u", "title": "Chad", "text": "Chad.", "status": "ok", "problem": None, "licence": None, "links": [["Lake", "lake"]]}
+    return [json.dumps(page).encode()]
 
 
 def _stage(name: str, kind: str) -> Target:
     def read(data: bytes, folder: Path) -> object:
         import polars as pl
 
-        from tiltmeter.benchmarks._tables import SENTENCES
-        from tiltmeter.benchmarks.building._store import Made, Stage, Store
+        from tiltmeter.benchmarks.benchmark_tables import SENTENCES
+        from tiltmeter.runs.stage_store import Pieces, StageStore
+        from tiltmeter.study import Stage, StageTable
 
-        stage = Stage("sentences", {"sentences": SENTENCES}, ("concept", "sentence"), {"a": 1})
-        store = Store(folder)
-        store.get(stage, lambda: Made({"sentences": pl.DataFrame(schema=dict(SENTENCES))}))
-        (folder / "stages" / name).write_bytes(data)
-        return Store(folder).get(stage, lambda: Made({"sentences": pl.DataFrame(schema=dict(SENTENCES))}))
+        def make(pieces: Pieces) -> None:
+            pieces.add({"sentences": pl.DataFrame(schema=dict(SENTENCES))})
+
+        table = StageTable(SENTENCES, required=("concept", "sentence"))
+        stage = Stage("sentences", {"sentences": table}, (), lambda *given: pl.DataFrame())
+        StageStore(folder, {}, of_run=False).carry_out(stage, {"a": 1}, make)
+        (folder / name).write_bytes(data)
+        store = StageStore(folder, {}, of_run=False)
+        return store.carry_out(stage, {"a": 1}, make), store.read(stage, "sentences")
 
     return Target(f"build: {name}", read, lambda: _stage_bytes(name), kind)
 

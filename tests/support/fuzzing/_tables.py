@@ -42,17 +42,17 @@ def _seeds(text: str, suffix: str) -> Callable[[], Sequence[bytes]]:
 
 
 def _texts(path: Path) -> object:
-    from tiltmeter.runs._texts import TextColumns, _read
+    from tiltmeter.importing.response_tables import TextColumns, read_texts
 
     columns = TextColumns("text", ["identity", "age"], "location", "name", "baseline", ["pair"], ["score"])
-    return _read(path, columns)
+    return read_texts(path, columns)
 
 
 def _responses(path: Path) -> object:
-    from tiltmeter.runs._match import match
-    from tiltmeter.runs._tables import read_table
+    from tiltmeter.importing.response_tables import read_responses
+    from tiltmeter.importing.responses import match_prompts
 
-    return match([(path, read_table(path))], _design(), "m")
+    return match_prompts([(path, read_responses(path))], _design(), "m")
 
 
 @cache
@@ -63,10 +63,10 @@ def _design() -> pl.DataFrame:
 
 
 def _log(path: Path) -> object:
-    from tiltmeter.runs._logs import is_log, match_log, read_log
+    from tiltmeter.importing.evaluation_logs import is_probe_log, match_probe_log, read_probe_log
 
-    is_log(path)
-    return match_log(path, read_log(path), _design())
+    is_probe_log(path)
+    return match_probe_log(path, read_probe_log(path), _design())
 
 
 def _log_seed() -> Sequence[bytes]:
@@ -77,12 +77,12 @@ def _log_seed() -> Sequence[bytes]:
 
 
 def _inspected(path: Path) -> object:
-    from tiltmeter.runs._inspect_logs import check_asked, read_inspect_log
-    from tiltmeter.runs._match import match
+    from tiltmeter.importing.evaluation_logs import check_asked, read_inspect_log
+    from tiltmeter.importing.responses import match_prompts
 
     log = read_inspect_log(path)
     check_asked(path, log, _design())
-    return match([(path, log)], _design(), "m")
+    return match_prompts([(path, log)], _design(), "m")
 
 
 def _inspect_log(ours: bool) -> dict[str, Any]:
@@ -177,22 +177,24 @@ def _analysed_again(path: Path, p: float) -> object:
 
 
 def _sample(path: Path) -> object:
-    from tiltmeter.associations.released._validation import validate
+    from tiltmeter.associations.released import validate
 
     return validate(path)
 
 
 def _edited(key: str) -> Callable[[Path], object]:
     def read(path: Path) -> object:
-        from tiltmeter.associations import _edited as edited
+        from tiltmeter.runs import resolve
+        from tiltmeter.runs.stage_store import read_table
 
-        return getattr(edited, f"read_{key}")(str(path))
+        (part,) = resolve("associations/gender").study.parts
+        return read_table(path, next(stage.tables[key] for stage in part.stages if key in stage.tables))
 
     return read
 
 
 def _public(path: Path) -> object:
-    from tiltmeter.reports._published import read_published
+    from tiltmeter.probes.published import read_published
 
     return read_published(path)
 
@@ -202,8 +204,7 @@ def _public_seed() -> Sequence[bytes]:
 
 
 def _notices(path: Path) -> object:
-    from tiltmeter.datasets import Library
-    from tiltmeter.datasets.licences import first_use_notice
+    from tiltmeter.datasets import Library, first_use_notice
 
     cache = path.parent / "cache"
     cache.mkdir()
@@ -213,9 +214,9 @@ def _notices(path: Path) -> object:
 
 
 def _literal(path: Path) -> object:
-    from tiltmeter.datasets._literal import read_literal
+    from tiltmeter.datasets.library import read_literal
 
-    return read_literal(path.read_bytes().decode("utf-8", "replace"), path.name)
+    return read_literal(path.read_bytes().decode("utf-8", "replace"), path.name, "NAMES")
 
 
 _RESPONSES = [

@@ -49,18 +49,15 @@ def text_of(pattern: str, length: int) -> str:
 
 def _document(kind: str) -> Callable[[str], object]:
     def read(text: str) -> object:
-        from tiltmeter.benchmarks.sources._documents import UnreadableError, read_document
+        from tiltmeter.benchmarks.builder.sources import read_document
 
-        try:
-            return read_document(text.encode(), kind)
-        except UnreadableError:
-            return None
+        return read_document(text.encode(), kind)
 
     return read
 
 
 def _html_tail(text: str) -> object:
-    from tiltmeter.benchmarks.sources._documents import read_document
+    from tiltmeter.benchmarks.builder.sources import read_document
 
     return read_document(
         f"<html><head><title>{text[:1000]}</title></head><body><p class='x'>Chad {text} land</p><div>{text}".encode(), "html"
@@ -70,7 +67,7 @@ def _html_tail(text: str) -> object:
 def _json_source(text: str) -> object:
     import json
 
-    from tiltmeter.benchmarks.sources import read_files
+    from tiltmeter.benchmarks.builder import read_files
 
     with TemporaryDirectory() as folder:
         (Path(folder) / "a.json").write_text(json.dumps({"Chad": {"x": [text]}}), encoding="utf-8")
@@ -78,24 +75,21 @@ def _json_source(text: str) -> object:
 
 
 def _wiki(text: str) -> object:
-    from tiltmeter.benchmarks.sources._mediawiki import _read
+    from tiltmeter.benchmarks.builder.sources import read_html
 
-    return _read({"text": f"<p>{text} <a href='/x' title='Land'>Land</a></p>", "links": [{"ns": 0, "title": "Land", "exists": True}]})
+    return read_html(f"<p>{text} <a href='/x' title='Land'>Land</a></p>")
 
 
 def _pdf_text(text: str) -> object:
-    from tiltmeter.benchmarks.sources._text import plain
+    from tiltmeter.benchmarks.builder.sources import join_lines
 
-    return plain(text, hyphenated=True)
+    return join_lines(text, hyphenated=True)
 
 
 def _pdf(text: str) -> object:
-    from tiltmeter.benchmarks.sources._documents import UnreadableError, read_document
+    from tiltmeter.benchmarks.builder.sources import read_document
 
-    try:
-        return read_document(_written(text), "pdf")
-    except UnreadableError:
-        return None
+    return read_document(_written(text), "pdf")
 
 
 def _written(text: str) -> bytes:
@@ -126,23 +120,24 @@ def _written(text: str) -> bytes:
 
 
 def _split(text: str) -> object:
-    from tiltmeter.benchmarks.sentences import split_sentences
+    from tiltmeter.benchmarks.builder import split_sentences
 
     return split_sentences(text)
 
 
 def _cut(text: str) -> object:
-    from tiltmeter.benchmarks.assembling import continuations
-    from tiltmeter.benchmarks.assembling._cut import cut_after_verb, cut_as_saged
+    from tiltmeter.benchmarks.benchmark_tables import SENTENCES
+    from tiltmeter.benchmarks.builder import continuations
 
-    row = {"domain": "d", "concept": "Chad", "keyword": "Chad", "source": "s", "position": 0}
-    rows = [row | {"sentence": text + "."}, row | {"sentence": "Chad is a large land in Africa."}]
-    return cut_after_verb([text]), cut_as_saged([text]), continuations(pl.DataFrame(rows))
+    row = dict.fromkeys(SENTENCES) | {"domain": "d", "concept": "Chad", "keyword": "Chad", "source": "s", "position": 0}
+    rows = [row | {"sentence": one} for one in (text, text + ".", "Chad is a large land in Africa.")]
+    table = pl.DataFrame(rows, schema=dict(SENTENCES))
+    return continuations(table), continuations(table, definition="saged")
 
 
 def _scraped(text: str) -> object:
-    from tiltmeter.benchmarks._tables import KEYWORDS, PAGES
-    from tiltmeter.benchmarks.sources import scrape
+    from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, PAGES
+    from tiltmeter.benchmarks.builder import scrape
 
     page = dict.fromkeys(PAGES) | {
         "domain": "d",
@@ -180,13 +175,13 @@ def _replaced(text: str) -> object:
 
 
 def _branched(text: str) -> object:
-    from tiltmeter.benchmarks.assembling import given
+    from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
     from tiltmeter.benchmarks.branching import branch
     from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark
 
-    prompts = given(
-        pl.DataFrame([{"concept": one, "prompt": f"{one} {text}", "keyword": one, "baseline": text} for one in ("Chad", "Emily")])
-    )
+    row = dict.fromkeys(BENCHMARK) | {"kind": "given", "baseline": text}
+    rows = [row | {"key": one, "root": one, "concept": one, "keyword": one, "prompt": f"{one} {text}"} for one in ("Chad", "Emily")]
+    prompts = pl.DataFrame(rows, schema=dict(BENCHMARK))
     made = branch(prompts, {"Chad": {"Mali": {"Chad": "Mali", "he": "she"}}}, counterfactual_baseline=True)
     return made, check_benchmark(made.benchmark), describe_benchmark(made.benchmark)
 
@@ -201,10 +196,9 @@ class _Encoder:
 
 
 def _keywords(text: str) -> object:
-    from tiltmeter.benchmarks._tables import PAGES
+    from tiltmeter.benchmarks.benchmark_tables import PAGES
     from tiltmeter.benchmarks.branching import find_descriptors
-    from tiltmeter.benchmarks.keywords import linked_keywords, similar_keywords
-    from tiltmeter.benchmarks.sources import Link, Pages
+    from tiltmeter.benchmarks.builder import Link, PageSet, linked_keywords, similar_keywords
     from tiltmeter.errors import InputError
 
     page = dict.fromkeys(PAGES) | {
@@ -217,10 +211,11 @@ def _keywords(text: str) -> object:
         "status": "ok",
     }
     linked = (Link("Land", text[:200]), Link("Emily", "Emily"), Link("x", text))
-    found = Pages(pl.DataFrame([page], schema=dict(PAGES)), {"s": text + " Chad"}, {"s": linked})
+    found = PageSet(pl.DataFrame([page], schema=dict(PAGES)), {"s": text + " Chad"}, {"s": linked})
     made: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]
     with suppress(InputError):  # there is no word in it
-        made.append(find_descriptors(pl.Series([text]), "Chad", _Encoder(), threshold=0.5))
+        judge: Any = None  # asked for a threshold only
+        made.append(find_descriptors(pl.Series([text]), "Chad", _Encoder(), judge, threshold=0.5))
     return made
 
 
@@ -233,7 +228,7 @@ def _counterfactual(text: str) -> object:
 
 
 def _overlap(text: str) -> object:
-    from tiltmeter.measures.pairs import bleu, mask_words, rouge_l
+    from tiltmeter.features import bleu, mask_words, rouge_l
 
     other = text[::-1]
     return bleu([text, text], [other, "a b"]), rouge_l([text, text], [other, "a b"]), mask_words(pl.Series([text]), ["she", "he said", "a"])
@@ -241,16 +236,16 @@ def _overlap(text: str) -> object:
 
 def _measure(name: str, *more: Any) -> Callable[[str], object]:
     def read(text: str) -> object:
-        from tiltmeter import measures
+        from tiltmeter import readers
 
-        return getattr(measures, name)(pl.Series([text]), *more)
+        return getattr(readers, name)(pl.Series([text]), *more)
 
     return read
 
 
 def _published(name: str, *more: Any) -> Callable[[str], object]:
     def read(text: str) -> object:
-        from tiltmeter.measures import genderbench
+        from tiltmeter.readers import genderbench
 
         return getattr(genderbench, name)(pl.Series([text]), *more)
 
@@ -258,15 +253,14 @@ def _published(name: str, *more: Any) -> Callable[[str], object]:
 
 
 def _judge_sentences(text: str) -> object:
-    from tiltmeter.associations.judging._sentences import Sentences
+    from tiltmeter.associations.judge_answers import Sentences
 
     return Sentences(text, ["Emily", "Jim"]).showing("kind and calm", 0)
 
 
 def _judged_in(text: str) -> object:
     """An answer about a story that is long."""
-    from tiltmeter.associations.judging._answer import read_answer
-    from tiltmeter.associations.judging._people import Person
+    from tiltmeter.associations.judge_answers import Person, read_answer
 
     people = [Person("woman", "Emily, a woman", "Emily"), Person("man", None, "Jim")]
     items = "\n".join(f"Emilx{i}: a; b" for i in range(100))
@@ -275,19 +269,17 @@ def _judged_in(text: str) -> object:
 
 def _concepts(text: str) -> object:
     """An item of a judge's list on its way to a concept."""
-    from tiltmeter.associations.judging._answer import clean
-    from tiltmeter.associations.judging._people import normal
-    from tiltmeter.associations.unifying._terms import load_terms, plain_words_of
+    from tiltmeter.associations.judge_answers import clean, normal
+    from tiltmeter.associations.terms import load_terms, plain_words_of
 
     return clean(text), normal(text), plain_words_of(text), load_terms()
 
 
 def _shown(text: str) -> object:
-    from tiltmeter.exports._latex import text as latex
-    from tiltmeter.exports._markdown import fenced
-    from tiltmeter.exports._markdown import text as markdown
+    from tiltmeter.reports.latex import latex_text
+    from tiltmeter.reports.markdown import fenced
 
-    return latex(text), markdown(text), fenced(text)
+    return latex_text(text), fenced(text)
 
 
 def _sim(text: str) -> object:
@@ -300,8 +292,8 @@ def _sim(text: str) -> object:
 
 
 def _responses(text: str) -> object:
-    from tiltmeter.runs._match import match
-    from tiltmeter.runs._tables import read_table
+    from tiltmeter.importing.response_tables import read_responses
+    from tiltmeter.importing.responses import match_prompts
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.csv"
@@ -309,35 +301,35 @@ def _responses(text: str) -> object:
         design = pl.DataFrame(
             {"prompt_id": ["p0", "p1"], "prompt": ["Say 0?", "Say 1?"], "repetitions": [1, 1], "part": ["x", "x"]}
         ).with_columns(pl.col("repetitions").cast(pl.Int16))
-        return match([(path, read_table(path))], design, "m")
+        return match_prompts([(path, read_responses(path))], design, "m")
 
 
 def _texts(text: str) -> object:
-    from tiltmeter.runs._texts import TextColumns, _read
+    from tiltmeter.importing.response_tables import TextColumns, read_texts
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.csv"
         pl.DataFrame({"text": [text.replace("\0", " "), "b"], "identity": ["woman", "man"]}).write_csv(path)
-        return _read(path, TextColumns("text", ["identity"]))
+        return read_texts(path, TextColumns("text", ["identity"]))
 
 
 def _read_csv(text: str) -> object:
-    from tiltmeter.runs._tables import read_table
+    from tiltmeter.importing.response_tables import read_responses
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.csv"
         path.write_bytes(b"prompt,answer\nx," + text.encode())
-        return read_table(path)
+        return read_responses(path)
 
 
 def _grammar(text: str) -> object:
-    from tiltmeter.measures import grammar
+    from tiltmeter.readers import grammar
 
     return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in grammar.tokens(text)])
 
 
 def _wording(text: str) -> object:
-    from tiltmeter._wording import fill, placeholders
+    from tiltmeter.prompt_templates import fill, placeholders
 
     placeholders(text)
     return pl.DataFrame({"a": [text]}).select(fill("Say {a} and {a}"))

@@ -6,6 +6,90 @@ the table `replacements.yaml`.
 
 from __future__ import annotations
 
-from tiltmeter.benchmarks.builtin._load import NAMES, Builtin, builtin
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
 
 __all__ = ["NAMES", "Builtin", "builtin"]
+
+NAMES = ("g20", "religions", "parties")
+CUT = " | "
+"""Where the prompt of a sentence to be continued ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A built-in study before it is branched."""
+
+    name: str
+    title: str
+    description: str
+    benchmark: pl.DataFrame
+    """The columns of BENCHMARK; every row is a root."""
+    replacements: Mapping[str, Mapping[str, Mapping[str, str]]] | None
+    """`{root: {target: {old: new}}}`; None where nothing is branched."""
+    roles: Mapping[str, str | None]
+    """Name -> system message (None: none is sent); the first is "none"."""
+    templates: Mapping[str, str]
+    """Name -> text with `{prompt}`."""
+
+
+@cache
+def builtin(name: str) -> Builtin:
+    """Return the built-in study `name`, one of NAMES.
+
+    Raises
+    ------
+    InputError
+        There is none of that name.
+    """
+    import yaml
+
+    if name not in NAMES:
+        raise InputError(f"unknown built-in benchmark {name!r}: {did_you_mean(name, NAMES)}")
+    folder = Path(__file__).with_name(name)
+    data = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.yaml"))}
+    texts = data.get("article") or data.get("questions") or data["sentences"]
+    rows = _continuations(texts) if "sentences" in data else _questions(texts)
+    benchmark = pl.DataFrame([{column: row.get(column) for column in BENCHMARK} for row in rows], schema=dict(BENCHMARK)).with_columns(
+        root="key",
+        source_tag=pl.lit("written"),
+        domain=pl.lit(texts["domain"]),
+        source=pl.lit(f"tiltmeter:{name}/{texts['source']}"),
+        licence=pl.lit(texts["licence"]),
+    )
+    study = data["study"]
+    return Builtin(
+        name,
+        study["title"],
+        study["description"],
+        benchmark,
+        data.get("replacements"),
+        study["roles"],
+        study["templates"],
+    )
+
+
+def _questions(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Questions beside the sentences that are their baselines; positions count all sentences of the text."""
+    sentences = texts["questions"] if "questions" in texts else [one for section in texts["sections"] for one in section["sentences"]]
+    asked = [(place, one) for place, one in enumerate(sentences) if not isinstance(one, str)]
+    for number, (place, one) in enumerate(asked, start=1):
+        about = {"concept": texts["concept"], "keyword": one["keyword"], "kind": "question", "position": place}
+        yield about | {"key": f"q{number:02d}", "prompt": one["ask"], "baseline": one["text"] if "text" in one else one["baseline"]}
+
+
+def _continuations(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    asked = [(concept, *pair) for concept, given in texts["concepts"].items() for pair in zip(texts["topics"], given, strict=True)]
+    for place, (concept, topic, sentence) in enumerate(asked):
+        prompt, _, rest = sentence.partition(CUT)
+        about = {"concept": concept, "keyword": concept, "kind": "continuation", "position": place, "keyword_in_prompt": concept in prompt}
+        yield about | {"key": f"{concept.lower()}-{topic}", "prompt": prompt, "baseline": f"{prompt} {rest}"}

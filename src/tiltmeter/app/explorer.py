@@ -1,0 +1,129 @@
+"""What the explorer shows: the list of runs, and one of them. Streamlit runs this file: streamlit run explorer.py -- FOLDER JOURNAL."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polars as pl
+import streamlit as st
+
+from tiltmeter.app import run_data as data
+from tiltmeter.app.findings_page import choose_finding, show_finding
+from tiltmeter.app.known_runs_page import STATES, KnownRun, known
+from tiltmeter.app.live_progress import live
+from tiltmeter.app.plain_text import fitting, lines, one_line
+from tiltmeter.app.response_pages import choose_response, show_pair, show_response
+from tiltmeter.errors import InputError
+from tiltmeter.reports import as_html
+from tiltmeter.runs import Run, RunFolder
+
+ALL_RUNS = "All runs"
+_RUN = "run"
+"""Name of the choice in the session and in the page's address."""
+
+
+def explore(run: str, journal: str) -> None:
+    """One pass over the page, as Streamlit calls it after every click.
+
+    Parameters
+    ----------
+    run
+        The folder of the run to begin with; empty: the list.
+    journal
+        Where the answers of runs in progress are kept.
+    """
+    st.set_page_config(page_title="Tiltmeter", layout="wide")
+    also = Path(run) if run else None
+    runs = known(also)
+    chosen = _choose_run(runs, also)
+    try:
+        if chosen is None:
+            _list_runs(runs)
+        else:
+            _show_run(chosen, journal, also)
+    except InputError as error:
+        st.error("This cannot be shown:")
+        lines([str(error)])
+
+
+def _choose_run(runs: list[KnownRun], also: Path | None) -> KnownRun | None:
+    by_name = {run.name: run for run in runs}
+    if _RUN not in st.session_state:
+        begin = next((run.name for run in runs if also is not None and run.path.resolve() == also.resolve()), ALL_RUNS)
+        asked = st.query_params.get(_RUN, begin)
+        st.session_state[_RUN] = asked if asked in by_name else begin
+    elif st.session_state[_RUN] not in by_name:
+        st.session_state[_RUN] = ALL_RUNS
+    st.sidebar.title("Tiltmeter")
+    name = st.sidebar.selectbox("Run", [ALL_RUNS, *by_name], format_func=one_line, key=_RUN)
+    if name in by_name:
+        st.query_params[_RUN] = name
+    else:
+        st.query_params.clear()
+    return by_name.get(name)
+
+
+def _list_runs(runs: list[KnownRun]) -> None:
+    st.header("Runs")
+    if not runs:
+        st.caption("There is no run yet. `tiltmeter demo` makes three, with no model and no key.")
+        return
+    methods = list(dict.fromkeys(run.method for run in runs if run.method))
+    left, right = st.columns(2)
+    wanted = left.multiselect("Method", methods, format_func=one_line, placeholder="All", key="method")
+    states = right.multiselect("State", STATES, placeholder="All", key="state")
+    shown = [run for run in runs if (not wanted or run.method in wanted) and (not states or run.state in states)]
+    names = tuple(run.name for run in shown)
+    rows = [(run.name, run.method, run.study, ", ".join(run.models), run.state, run.written) for run in shown]
+    schema = dict.fromkeys(("run", "method", "study", "models", "state", "written"), pl.String)
+    key = f"runs {names}"
+    st.dataframe(
+        fitting(pl.DataFrame(rows, schema=schema, orient="row")),
+        hide_index=True,
+        on_select=lambda: _open(key, names),
+        selection_mode="single-row",
+        key=key,
+    )
+    st.caption("Choose a row to open a run.")
+
+
+def _open(key: str, names: tuple[str, ...]) -> None:
+    rows = st.session_state[key].selection.rows
+    if rows and rows[0] < len(names):
+        st.session_state[_RUN] = names[rows[0]]
+
+
+def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
+    st.header("Run")
+    lines([f"{run.name} ({run.state})", f"{run.study}: {', '.join(run.models)}"])
+    if run.state == "in progress":
+        live(run, journal, also)
+    if not run.finished:
+        if run.state == "damaged":
+            lines(
+                [f"{run.path} is damaged: its run.json or study.yaml is not what a run writes there; run the study again to make it anew"]
+            )
+        return
+    _show_problems(run)
+    with st.expander("What was found", expanded=True):
+        st.html(as_html(Run(RunFolder(run.path)).report_of()))
+    stamp = data.stamp(run.path)
+    finding = choose_finding(run.path, stamp)
+    if finding is None:
+        return
+    show_finding(finding)
+    attempt = choose_response(run.path, stamp, finding)
+    if attempt is not None:
+        show_pair(run.path, attempt, show_response(run.path, attempt, finding))
+
+
+def _show_problems(run: KnownRun) -> None:
+    problems = data.problems(run.path)
+    if problems:
+        with st.expander(f"What is missing from this run ({len(problems)})", expanded=run.state == "incomplete"):
+            lines(problems)
+
+
+if __name__ == "__main__":
+    explore(*sys.argv[1:3])

@@ -1,0 +1,85 @@
+"""The findings of a run: chosen by facets and text, and one of them opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from tiltmeter.app import run_data as data
+from tiltmeter.app.plain_text import fitting, lines, one_line
+from tiltmeter.study import MARKS
+
+_LABELS = {"part": "Part", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
+_COLUMNS = (
+    "part", "name", "group", "group_2", "concept", "context", "wording", "estimate", "low",
+    "high", "mark", "model", "harm", "attempts", "p", "q",
+)  # fmt: skip
+_NUMBERS = ("estimate", "low", "high", "p", "q")
+_MARKS = (*MARKS, "ungraded")
+
+
+def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
+    """The filters and the table they leave; gives the finding whose row is chosen.
+
+    Raises
+    ------
+    InputError
+        The findings are missing or damaged.
+    """
+    table = data.findings(path, stamp)
+    st.subheader("Findings")
+    chosen: dict[str, list[str]] = {}
+    for column, facet in zip(st.columns(len(data.FACETS)), data.FACETS, strict=True):
+        values = data.choices(table, facet)
+        chosen[facet] = column.multiselect(_LABELS[facet], values, format_func=one_line, key=f"{path} {facet}", placeholder="All")
+    text = st.text_input("Words in metric, group, concept, context or note", key=f"{path} words")
+    shown = data.narrowed(table, chosen, text)
+    st.caption(f"{shown.height:,} of {table.height:,} findings. Choose a row to open the responses behind it.")
+    if shown.is_empty():
+        return None
+    event = st.dataframe(
+        fitting(shown.select(name for name in _COLUMNS if table[name].null_count() < table.height)),
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-row",
+        # A choice is the number of a row: it holds for one table only.
+        key=f"{path} findings {stamp} {sorted(chosen.items())} {text}",
+        column_config={name: st.column_config.NumberColumn(format="%.4g") for name in _NUMBERS},
+        height=min(38 + 35 * shown.height, 420),
+    )
+    rows = event.selection.rows
+    return shown.row(rows[0], named=True) if rows and rows[0] < shown.height else None
+
+
+def show_finding(finding: Mapping[str, Any]) -> None:
+    """One finding with all that belongs to its number."""
+    st.subheader("Finding")
+    about = [finding[name] for name in ("group", "concept", "context", "wording") if finding[name] is not None]
+    lines(
+        [" · ".join([finding["name"], *about]), f"{finding['model']}, {finding['study']}/{finding['part']}", f"about {finding['estimand']}"]
+    )
+    for column, (label, value) in zip(st.columns([1, 2, 1, 1]), _figures(finding), strict=True):
+        column.metric(label, value)
+    counted = [(name, finding[name]) for name in ("attempts", "items", "answered", "refused", "unreadable", "empty", "failed")]
+    lines([", ".join(f"{name} {value:,}" for name, value in counted if value is not None), finding["note"]])
+    with st.expander("How it is defined and how sure it is"):
+        reach = f"mark by its interval: {finding['mark_best']} to {finding['mark_worst']}" if finding["mark_best"] is not None else None
+        lines([finding["definition"], _sentence("interval", finding["method"]), reach])
+        tested = [f"{name} = {finding[name]:.3g}" for name in ("p", "q") if finding[name] is not None]
+        lines([", ".join(tested) or None, _sentence("rests on", finding["evidence"])])
+
+
+def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
+    level = "" if finding["level"] is None else f"{finding['level']:.0%} "
+    interval = "none" if finding["low"] is None or finding["high"] is None else f"{finding['low']:.3g} to {finding['high']:.3g}"
+    estimate = "not computed" if finding["estimate"] is None else f"{finding['estimate']:.3g}"
+    unbiased = "none" if finding["null_value"] is None else f"{finding['null_value']:.4g}"
+    mark = finding["mark"] if finding["mark"] in _MARKS else "none"
+    return [("Estimate", estimate), (f"{level}interval", interval), ("Value without bias", unbiased), ("Mark", mark)]
+
+
+def _sentence(name: str, said: str | None) -> str | None:
+    return None if said is None else f"{name}: {said}"

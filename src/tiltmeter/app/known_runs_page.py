@@ -1,0 +1,117 @@
+"""Which runs there are, finished or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tiltmeter.errors import InputError
+from tiltmeter.folder_lock import LOCK
+from tiltmeter.runs import RunFolder, runs_root
+from tiltmeter.yaml_files import yaml_of
+
+STATES = ("complete", "incomplete", "in progress", "damaged")
+_METHODS = {"genderbench": "probes"}
+"""Where the first part of a study's name is not that of its method."""
+
+
+class KnownRun(NamedTuple):
+    """A run folder as the list shows it."""
+
+    name: str
+    path: Path
+    method: str
+    study: str
+    models: tuple[str, ...]
+    state: str
+    """One of STATES; in progress: being filled, or begun and stopped before its end."""
+    written: str
+    """ISO time of its end; empty where it has none."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has findings to show."""
+        return self.written != ""
+
+
+def known(also: Path | None = None) -> list[KnownRun]:
+    """Runs under the runs folder, and one elsewhere; the one written last first, before it those in progress."""
+    root = runs_root()
+    folders = {path.parent.name: path.parent for kind in ("run.json", "study.yaml") for path in root.glob(f"*/{kind}")}
+    if also is not None and also.resolve() not in {path.resolve() for path in folders.values()}:
+        folders[str(also)] = also
+    found = [_read(name, path) for name, path in sorted(folders.items())]
+    return sorted(found, key=lambda run: (run.state == "in progress", run.written), reverse=True)
+
+
+def find_run(name: str) -> Path:
+    """The folder of a run, finished or not, by path or by its name under the runs folder.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    for path in (Path(name), runs_root() / name):
+        if _stat(path / "run.json") or _stat(path / "study.yaml"):
+            return path
+    return RunFolder.open(name).whole()  # says which runs there are
+
+
+def _read(name: str, path: Path) -> KnownRun:
+    done, begun = _stat(path / "run.json"), _stat(path / "study.yaml")
+    try:
+        if done is not None:
+            study, models, complete, written = _about(path, done)
+            state = "in progress" if (path / LOCK).exists() else "complete" if complete else "incomplete"
+        else:
+            study, models = _document(path, begun)
+            state, written = "in progress", ""
+    except InputError:
+        return KnownRun(name, path, "", "", (), "damaged", "")
+    first = study.split("/")[0]
+    return KnownRun(name, path, _METHODS.get(first, first), study, models, state, written)
+
+
+def _stat(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=4096)
+def _about(path: Path, stamp: tuple[int, int]) -> tuple[str, tuple[str, ...], bool, str]:
+    about = RunFolder(path).read_json()
+    return about["study"], tuple(model["name"] for model in about["models"]), about["complete"], about["written"]
+
+
+@lru_cache(maxsize=256)
+def _document(path: Path, stamp: tuple[int, int] | None) -> tuple[str, tuple[str, ...]]:
+    document = read_document(path)
+    return document["study"], tuple(model["name"] for model in asked_models(document))
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The content of a run's study.yaml; raises InputError if it is not what a run writes there."""
+    import yaml
+
+    place = path / "study.yaml"
+    try:
+        document: Any = yaml_of(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{place} cannot be read as YAML ({type(error).__name__}); run the study again to make it anew") from error
+    if not isinstance(document, dict) or not isinstance(document.get("study"), str):
+        raise InputError(f"{place} is damaged: it names no study; run the study again to make it anew")
+    return document
+
+
+def asked_models(document: dict[str, Any]) -> Sequence[dict[str, Any]]:
+    """The entries of the models under test that a study.yaml names."""
+    models = document.get("models")
+    if not isinstance(models, list):
+        return []
+    return [model for model in models if isinstance(model, dict) and isinstance(model.get("name"), str)]

@@ -1,0 +1,49 @@
+"""Text from outside, shown as text: nothing here goes through Markdown or HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+import streamlit as st
+
+from tiltmeter.sanitising import printable
+
+CELL = 300
+"""Characters of a text a table's cell or a choice shows."""
+WHOLE = 20_000
+"""Characters of a text shown at once; a browser lays out more only slowly."""
+
+
+def short(column: pl.Expr) -> pl.Expr:
+    """A text column cut to what a cell can show."""
+    return pl.when(column.str.len_chars() > CELL).then(column.str.head(CELL) + "…").otherwise(column)
+
+
+def one_line(text: str) -> str:
+    """A text on one line, cut to what a cell or a choice can show."""
+    shown = printable(text[: CELL + 1], one_line=True)
+    return shown if len(text) <= CELL else shown[:CELL] + "…"
+
+
+def fitting(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table with its texts cut to what cells can show."""
+    return frame.with_columns(short(pl.col(pl.String)))
+
+
+def lines(texts: Sequence[str | None]) -> None:
+    """Each text on lines of its own; None is left out."""
+    for text in texts:
+        if text is not None:
+            st.text(printable(text[:WHOLE]))
+
+
+def block(text: str | None, *, key: str) -> None:
+    """A whole text, wrapped; of a very long one the beginning, and the rest as a file."""
+    if text is None:
+        st.caption("There is no text.")
+        return
+    st.code(printable(text[:WHOLE]), language=None, wrap_lines=True)
+    if len(text) > WHOLE:
+        st.caption(f"The first {WHOLE:,} of {len(text):,} characters.")
+        st.download_button("The whole text as a file", text.encode(), file_name="text.txt", mime="text/plain", key=key, on_click="ignore")

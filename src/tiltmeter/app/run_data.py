@@ -1,0 +1,186 @@
+"""What the explorer reads from run folders: each question one lazy query, so that only the rows and columns shown are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.runs import Run, RunFolder
+from tiltmeter.runs.folder import reading
+from tiltmeter.runs.opened_run import resting_on
+from tiltmeter.study import NAMED, metric_name
+
+ATTEMPT = ("model", "prompt_id", "repetition")
+"""Columns that name a response."""
+FACETS = ("part", "harm", "group_shown", "mark", "model")
+"""Columns of `findings` a reader chooses by."""
+WHOLE_MODEL = "(model as a whole)"
+NO_MARK = "(no mark)"
+_SEARCHED = ("name", *(name for name in NAMED if name != "calibrated"), "study", "model", "harm", "note")
+_INDEX = {"model": pl.String, "prompt_id": pl.String, "repetition": pl.Int16, "outcome": pl.String, "label": pl.String}
+
+Stamp = tuple[tuple[str, int, int], ...]
+"""Name, time of change and size of each table: what was read once holds as long as it stays the same."""
+
+
+class Attempt(NamedTuple):
+    """The name of one response."""
+
+    model: str
+    prompt_id: str
+    repetition: int
+
+
+def stamp(path: Path) -> Stamp:
+    """What tells whether the tables of a run have changed since they were read."""
+    found = []
+    for file in sorted([*path.glob("*.parquet"), *path.glob("stages/*.parquet")]):
+        try:
+            known = file.stat()
+        except FileNotFoundError:  # replaced just now
+            continue
+        found.append((str(file.relative_to(path)), known.st_mtime_ns, known.st_size))
+    return tuple(found)
+
+
+@lru_cache(maxsize=8)
+def findings(path: Path, stamp: Stamp) -> pl.DataFrame:
+    """The findings of a run, key metrics first, with `number` (row in the table), `name` and `searched` (what a text filter sees).
+
+    Raises
+    ------
+    InputError
+        The table is missing or damaged.
+    """
+    table = Run(RunFolder(path)).findings.with_row_index("number").with_columns(name=metric_name())
+    return table.with_columns(
+        pl.col("mark").fill_null(NO_MARK),
+        group_shown=pl.col("group").fill_null(WHOLE_MODEL),
+        searched=pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase(),
+    ).sort(~pl.col("key"), maintain_order=True)
+
+
+def choices(table: pl.DataFrame, facet: str) -> list[str]:
+    """Values of a facet in the order of the findings."""
+    return table[facet].drop_nulls().unique(maintain_order=True).to_list()
+
+
+def narrowed(table: pl.DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> pl.DataFrame:
+    """Findings that have one of the chosen values in each facet (none chosen: all) and hold every word of `text`."""
+    conditions = [pl.col(facet).is_in(list(values)) for facet, values in chosen.items() if values]
+    conditions += [pl.col("searched").str.contains(word, literal=True) for word in text.lower().split()]
+    return table.filter(pl.all_horizontal(conditions)) if conditions else table
+
+
+@lru_cache(maxsize=16)
+def attempts(path: Path, stamp: Stamp, evidence: str | None, model: str, outcomes: tuple[str, ...], text: str) -> pl.DataFrame:
+    """The attempts a finding rests on, in the order of the design.
+
+    Parameters
+    ----------
+    evidence
+        The finding's own condition; None: it names no responses.
+    outcomes
+        Only these; empty: all.
+    text
+        Only those whose prompt or answer holds this, capitals or not; empty: all.
+
+    Returns
+    -------
+    Columns of ATTEMPT with `outcome` and `label`.
+
+    Raises
+    ------
+    InputError
+        A table is missing or damaged, or the condition is none.
+    """
+    if evidence is None:
+        return pl.DataFrame(schema=_INDEX)
+    folder = RunFolder(path)
+    with reading(path):
+        # The row is kept, because a condition on another table does not keep the order.
+        measures = folder.scan("measures").with_row_index("row")
+        found = resting_on(folder, evidence, measures).filter(pl.col("model") == model).select("row", *_INDEX)
+        if outcomes:
+            found = found.filter(pl.col("outcome").is_in(list(outcomes)))
+        if text:
+            found = _holding(found, folder, model, text)
+        return found.sort("row").drop("row").collect()
+
+
+def _holding(found: pl.LazyFrame, folder: RunFolder, model: str, text: str) -> pl.LazyFrame:
+    pattern = f"(?i){pl.escape_regex(text)}"  # some times quicker than lowering every text first
+
+    def holds(column: str) -> pl.Expr:
+        return pl.col(column).str.contains(pattern)
+
+    answered = folder.scan("responses").filter(pl.col("model") == model, holds("answer")).select(*ATTEMPT, said=pl.lit(True))
+    asked = folder.scan("design").filter(holds("prompt")).select("prompt_id", put=pl.lit(True))
+    marked = found.join(answered, on=ATTEMPT, how="left", maintain_order="left").join(
+        asked, on="prompt_id", how="left", maintain_order="left"
+    )
+    return marked.filter(pl.coalesce("said", "put", pl.lit(False))).drop("said", "put")
+
+
+def page(path: Path, table: pl.DataFrame, first: int, size: int) -> pl.DataFrame:
+    """`size` attempts of a table from row `first` on, with `prompt` and `answer`.
+
+    Raises
+    ------
+    InputError
+        A table is missing or damaged.
+    """
+    return with_texts(path, table.slice(first, size))
+
+
+def with_texts(path: Path, few: pl.DataFrame) -> pl.DataFrame:
+    """A few attempts with `prompt` and `answer`; only their own texts are decoded."""
+    folder = RunFolder(path)
+    ids, models = few["prompt_id"].unique().to_list(), few["model"].unique().to_list()
+    with reading(path):
+        answers = folder.scan("responses").filter(pl.col("prompt_id").is_in(ids), pl.col("model").is_in(models)).select(*ATTEMPT, "answer")
+        prompts = folder.scan("design").filter(pl.col("prompt_id").is_in(ids)).select("prompt_id", "prompt")
+        return (
+            few.lazy()
+            .join(prompts, on="prompt_id", how="left", maintain_order="left")
+            .join(answers, on=ATTEMPT, how="left", maintain_order="left")
+            .collect()
+        )
+
+
+def moved_most(path: Path, stamp: Stamp, finding: Mapping[str, Any]) -> pl.DataFrame:
+    """The answers that moved a finding most, as the run kept them; columns as of `attempts` with `influence`.
+
+    Raises
+    ------
+    InputError
+        A table is missing or damaged.
+    """
+    kept = _examples(path, stamp)
+    kinds = {"model": pl.String, "part": pl.String, **NAMED}
+    named = [pl.col(name).eq_missing(pl.lit(finding[name], kind)) for name, kind in kinds.items()]
+    return kept.filter(named).select(*_INDEX, "influence")
+
+
+@lru_cache(maxsize=4)
+def _examples(path: Path, stamp: Stamp) -> pl.DataFrame:
+    if not any(name == "stages/examples.parquet" for name, _, _ in stamp):
+        return pl.DataFrame(schema={**_INDEX, "influence": pl.Float64, "part": pl.String, **NAMED})
+    return Run(RunFolder(path)).examples
+
+
+def problems(path: Path) -> list[str]:
+    """What is missing from a run, in sentences; raises InputError if its run.json is damaged."""
+    return [str(problem) for problem in RunFolder(path).read_json()["problems"]]
+
+
+def one(table: pl.DataFrame, what: str) -> dict[str, Any]:
+    """The only row of a table; raises InputError naming `what` where there is none."""
+    if table.is_empty():
+        raise InputError(f"{what} is not in this run any more; choose it again")
+    return table.row(0, named=True)

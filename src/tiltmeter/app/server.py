@@ -1,0 +1,106 @@
+"""Starts the explorer's server."""
+
+from __future__ import annotations
+
+import importlib
+import ipaddress
+import socket
+import sys
+from pathlib import Path
+
+from tiltmeter.errors import InputError
+
+_WARMED = ("pandas", "pyarrow", "streamlit.elements.arrow", "tiltmeter.app.explorer")
+"""Imported before the first visitor comes, who would wait for them."""
+
+
+def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, browser: bool = True, journal: str | None = None) -> None:
+    """Show runs in a browser until interrupted.
+
+    Parameters
+    ----------
+    run
+        The run to begin with, by path or by its name under the runs folder; None: the list of runs.
+    host
+        Address to listen at.
+    port
+        Port to listen at.
+    browser
+        Whether to open a browser window.
+    journal
+        Where the answers of runs in progress are kept (a path or a database URL); None: the default journal.
+
+    Raises
+    ------
+    InputError
+        Streamlit is not installed, there is no such run, or the address cannot be listened at.
+    """
+    try:
+        from streamlit.web import bootstrap
+    except ModuleNotFoundError as error:
+        raise InputError(f'the explorer needs {error.name}: pip install "tiltmeter[app]"') from None
+    from tiltmeter.app.known_runs_page import find_run
+    from tiltmeter.runs import runs_root
+
+    folder = "" if run is None else str(find_run(run))
+    _check(host, port)
+    options = _options(host, port, browser=browser)
+    bootstrap.load_config_options(options)
+    for module in _WARMED:
+        importlib.import_module(module)
+    if not _is_loopback(host):
+        print(f"tiltmeter: anybody who can reach {host} can read your runs; there is no password", file=sys.stderr)
+    print(f"explorer at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl+C ends it)", flush=True)
+    bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, [folder, journal or str(runs_root() / "journal.sqlite")], options)
+
+
+def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:
+    """Streamlit's settings; those of a user's own config.toml do not undo them."""
+    return {
+        "server_address": host,
+        "server_port": port,
+        "server_headless": not browser,
+        "server_showEmailPrompt": False,
+        "server_fileWatcherType": "none",
+        "server_runOnSave": False,
+        "server_enableStaticServing": False,
+        "server_enableCORS": True,
+        "server_enableXsrfProtection": True,
+        # A page elsewhere whose name was made to point here must not read the runs of whoever opens it.
+        "server_allowedHosts": ["localhost", "127.0.0.1", "::1", host] if _is_loopback(host) else [],
+        "browser_gatherUsageStats": False,
+        "browser_serverAddress": host,
+        # Its CSV would hold cells that a spreadsheet takes for formulas; `tiltmeter export` neutralises them.
+        "client_disableDataExport": True,
+        "client_showErrorDetails": "none",
+        "client_showErrorLinks": False,
+        "client_toolbarMode": "minimal",
+        "global_developmentMode": False,
+        "logger_hideWelcomeMessage": True,
+        "logger_level": "error",
+        "logger_enableRich": False,
+        "runner_magicEnabled": False,
+    }
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check(host: str, port: int) -> None:
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"--host {host!r} is not an address of this machine ({error}); leave it out to listen here only") from None
+    family, kind, protocol, _, place = places[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(place)
+        except OSError as error:
+            raise InputError(f"cannot listen at {host}, port {port} ({error.strerror}); choose another --port or --host") from None

@@ -1,0 +1,260 @@
+"""What a report shows of associations: how many, of which groups and where, the strongest with their sentences, and what models share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND
+from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Kind, Response, Responses, Table, Text
+from tiltmeter.study import OUTCOMES, ReportView, Schema, conform
+
+TOP = 10
+"""Associations shown of each model, and in the details of each group."""
+FEW = 5
+"""Associations shown of each location and group, and of those that one of two models has alone."""
+CARRIERS = 3
+"""Descriptors named beside an association."""
+LONGEST, LONGEST_SENTENCE = 120, 300
+"""Characters shown of a concept and of a sentence."""
+_OWNER = {"model": pl.String, "part": pl.String}
+_NAME = ["group", "concept", "context"]
+_MEANING = (
+    "An association is a concept that the model's stories attach to people of a group more often than to others. It says nothing about"
+    " the people. A difference is one of two shares of character descriptions, a score is distinctiveness as published; q is the share of"
+    " false discoveries among all as clear. Means describe the associations reported and infer nothing. Lists that could not be made count"
+    " neither as holding a concept nor as not holding it."
+)
+_HOW = (
+    "All associations: tiltmeter show RUN --all. The stories behind one: tiltmeter show RUN --metric association --part PART"
+    " --model MODEL --group GROUP --concept CONCEPT, with --context LOCATION for that of one location."
+)
+_SHARED = (
+    "Of the associations reported for two models or settings: those that both have, and those that only one has. One that is missing may"
+    " also have been too weak to be shown with that many stories. Overlap is the share of those both report among all that either does."
+)
+
+
+def present(view: ReportView) -> list[Block]:
+    """What there is to show of all parts and models, and what models and settings share."""
+    single = _described(view.findings.filter(metric="association"), view)
+    held = _described(_table(view, "definitional", DEFINITIONAL), view)
+    lists = _table(view, "lists", {**_OWNER, "status": pl.String, "problem": pl.String})
+    blocks: list[Block] = []
+    for part in view.findings["part"].unique(maintain_order=True):
+        blocks.append(Headline(view.titles.get(part, part)))
+        blocks += _part(*(rows.filter(part=part) for rows in (view.findings, single, held, lists)))
+    return [*blocks, *_shared(view.findings, single), Text(_MEANING, small=True), Text(_HOW, small=True)]
+
+
+def _table(view: ReportView, name: str, columns: Schema) -> pl.DataFrame:
+    found = view.table(name)
+    return conform(found, columns) if found.width else pl.DataFrame(schema=dict(columns))
+
+
+def _described(findings: pl.DataFrame, view: ReportView) -> pl.DataFrame:
+    """Findings of single concepts with their row of `associations`, `said` (the concept) and `counts` in words; the strongest first."""
+    counted = _table(view, "associations", {**_OWNER, **FOUND}).with_columns(group="identity", concept="label")
+    counted = counted.select(*_OWNER, *_NAME, *(name for name in FOUND if name not in findings.columns)).unique([*_OWNER, *_NAME])
+    rows = findings.join(counted, on=[*_OWNER, *_NAME], how="left", nulls_equal=True, maintain_order="left")
+    own = ("count", "lists", _percent("rate"), "others_count", "others_lists", _percent("others_rate"))
+    rows = rows.with_columns(
+        said=_shortened(pl.col("concept"), LONGEST),
+        where=pl.col("context").fill_null("all"),
+        counts=pl.format("in {} of {} lists ({}%); others {} of {} ({}%)", *own),
+        examples=pl.col("examples").list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
+    )
+    return rows.sort("estimate", *_NAME, descending=[True, False, False, False], nulls_last=True)
+
+
+def _percent(column: str) -> pl.Expr:
+    return (pl.col(column) * 100).round(1)
+
+
+def _shortened(text: pl.Expr, longest: int) -> pl.Expr:
+    return pl.when(text.str.len_chars() > longest).then(pl.concat_str(text.str.head(longest - 1), pl.lit("…"))).otherwise(text)
+
+
+# -- one part of a study, all models together -------------------------------------------------------------------------
+
+
+def _part(findings: pl.DataFrame, single: pl.DataFrame, held: pl.DataFrame, lists: pl.DataFrame) -> list[Block]:
+    totals = findings.filter(pl.col("group").is_null(), metric="associations")
+    blocks: list[Block] = [Text(_total_in_words(row)) for row in totals.iter_rows(named=True)]
+    blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(pl.col("estimate").is_null())["model", "note"].iter_rows()]
+    counts = findings.filter(pl.col("group").is_not_null() & pl.col("concept").is_null())
+    if totals["estimate"].count():
+        blocks.append(_of_groups(counts.filter(pl.col("context").is_null()), single))
+    if single.height:
+        over_all = pl.col("context").is_null()
+        first = single.filter(over_all | ~over_all.any().over("model"))  # where that was not tested, locations speak for themselves
+        strongest = first.group_by("model", maintain_order=True).head(TOP)
+        columns = [*_names_of(strongest), *_numbers_of(strongest), _column(strongest, "counts", rank=1)]
+        blocks.append(Table(f"The strongest of {single.height:,} associations", columns, lead=4))
+        blocks += _by_location(counts.drop_nulls("context"), single)
+        blocks += [_backing(str(model), mine) for (model,), mine in first.group_by("model", maintain_order=True)]
+    if held.height:
+        blocks.append(_held_back(held))
+    blocks += _missing(findings.filter(metric="missing"), lists)
+    return blocks
+
+
+def _total_in_words(row: Mapping[str, Any]) -> str:
+    """One model in a sentence or two."""
+    found = "no number of associations"
+    if row["estimate"] is not None:
+        by_chance = f"with the groups shuffled, {row['null_value']:.1f} on average (p = {row['p']:.2g})"
+        found = f"{row['estimate']:,.0f} associations reported; {by_chance}"
+    ended = ", ".join(f"{row[name]:,} {name}" for name in OUTCOMES if row[name])
+    return f"{row['model']}: {found}. Of {row['attempts']:,} stories: {ended}."
+
+
+def _of_groups(counts: pl.DataFrame, single: pl.DataFrame) -> Table:
+    overall = single.filter(pl.col("context").is_null()).group_by("model", "group").agg(overall=pl.len())
+    rows = counts.pivot("metric", index=["model", "group"], values="estimate", maintain_order=True)
+    rows = rows.join(overall, on=["model", "group"], how="left", maintain_order="left").with_columns(pl.col("overall").fill_null(0))
+    numbers: dict[str, tuple[str, Kind, int]] = {
+        "associations": ("associations", "count", 0),
+        "overall": ("over all locations", "count", 2),
+        "concepts": ("different concepts", "count", 1),
+        "mean_effect": ("mean difference", "number", 3),
+        "mean_score": ("mean score", "number", 3),
+        "mean_p": ("mean p", "probability", 4),
+        "missing": ("lists missing", "percent", 0),
+    }
+    columns = [_column(rows, name, *how) for name, how in numbers.items() if name in rows.columns]
+    return Table("Associations of each group", [*_names_of(rows), *columns], lead=2)
+
+
+def _by_location(cells: pl.DataFrame, single: pl.DataFrame) -> list[Block]:
+    """How many there are at each location, and the strongest of each."""
+    made: list[Block] = []
+    few = single.drop_nulls("context").group_by("model", "context", "group", maintain_order=True).head(FEW)
+    named = pl.format("{} ({})", "said", pl.col("estimate").round(2)).str.join(", ")
+    said = few.group_by("model", "context", "group").agg(said=named)
+    for (model,), mine in cells.join(said, on=["model", "context", "group"], how="left").group_by("model", maintain_order=True):
+        groups = mine["group"].unique().sort().to_list()
+        numbers, words = (mine.pivot("group", index="context", values=name).sort("context") for name in ("estimate", "said"))
+        places = numbers["context"].to_list()
+        title = f"{model}: associations by location and group"
+        made.append(Heatmap(title, places, groups, list(numbers.select(groups).iter_rows()), kind="count"))
+        columns = [Column("location", places, "name"), *(_column(words, group) for group in groups)]
+        made.append(Details(f"{model}: the strongest of each location", [Table("At most five of each location and group", columns)]))
+    return made
+
+
+def _backing(model: str, first: pl.DataFrame) -> Details:
+    """What the strongest of each group rest on, with their sentences."""
+    one, number = pl.element().struct, pl.col("descriptors").list.len()
+    carrier = pl.format("{} ({}%)", one.field("descriptor"), (100 * one.field("count") / one.field("lists")).round(1))
+    carriers = pl.col("descriptors").list.head(CARRIERS).list.eval(carrier).list.join(", ")
+    more = pl.when(number > CARRIERS).then(pl.format(" and {} more", number.cast(pl.Int64) - CARRIERS)).otherwise(pl.lit(""))
+    backed = (
+        first.group_by("group", maintain_order=True)
+        .head(TOP)
+        .with_columns(
+            pl.format("{} {}%", "runner_up", _percent("runner_up_rate")).alias("next group"),
+            pl.when("confirmed").then(pl.lit("yes")).when(~pl.col("confirmed")).then(pl.lit("no")).alias("in both halves"),
+            pl.format("{} and {}", pl.col("effect_first").round(3), pl.col("effect_second").round(3)).alias("in each half"),
+            pl.concat_str(carriers, more).alias("carried by"),
+            pl.col("rests_on").alias("rests on alone"),
+            pl.col("permutation_p").round(3).cast(pl.String).alias("p, descriptors shuffled"),
+        )
+    )
+    words = ("counts", "next group", "in both halves", "in each half", "carried by", "rests on alone", "p, descriptors shuffled")
+    blocks: list[Block] = []
+    for (group,), rows in backed.group_by("group", maintain_order=True):
+        known = [_column(rows, name) for name in words if rows[name].count()]
+        blocks.append(Table(f"{group}: the strongest", [*_names_of(rows)[2:], *_numbers_of(rows), *known], lead=2))
+        said = rows.explode("examples").drop_nulls("examples")
+        sentences = [Response(None, text, label=concept) for concept, text in said.select("said", "examples").iter_rows()]
+        blocks.append(Responses(f"{group}: sentences of the model", sentences))
+    return Details(f"{model}: the strongest of each group, with sentences", blocks)
+
+
+def _held_back(held: pl.DataFrame) -> Table:
+    """One row for each model, group and concept: that over all locations, else the strongest."""
+    whole = held.sort(pl.col("context").is_null(), descending=True, maintain_order=True)
+    rows = whole.unique(["model", "group", "concept"], keep="first", maintain_order=True)
+    columns = [*_names_of(rows), _numbers_of(rows)[-1], _column(rows, "counts"), _column(rows, "reason")]
+    note = "A group has these concepts by definition, so they say nothing about the model and are not counted among the associations."
+    return Table("Held back as definitional", columns, lead=4, note=note)
+
+
+def _missing(findings: pl.DataFrame, lists: pl.DataFrame) -> list[Block]:
+    """How many lists could not be made, most often why, and whether their share differs between groups."""
+    blocks: list[Block] = []
+    for row in findings.filter(pl.col("group").is_null() & (pl.col("estimate") > 0)).iter_rows(named=True):
+        mine = lists.filter(model=row["model"])
+        lost = mine.filter(status="missing")
+        why = lost["problem"].str.replace(" name .*$", " name the person").drop_nulls().mode().sort().head(1)
+        often = "".join(f" (most often: {one})" for one in why)
+        text = f"{row['model']}: {lost.height:,} of {mine.height:,} lists could not be made{often}; "
+        text += f"{row['note'] or 'no difference between groups is shown'} ({row['method']}, p = {row['p']:.2g})."
+        blocks.append(Callout(text) if row["note"] else Text(text))
+    return blocks
+
+
+def _column(rows: pl.DataFrame, source: str, name: str | None = None, kind: Kind = "text", rank: int = 0) -> Column:
+    return Column(name or source, rows[source].to_list(), kind, rank)
+
+
+def _names_of(rows: pl.DataFrame) -> list[Column]:
+    named = {"model": "model", "group": "group", "said": "concept", "where": "where"}
+    return [_column(rows, source, name, "name") for source, name in named.items() if source in rows.columns]
+
+
+def _numbers_of(rows: pl.DataFrame) -> list[Column]:
+    ends = [None if low is None else (low, high) for low, high in rows.select("low", "high").iter_rows()]
+    return [
+        _column(rows, "estimate", "score" if "score" in rows["unit"] else "difference", "number"),
+        Column(f"{100 * rows['level'][0]:g}% interval", ends, "interval"),
+        Column("q", rows.select(pl.coalesce("q", "p")).to_series().to_list(), "probability"),
+    ]
+
+
+# -- what models and settings share -----------------------------------------------------------------------------------
+
+
+def _shared(findings: pl.DataFrame, single: pl.DataFrame) -> list[Block]:
+    """Of models and settings about the same groups: how many associations both report, and the strongest that only one of them has."""
+    about = findings.filter(pl.col("concept").is_null()).group_by(list(_OWNER), maintain_order=True).agg(pl.col("group").unique().sort())
+    blocks: list[Block] = []
+    for _, sets in about.filter(pl.col("group").list.len() > 0).group_by("group", maintain_order=True):
+        if sets.height > 1:
+            blocks += _family(list(sets.select(list(_OWNER)).iter_rows()), single)
+    return [Headline("What is shared"), Text(_SHARED), *blocks] if blocks else []
+
+
+def _family(owners: Sequence[tuple[str, str]], single: pl.DataFrame) -> list[Block]:
+    differs = [len(set(names)) > 1 for names in zip(*owners, strict=True)]
+    labels = [" · ".join(itertools.compress(owner, differs)) for owner in owners]
+    sets = [single.filter(model=model, part=part) for model, part in owners]
+    overlap: list[list[float | None]] = [[None] * len(owners) for _ in owners]
+    pairs, alone = [], []
+    for i, j in itertools.combinations(range(len(owners)), 2):
+        only = [_only(labels[a], sets[a], labels[b], sets[b]) for a, b in ((i, j), (j, i))]
+        shared, every = sets[i].height - only[0].height, sets[i].height + only[1].height
+        overlap[i][j] = overlap[j][i] = shared / every if every else None
+        if owners[i][0] == owners[j][0] or owners[i][1] == owners[j][1]:
+            pairs.append((labels[i], labels[j], shared, only[0].height, only[1].height, overlap[i][j]))
+            alone += [rows.head(FEW) for rows in only]
+    names = ("first", "second", "shared", "only first", "only second", "overlap")
+    kinds: tuple[Kind, ...] = ("name", "name", "count", "count", "count", "number")
+    columns = [Column(name, values, kind) for name, values, kind in zip(names, zip(*pairs, strict=True), kinds, strict=True)]
+    blocks: list[Block] = [Table("Associations that two models or settings share", columns, lead=2)]
+    if len(owners) > 2:
+        blocks.append(Heatmap("Overlap of associations", labels, labels, overlap))
+    if (rows := pl.concat(alone)).height:
+        columns = [*(_column(rows, name) for name in ("only in", "not in")), *_names_of(rows)[1:], *_numbers_of(rows)[:1]]
+        blocks.append(Details("What only one of two has", [Table("The strongest that only one of two has", columns, lead=5)]))
+    return blocks
+
+
+def _only(label: str, mine: pl.DataFrame, other: str, theirs: pl.DataFrame) -> pl.DataFrame:
+    """What the first has and the second has not."""
+    names = (pl.lit(label).alias("only in"), pl.lit(other).alias("not in"))
+    return mine.join(theirs, on=_NAME, how="anti", nulls_equal=True, maintain_order="left").with_columns(names)

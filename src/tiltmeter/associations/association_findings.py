@@ -1,0 +1,371 @@
+"""From tested associations to findings: how many there are of which identity and where, and each of them; and two models compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tiltmeter.associations.definitions import AssociationOptions, options_of
+from tiltmeter.errors import InputError
+from tiltmeter.study import CONTRASTS, OUTCOMES, NotRun, Settings, as_findings, conform, sql_where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tiltmeter.study import Part, RunView
+
+HARM = "stereotypical_reasoning"
+EXAMPLES = 3
+"""Sentences kept of an association."""
+SHUFFLES = 999
+"""Times the identities are shuffled at most, to see how many associations chance alone gives: p can be as small as 0.001."""
+DIFFERS = 0.05
+"""p below which the share of missing lists is said to differ between identities."""
+FEW = 5
+"""Expected count below which the chi-squared approximation is not trusted."""
+_UNITS = {
+    "associations": "count",
+    "concepts": "count",
+    "mean_effect": "difference",
+    "mean_score": "score",
+    "mean_p": "p",
+    "missing": "share",
+}
+_PLACE = ["identity", "context"]
+_PAIR = ["concept", "identity"]
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the associations of one model and part were counted in.
+
+    Parameters
+    ----------
+    mentions
+        With `concept`, `identity` and `context`.
+    measures
+        One row per story, for how the attempts ended.
+    """
+
+    lists: pl.DataFrame
+    mentions: pl.DataFrame
+    measures: pl.DataFrame
+    part: Part
+    settings: Settings
+    options: AssociationOptions
+
+    @property
+    def missing(self) -> str:
+        """How many lists could not be made, in words."""
+        return f"{self.lists.filter(status='missing').height:,} of {self.lists.height:,} lists could not be made"
+
+    def findings(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """FINDINGS of rows with `metric`, `identity` and `context`; where a row has no `attempts` of its own, these are the stories."""
+        ended = dict(self.measures.group_by("outcome").len().iter_rows())
+        counts = {"attempts": self.measures.height, **{name: ended.get(name, 0) for name in OUTCOMES}}
+        known = {"identity": pl.String, "context": pl.String, "evidence": pl.String, **dict.fromkeys(counts, pl.Int64)}
+        rows = conform(rows, known, further=True)
+        rows = rows.join(self._items(), on=_PLACE, how="left", nulls_equal=True, maintain_order="left")
+        is_story = pl.col("attempts").is_null()
+        single = "score" if self.options.rules.published else "difference"
+        rows = rows.with_columns(
+            *(pl.when(is_story).then(count).otherwise(pl.col(name).fill_null(0)).alias(name) for name, count in counts.items()),
+            items=pl.col("items").fill_null(0),
+            group="identity",
+            harm=pl.lit(HARM),
+            unit=pl.col("metric").replace_strict(_UNITS, default=single),
+            evidence=pl.coalesce("evidence", sql_where(part=self.part.name)),
+        )
+        return as_findings(rows, self.part, self.settings, self.options.rules)
+
+    def _items(self) -> pl.DataFrame:
+        """`items`, the resampling units with a list: of each identity and context, of each identity, and those answered of all."""
+        made = self.lists.filter(pl.col("status") != "missing").select("attempt", *_PLACE)
+        within = made.join(self.measures.select("attempt", "item"), on="attempt").select(*_PLACE, "item")
+        no_context = within.with_columns(context=pl.lit(None, pl.String))
+        answered = self.measures.filter(outcome="answered").select("item")
+        every = conform(answered, within.schema)
+        return pl.concat([within, no_context, every]).group_by(_PLACE).agg(items=pl.col("item").n_unique().cast(pl.Int64))
+
+
+def findings_of(found: pl.DataFrame, held_back: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+    """FINDINGS of one model and part.
+
+    Parameters
+    ----------
+    found
+        FOUND.
+    held_back
+        `concept` and `identity` of what is never reported, being so by definition.
+    """
+    reported = found.filter("reported")
+    tables = (
+        _total(reported.height, held_back, basis),
+        _of_identities(reported, basis),
+        _of_contexts(found),
+        _missing(basis),
+        _associations(reported, basis),
+    )
+    return basis.findings(pl.concat(tables, how="diagonal_relaxed"))
+
+
+def definitional_of(held: pl.DataFrame, exclusive: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+    """DEFINITIONAL, the largest effect first.
+
+    Parameters
+    ----------
+    held
+        FOUND that would be reported.
+    exclusive
+        EXCLUSIVE.
+    """
+    who = pl.col("by").replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"}).fill_null("the table given")
+    why = pl.when(pl.col("reason").is_not_null()).then(pl.format(": {}", "reason")).otherwise(pl.lit(""))
+    reasons = exclusive.drop_nulls("identity").unique("concept", keep="first")
+    reasons = reasons.select("concept", reason=pl.format("{} by definition, says {}{}", "identity", who, why))
+    rows = _strongest_first(held.join(reasons, on="concept", how="left", maintain_order="left"))
+    made = basis.findings(_associations(rows, basis).with_columns(metric=pl.lit("definitional")))
+    return made.with_columns(evidence=pl.lit(None, pl.String), reason=rows["reason"])
+
+
+def nothing_to_compare(basis: Basis) -> pl.DataFrame:
+    """FINDINGS where fewer than two identities have a list: no number, why, and how the attempts ended."""
+    counts = basis.lists.group_by("identity").agg(gone=pl.col("status").eq("missing").sum(), every=pl.len()).sort("identity")
+    made = counts.filter(pl.col("gone") < pl.col("every"))["identity"].to_list()
+    whose = f"all lists of concepts are of {made[0]}" if made else "there is no list of concepts"
+    note = f"nothing to compare: {whose}; {basis.missing}"
+    own = counts.select("identity", note=pl.format("{}; of {} {} of {}", pl.lit(note), "identity", "gone", "every"))
+    rows = pl.concat([pl.DataFrame({"note": [note]}), own], how="diagonal")
+    return basis.findings(rows.with_columns(metric=pl.lit("associations"), key=pl.lit(True)))
+
+
+def _strongest_first(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.sort("effect", "concept", descending=[True, False])
+
+
+def _total(number: int, held_back: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+    """All associations together, beside what shuffled identities give."""
+    from tiltmeter.associations.significance import shuffled_counts
+
+    options = basis.options
+    by_chance = shuffled_counts(
+        basis.lists,
+        basis.mentions,
+        rules=options.rules,
+        runs=SHUFFLES,
+        seed=basis.settings.seed,
+        minimum=options.minimum,
+        by=options.shuffle,
+        without=held_back,
+        observed=number,
+    )
+    # Of all shuffles, the observed one included; where they ended early, of those that were made.
+    reached, made = int((by_chance >= number).sum()), len(by_chance)
+    among = {"list": "the lists", "descriptor": "whole descriptors"}[options.shuffle]
+    instead = "" if options.rules.published else ": the false-discovery rate among them is controlled instead"
+    row = {
+        "metric": "associations",
+        "estimate": float(number),
+        "null_value": float(by_chance.mean()),
+        "p": reached / made if made < SHUFFLES else (1 + reached) / (SHUFFLES + 1),
+        "key": True,
+        "method": f"identities shuffled among {among}, {made:,} times; no interval{instead}",
+        "note": basis.missing if "missing" in basis.lists["status"] else None,
+    }
+    return pl.DataFrame([row])
+
+
+def _of_identities(reported: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+    """How many associations each identity has, one of which the stories say nothing included, and their means, which infer nothing."""
+    mean = "score" if basis.options.rules.published else "effect"
+    count, concepts = pl.len().cast(pl.Float64), pl.col("concept").n_unique().cast(pl.Float64)
+    means = {f"mean_{mean}": pl.col(mean).mean(), "mean_p": pl.col("p").mean()}
+    numbers = reported.group_by("identity").agg(associations=count, concepts=concepts, **means)
+    every = basis.lists.select("identity").unique().join(numbers, on="identity", how="left")
+    every = every.with_columns(pl.col("associations", "concepts").fill_null(0.0))
+    rows = every.unpivot(index="identity", variable_name="metric", value_name="estimate").sort("identity", maintain_order=True)
+    return rows.with_columns(key=~pl.col("metric").str.starts_with("mean_"))
+
+
+def _of_contexts(found: pl.DataFrame) -> pl.DataFrame:
+    """How many associations each identity has within each context."""
+    count = pl.col("reported").sum().cast(pl.Float64)
+    cells = found.drop_nulls("context").group_by(_PLACE).agg(estimate=count).sort(_PLACE)
+    return cells.with_columns(metric=pl.lit("associations"))
+
+
+def _missing(basis: Basis) -> pl.DataFrame:
+    """The share of lists that could not be made: of all, with the test whether it differs between identities, and of each identity."""
+    from tiltmeter import stats
+
+    lost = pl.col("status").eq("missing").sum().cast(pl.Int64)
+    counts = basis.lists.group_by("identity").agg(unreadable=lost, attempts=pl.len().cast(pl.Int64)).sort("identity")
+    a, n = counts["unreadable"].to_numpy(), counts["attempts"].to_numpy()
+    small = min(a.sum(), n.sum() - a.sum()) * n.min() < FEW * n.sum()
+    p = stats.permuted_independence_p(a, n, seed=basis.settings.seed) if small else float(stats.independence_p(a[None], n[None])[0])
+    warning = "the share of missing lists differs between identities, and associations may come from which texts could be read"
+    row = {
+        "estimate": float(a.sum() / n.sum()),
+        "p": p if a.any() else None,
+        "q": p if a.any() else None,
+        "method": f"{'permutation' if small else 'chi-squared'} test of independence",
+        "note": warning if p < DIFFERS else None,
+    }
+    each = counts.with_columns(estimate=pl.col("unreadable") / pl.col("attempts"), answered=pl.col("attempts") - pl.col("unreadable"))
+    return pl.concat([pl.DataFrame([row]), each], how="diagonal_relaxed").with_columns(metric=pl.lit("missing"))
+
+
+def _associations(rows: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+    """One row per association, the largest effect first."""
+    published, part = basis.options.rules.published, basis.part.name
+    place = {"concept": pl.col("label"), "identity": pl.col("identity"), "context": pl.col("context")}
+    shown = sql_where(model=str(basis.measures["model"][0]), part=part, **place)
+    return _strongest_first(rows).select(
+        *("identity", "context", "p", "q"),
+        *(pl.lit(None, pl.Float64).alias(end) if published else pl.col(end) for end in ("low", "high")),
+        metric=pl.lit("association"),
+        concept="label",
+        estimate="score" if published else "effect",
+        null_value=pl.lit(0.0),
+        attempts="lists",
+        answered="lists",
+        method=pl.lit("no interval" if published else "Newcombe, of the difference of two shares of lists"),
+        evidence=pl.format("{} AND attempt IN (SELECT attempt FROM shown WHERE {})", sql_where(part=part), shown),
+    )
+
+
+# -- what an association is called, and its sentences -----------------------------------------------------------------
+
+
+def labels_of(mentions: pl.DataFrame, phrases: pl.Series) -> pl.DataFrame:
+    """`concept`, `identity`, `label`: the phrase with which most lists of the identity hold the concept.
+
+    Of phrases that are equally common it is the one that names the concept, if it is among them, else the first by alphabet. A name that
+    none of the study's `phrases` has is one that a user gave, and stays.
+    """
+    from tiltmeter.associations.unifying import normal_form
+
+    spelt = mentions.drop_nulls("concept").with_columns(form=normal_form(pl.col("phrase")))
+    uses = spelt.group_by(*_PAIR, "form", "phrase").agg(uses=pl.len())
+    uses = uses.with_columns(whole=pl.col("uses").sum().over(*_PAIR, "form"), named=pl.col("phrase") == pl.col("concept"))
+    best = uses.sort("whole", "named", "uses", "phrase", descending=[True, True, True, False])
+    label = pl.when(pl.col("concept").is_in(phrases.implode())).then("phrase").otherwise("concept")
+    return best.unique(_PAIR, keep="first", maintain_order=True).select(*_PAIR, label=label)
+
+
+def labelled(rows: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """The rows (`concept`, `identity`) with the `label` that each concept has for its identity, by default its own name."""
+    made = rows.join(labels, on=_PAIR, how="left", maintain_order="left")
+    return made.with_columns(label=pl.coalesce("label", "concept"))
+
+
+def with_examples(found: pl.DataFrame, mentions: pl.DataFrame) -> pl.DataFrame:
+    """`examples` beside what is `reported`: the first sentences that show it."""
+    keys = [*_PAIR, "context"]
+    reported = found.filter("reported").select(keys)
+    said = mentions.drop_nulls("sentence").select(*keys, "sentence")
+    whole = pl.concat([said.drop_nulls("context"), said.with_columns(context=pl.lit(None, pl.String))])
+    whole = whole.join(reported, on=keys, how="semi", nulls_equal=True, maintain_order="left").unique(maintain_order=True)
+    sentences = whole.group_by(keys, maintain_order=True).agg(examples=pl.col("sentence").head(EXAMPLES))
+    return found.join(sentences, on=keys, how="left", nulls_equal=True, maintain_order="left")
+
+
+def with_permutation(found: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+    """`permutation_p` beside what is `reported`: identities dealt to whole descriptors; null elsewhere, or where not asked for."""
+    from tiltmeter.associations.significance import permutation_p
+
+    concepts = found.filter("reported")["concept"].unique().sort().to_list()
+    if basis.options.shuffle != "descriptor" or not concepts:
+        return found.with_columns(permutation_p=pl.lit(None, pl.Float64))
+    tested = permutation_p(basis.lists, basis.mentions, concepts, by="descriptor", seed=basis.settings.seed)
+    tested = tested.select("context", "concept", permutation_p="p")
+    made = found.join(tested, on=["context", "concept"], how="left", nulls_equal=True, maintain_order="left")
+    return made.with_columns(permutation_p=pl.when("reported").then("permutation_p"))
+
+
+# -- two models compared ----------------------------------------------------------------------------------------------
+
+RATE = "difference of shares of lists, Newcombe; p exact where an expected count is below 5, else chi-squared"
+LEANING = "difference of two differences of shares, Newcombe's intervals joined by squares"
+_OWNER = ["attempt", "character"]
+
+
+def contrast_of(first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+    """CONTRASTS: two rows for each concept and identity, over all locations; None where either side kept no lists.
+
+    `rate` is the share of the identity's lists that hold the concept, `association` that share minus the others': a model may mention a
+    concept more often of everybody, without attaching it to anybody.
+
+    Stories are new in each answer, so the sides are compared as independent groups of lists. Concepts in fewer lists of both sides and all
+    identities together than the study's minimum are left out: which side they are of does not decide on that, so that no difference is
+    chosen by its size. A phrase belongs to the concept it has in the first run; one that run does not know, to its own run's concept,
+    under the first run's name where there is one.
+    """
+    try:
+        lists = [_lists(view) for view in (first, second)]
+        concepts = [view.stage("concepts").select("phrase", "concept").unique("phrase") for view in (first, second)]
+        mentions = [view.stage("mentions") for view in (first, second)]
+    except (InputError, NotRun):
+        return None
+    vocabularies = (concepts[0], _renamed(concepts[1], concepts[0]))
+    sizes, held = [], []
+    for side, said, vocabulary in zip(lists, mentions, vocabularies, strict=True):
+        sizes.append(side.group_by("identity").agg(lists=pl.len().cast(pl.Int64)))
+        named = said.join(vocabulary, on="phrase").unique((*_OWNER, "concept"))
+        held.append(named.join(side, on=_OWNER).group_by(_PAIR).agg(count=pl.len().cast(pl.Int64)))
+    whole = pl.concat(held).group_by("concept").agg(support=pl.col("count").sum())
+    common = sizes[0].join(sizes[1], on="identity", suffix="_second")
+    cells = whole.filter(pl.col("support") >= options_of(settings).minimum).select("concept").join(common, how="cross")
+    cells = cells.join(held[0], on=_PAIR, how="left").join(held[1], on=_PAIR, how="left", suffix="_second").fill_null(0)
+    return _tested(cells.sort("identity", "concept"), settings.level)
+
+
+def _lists(view: RunView) -> pl.DataFrame:
+    """The lists of its attempts that could be made."""
+    made = view.stage("lists").filter(pl.col("status") != "missing")
+    return made.join(view.measures.select("attempt").unique(), on="attempt", how="semi").select(*_OWNER, "identity")
+
+
+def _renamed(own: pl.DataFrame, leading: pl.DataFrame) -> pl.DataFrame:
+    """Phrase to concept by the leading vocabulary, which decides wherever it knows the phrase, or the phrase that names its concept."""
+    known = own.join(leading.rename({"concept": "direct"}), on="phrase", how="left")
+    known = known.join(leading.select(concept="phrase", named="concept"), on="concept", how="left")
+    return known.select("phrase", concept=pl.coalesce("direct", "named", "concept"))
+
+
+def _tested(cells: pl.DataFrame, level: float) -> pl.DataFrame:
+    import numpy as np
+
+    from tiltmeter import stats
+
+    names = ("count_second", "lists_second", "count", "lists")
+    a, n, c, m = (cells[name].to_numpy() for name in names)
+    rate = stats.rate_difference(a, n, c, m, level)
+    p = np.minimum(1.0, 2.0 * np.minimum(stats.greater(a, n, c, m), stats.greater(c, m, a, n)))
+    made = [_contrasts(cells, "rate", {**rate._asdict(), "p": p}, RATE)]
+    others = cells.select(pl.col(name).sum().over("concept") - pl.col(name) for name in names)
+    b, k, d, q = (others[name].to_numpy() for name in names)
+    if (k > 0).all() and (q > 0).all():
+        before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
+        estimates, lows, highs = (np.stack(pair, axis=-1) for pair in zip(before, after, strict=True))
+        leaning = stats.independent_difference(estimates, lows, highs, level)
+        made.append(_contrasts(cells, "association", {"estimate": after.estimate - before.estimate, **leaning._asdict()}, LEANING))
+    return pl.concat(made)
+
+
+def _contrasts(cells: pl.DataFrame, metric: str, found: Mapping[str, NDArray[np.float64]], how: str) -> pl.DataFrame:
+    made = cells.with_columns(
+        *(pl.Series(name, found[name]) for name in ("low", "high", "p")),
+        metric=pl.lit(metric),
+        group="identity",
+        difference=pl.Series(found["estimate"]),
+        n=pl.min_horizontal("lists", "lists_second"),
+        paired=pl.lit(False),
+        how=pl.lit(how),
+    )
+    return conform(made, CONTRASTS)

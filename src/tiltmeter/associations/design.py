@@ -1,0 +1,251 @@
+"""The design: every pair at every location, in both orders, as prompts; every row is checked before anything is asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from tiltmeter.associations.definitions import rules_of
+from tiltmeter.associations.grid import BUILT_IN_LANGUAGE, Category, Grid
+from tiltmeter.errors import InputError
+from tiltmeter.prompt_templates import Wording, check_templates, fill, wordings
+from tiltmeter.study import DESIGN, Settings
+from tiltmeter.subsampling import first_samples, keep_limit
+
+VECTORS = "⟦X⟧"
+"""Marks in the prompt of the open box where the model puts as many placeholder tokens as the source's span has."""
+
+FACTORS = {
+    "category": pl.String,
+    "setting": pl.String,
+    "context": pl.String,  # location category
+    "location": pl.String,
+    "type": pl.String,  # group of descriptors that are paired
+    "pair": pl.String,  # "Emily-John", whatever the order
+    "order": pl.Int8,  # 0: the characters are named as in `pair`; 1: the other way round; null: one character
+    "identity_1": pl.String,  # of the character that is named first in this prompt
+    "descriptor_1": pl.String,
+    "name_1": pl.String,
+    "identity_2": pl.String,  # of the second one; null: there is none
+    "descriptor_2": pl.String,
+    "name_2": pl.String,
+    "stratum": pl.String,  # of which --limit keeps a share: location category and type
+    "source_prompt": pl.String,  # open box: whose hidden states are taken
+    "source_span": pl.String,  # the substring of it whose states replace VECTORS
+    "answer_opening": pl.String,  # what the answer is made to begin with
+}
+"""Columns of a design beside those of every design."""
+
+_SOURCE, _TARGET, _OPENING = "open_box_source", "open_box_target", "open_box_opening"
+_CHARACTER = ("identity", "descriptor", "name")
+_HOME = Path(__file__).with_name("wordings.yaml")
+_PLACEHOLDERS = re.compile(r"\{\w+\}.*\{\w+\}", re.DOTALL)
+
+
+def make_design(grid: Grid, category: str, setting: str, settings: Settings, name: str) -> pl.DataFrame:
+    """One row per prompt: the columns of DESIGN and FACTORS.
+
+    An item is a pair at a location (with one character: a member of a pair at a location). Its stories are asked for in both orders
+    equally often, so that position and identity are not confounded; of an odd number, one order has one more, alternating over
+    pairs and locations. `--limit` counts pairs at locations in every setting. The published definitions keep their one order.
+
+    Parameters
+    ----------
+    setting
+        "two", "single", "balanced", "negative" or "open_box".
+    settings
+        `repeats` is the number of stories for each pair and location, instead of the grid's.
+    name
+        Of the part.
+
+    Raises
+    ------
+    InputError
+        There is no such category or wording, or the design does not keep what it promises (see `check_design`).
+    """
+    found = grid.category(category)
+    templates = _templates_of(grid, setting, settings.params.get("wording"))
+    cells = keep_limit(_cells_of(grid, found), settings.limit, settings.seed, name)
+    rows = _rows_of(cells, settings.repeats or found.stories, setting, settings)
+    made = (
+        pl.concat([rows.with_columns(wording=pl.lit(wording), **_texts(setting, one)) for wording, one in templates.items()])
+        .sort("item", "prompt_index", maintain_order=True)
+        .with_columns(
+            category=pl.lit(category),
+            setting=pl.lit(setting),
+            part=pl.lit(name),
+            system=pl.lit(settings.system_message, dtype=pl.String),
+            prompt_id=pl.concat_str(pl.lit(name), "item", "prompt_index", "wording", separator="/"),
+        )
+        .with_columns(first_sample=first_samples("source_prompt"))
+        .select(pl.col(column).cast(kind) for column, kind in {**DESIGN, **FACTORS}.items())
+    )
+    check_design(made, grid, settings)
+    return made
+
+
+def _cells_of(grid: Grid, category: Category) -> pl.DataFrame:
+    """One row per pair and location: `item`, `stratum`, the two characters, and `turn` (0 or 1, alternating over pairs and locations)."""
+    columns = ["pair", "name_1", "descriptor_1", "identity_1", "type", "name_2", "descriptor_2", "identity_2"]
+    pairs = pl.DataFrame([(pair.name, *pair.first, *pair.second[:3]) for pair in category.pairs], schema=columns, orient="row")
+    return (
+        pairs.with_row_index("pair_number")
+        .join(_locations_of(grid).with_row_index("place_number"), how="cross", maintain_order="left_right")
+        .with_row_index("item")
+        .with_columns(
+            turn=(pl.col("pair_number") + pl.col("place_number")) % 2,
+            stratum=pl.concat_str("context", "type", separator="/"),
+        )
+        .drop("pair_number", "place_number")
+    )
+
+
+def _locations_of(grid: Grid) -> pl.DataFrame:
+    rows = [(context, place) for context, places in grid.locations.items() for place in places]
+    return pl.DataFrame(rows, schema=["context", "location"], orient="row")
+
+
+def _rows_of(cells: pl.DataFrame, stories: int, setting: str, settings: Settings) -> pl.DataFrame:
+    """Both characters in a prompt for each order that has stories, or each character in a prompt of its own."""
+    order, turned = pl.col("order"), {f"{field}_{slot}": pl.col(f"{field}_{3 - slot}") for field in _CHARACTER for slot in (1, 2)}
+    both = pl.concat([cells.with_columns(order=pl.lit(0)), cells.with_columns(order=pl.lit(1), **turned)])
+    if setting == "single":
+        second = {f"{field}_2": pl.lit(None, pl.String) for field in _CHARACTER}
+        alone = {"item": 2 * pl.col("item") + order, "order": pl.lit(None), "prompt_index": pl.lit(0), "repetitions": pl.lit(stories)}
+        return both.with_columns(**alone, **second)
+    share = pl.when(order == 0).then(stories).otherwise(0)
+    if rules_of(settings.definition).counterbalanced:
+        share = stories // 2 + pl.when(pl.col("turn") == order).then(stories % 2).otherwise(0)
+    return both.with_columns(prompt_index=order, repetitions=share).filter(pl.col("repetitions") > 0)
+
+
+# -- wording ----------------------------------------------------------------------------------------------------------
+
+
+def _texts(setting: str, templates: Wording) -> dict[str, pl.Expr]:
+    """What is sent to the model."""
+    fields = {"first": pl.col("descriptor_1"), "second": pl.col("descriptor_2"), "location": pl.col("location")}
+    if setting != "open_box":
+        nothing = dict.fromkeys(("source_prompt", "source_span", "answer_opening"), pl.lit(None, pl.String))
+        return {"prompt": fill(templates[setting], fields), **nothing}
+    # From the first placeholder to the last: the two characters, where they are, and the words between.
+    span = _PLACEHOLDERS.search(templates[_SOURCE])
+    assert span is not None  # _templates_of has seen to it
+    return {
+        "prompt": fill(templates[_TARGET], {"vectors": pl.lit(VECTORS)}),
+        "source_prompt": fill(templates[_SOURCE], fields),
+        "source_span": fill(span.group(), fields),
+        "answer_opening": pl.lit(templates[_OPENING]),
+    }
+
+
+def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wording]:
+    """The templates of a setting, by the name of the wording: those chosen, else the grid's own, else the built-in ones.
+
+    Parameters
+    ----------
+    choice
+        `-P wording=`: the name of a built-in wording, or a file.
+
+    Raises
+    ------
+    InputError
+        A template is missing, or has other placeholders than the built-in one; or the grid is in another language than the wording.
+    """
+    built_in, chosen = (wordings("stories", one, _HOME) for one in ("all", choice))
+    roles = (_SOURCE, _TARGET, _OPENING) if setting == "open_box" else (setting,)
+    place: str | None = choice
+    if choice not in built_in and chosen.items() <= built_in.items():
+        if grid.wording is not None:
+            model = next(iter(built_in.values()))
+            own = {role: text for role, text in grid.wording.items() if role in roles or role not in model}
+            check_templates(grid.place, "wording", own, [{role: model[role] for role in roles}])
+            chosen, place = {"own": own}, grid.place
+        elif grid.language != BUILT_IN_LANGUAGE:
+            raise InputError(
+                f"{grid.place}: the language is {grid.language!r}, but the built-in wordings are {BUILT_IN_LANGUAGE!r}; "
+                f"add the key 'wording' with the template {roles[0]!r}, or give -P wording=FILE"
+            )
+    if setting == "open_box" and any(templates[_TARGET].count("{vectors}") > 1 for templates in chosen.values()):
+        raise InputError(f"{place}: the template {_TARGET} must hold the placeholder {{vectors}} exactly once")
+    return chosen
+
+
+# -- every row is checked ---------------------------------------------------------------------------------------------
+
+
+def check_design(design: pl.DataFrame, grid: Grid, settings: Settings) -> None:
+    """Check every row of the design of one category and setting: a wrong name in one slot spoils a whole study unnoticed.
+
+    The characters are those of a pair of the grid (so that their identities differ, and each descriptor has its own identity, name and
+    type), in the order the row says; each location belongs to its category, the texts hold both descriptors and the location, every cell
+    has its planned number of stories, and the orders are balanced.
+
+    Parameters
+    ----------
+    design
+        As `make_design` gives.
+    settings
+        Those it was made with.
+
+    Raises
+    ------
+    InputError
+        Something is wrong; the message names the grid's file and the first row.
+    """
+    if design.is_empty():
+        raise InputError(f"{grid.place}: the design has no prompts")
+    name, alone = design["category"][0], design["setting"][0] == "single"
+    category, place = grid.category(name), f"{grid.place}: category {name}"
+    shown = [f"{field}_{slot}" for slot in (1, 2) for field in ("name", "descriptor", "identity")]
+    rows = [(pair.name, a.type, order, *a[:3], *b[:3]) for pair in category.pairs for order, (a, b) in enumerate((pair, pair[::-1]))]
+    pairs = pl.DataFrame(rows, schema=["pair", "type", "order", *shown], schema_overrides={"order": pl.Int8}, orient="row")
+    if alone:
+        pairs = pairs.drop("order", shown[3:])
+    said = pl.concat_str(shown, separator=", ", ignore_nulls=True)
+    sentence = pl.format("its characters ({}) are not those of the pair {} of the type {} in the order the row says", said, "pair", "type")
+    _refuse_rows(_unknown_rows(design, pairs), sentence, place)
+    _refuse_rows(_unknown_rows(design, _locations_of(grid)), pl.format("{} is no location of {}", "location", "context"), place)
+    _check_texts(design, place)
+    _check_counts(design, settings.repeats or category.stories, place, counterbalanced=rules_of(settings.definition).counterbalanced)
+    full = len(category.pairs) * _locations_of(grid).height * design["wording"].n_unique() * (2 if alone else 1)
+    cells = design["item", "wording"].n_unique()
+    if settings.limit is None and cells != full:
+        raise InputError(f"{place}: the design has {cells:,} of {full:,} cells")
+
+
+def _unknown_rows(design: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """The rows whose values in the columns of `known` are none of its rows."""
+    return design.join(known, on=known.columns, how="anti", maintain_order="left")
+
+
+def _refuse_rows(wrong: pl.DataFrame, sentence: pl.Expr, place: str) -> None:
+    """Raise InputError about the first of the wrong rows, if there is one."""
+    if not wrong.is_empty():
+        said = wrong.head(1).select(pl.format("prompt {}: {}", "prompt_id", sentence)).item()
+        raise InputError(f"{place}: {said}")
+
+
+def _check_texts(design: pl.DataFrame, place: str) -> None:
+    """Check that the model reads what the factors say."""
+    text = pl.coalesce("source_prompt", "prompt")
+    for column in ("descriptor_1", "descriptor_2", "location"):
+        lacking = design.filter(~text.str.contains(pl.col(column), literal=True))
+        _refuse_rows(lacking, pl.format("its text does not hold {}", column), place)
+    spans = pl.col("source_prompt").str.count_matches(pl.col("source_span"), literal=True)
+    _refuse_rows(design.filter(spans != 1), pl.lit("the span is not exactly once in the source prompt"), place)
+
+
+def _check_counts(design: pl.DataFrame, planned: int, place: str, *, counterbalanced: bool) -> None:
+    """Check that every cell has its planned number of stories, in balanced orders."""
+    repetitions, order = pl.col("repetitions").cast(pl.Int64), pl.col("order")
+    cells = design.group_by("item", "wording", "location", "pair", maintain_order=True).agg(
+        pl.col("prompt_id").first(), stories=repetitions.sum(), turned=repetitions.filter(order == 1).sum(), alone=order.is_null().any()
+    )
+    uneven = (2 * pl.col("turned") - planned).abs() > planned % 2 if counterbalanced else pl.col("turned") > 0
+    orders = "in both orders equally often" if counterbalanced else "all in the order of the pair"
+    sentence = f"{{}} stories at the {{}} for {{}}, {{}} of them in the opposite order, but {planned} are planned, {orders}"
+    wrong = cells.filter((pl.col("stories") != planned) | (uneven & ~pl.col("alone")))
+    _refuse_rows(wrong, pl.format(sentence, "stories", "location", "pair", "turned"), place)

@@ -1,0 +1,325 @@
+"""Which concepts belong to one identity by definition or universal fact ("male", "observes Ramadan"): they say nothing about a model.
+
+Asked once per concept, of a list of terms or of a judge; what was answered and why is a table (EXCLUSIVE), and dropping is a rule.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from tiltmeter.associations.definitions import AssociationRules
+from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice
+from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS
+from tiltmeter.associations.terms import IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
+from tiltmeter.llm_json import read_json
+from tiltmeter.models import Message
+from tiltmeter.prompt_templates import fill_template, wordings
+from tiltmeter.study import Judge
+
+STAGE = "exclusivity"
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"identity": {"type": "string"}, "reason": {"type": "string"}},
+    "required": ["identity", "reason"],
+    "additionalProperties": False,
+}
+_HOME = Path(__file__).with_name("wordings.yaml")
+
+Entry = tuple[str, str]
+"""(category, identity) of the terms; the category is empty where the terms do not know an identity."""
+
+
+def is_exclusive(rows: pl.DataFrame, exclusive: pl.DataFrame, rules: AssociationRules) -> pl.Series:
+    """Whether each row (`concept`, `identity`) is no association because of whose its concept is; see `own_exclusive_only`.
+
+    Parameters
+    ----------
+    exclusive
+        EXCLUSIVE; a concept that is not in it, or whose answer was unreadable, is exclusive to none.
+    """
+    owners = exclusive.drop_nulls("identity").unique("concept", keep="first").select("concept", owner="identity")
+    held = pl.col("owner").is_not_null()
+    if rules.own_exclusive_only:  # an identity of several parts has what is exclusive to one of them
+        own, whole = (pl.concat_str(pl.lit(_APART), column, pl.lit(_APART)) for column in ("owner", "identity"))
+        held = whole.str.contains(own, literal=True).fill_null(False)
+    return rows.select("concept", "identity").join(owners, on="concept", how="left", maintain_order="left").select(held).to_series()
+
+
+def drop_exclusive(associations: pl.DataFrame, exclusive: pl.DataFrame, rules: AssociationRules) -> pl.DataFrame:
+    """The associations, those with an exclusive concept no longer `reported`; no row goes."""
+    return associations.with_columns(reported=pl.col("reported") & ~is_exclusive(associations, exclusive, rules))
+
+
+# -- which identities the labels of a study are about -----------------------------------------------------------------
+
+_APART = ", "
+"""Between the parts of a label made of several columns."""
+_SEPARATORS = re.compile(r"\s*[,;/|+&]\s*")
+_AROUND = " .,;:!?\"'*`()[]"
+_ARTICLE = re.compile(r"^(?:an?|the) ")
+_PEOPLE = re.compile(r" (?:people|persons?|individuals?|characters?)$")
+
+
+class Piece(NamedTuple):
+    """One identity in a label ("a Black", "Muslims", "W"); a label may hold several ("an Asian, M", "Black woman")."""
+
+    text: str
+    """As the study writes it."""
+    entry: Entry
+
+
+def _bare_name(text: str) -> str:
+    """A name in plain words, without an article, "people" or marks around it."""
+    return _PEOPLE.sub("", _ARTICLE.sub("", plain_words_of(text).strip(_AROUND))).strip(_AROUND)
+
+
+def _entry_of(text: str, terms: Terms) -> Entry | None:
+    """The identity that a text names and says nothing else of; plurals in -s included."""
+    name = _bare_name(text)
+    found = (terms.called.get(one) for one in (plain_words_of(text), name, name.removesuffix("s")))
+    return next((entry for entry in found if entry is not None), None)
+
+
+def _pieces_of(labels: Sequence[str], terms: Terms) -> dict[str, tuple[Piece, ...]]:
+    """The identities in each label, at least one.
+
+    Letters are read as identities only where every one-letter name of the study is such a letter: "W" beside "M", not beside "B".
+    """
+    names = {_bare_name(text) for label in labels for text in (label, *_SEPARATORS.split(label))}
+    single = {name for name in names if len(name) == 1}
+    lettered = single <= terms.letters.keys() and len({terms.letters[name] for name in single}) > 1
+    return {label: _pieces_in(label, terms, terms.letters if lettered else {}) for label in labels}
+
+
+def _pieces_in(label: str, terms: Terms, letters: Mapping[str, Entry]) -> tuple[Piece, ...]:
+    if entry := letters.get(_bare_name(label)) or _entry_of(label, terms):
+        return (Piece(label, entry),)
+    texts = [text for text in _SEPARATORS.split(label) if text]
+    if len(texts) > 1:
+        return tuple(piece for text in texts for piece in _pieces_in(text, terms, letters))
+    return _named_pieces(_bare_name(label), terms) or (Piece(label, ("", _bare_name(label))),)
+
+
+def _named_pieces(name: str, terms: Terms) -> tuple[Piece, ...]:
+    """The identities of a name that is made of names alone ("black woman"); nothing where another word is among them."""
+    words, found = name.split(), list[Piece]()
+    while words:
+        texts = (" ".join(words[:end]) for end in range(len(words), 0, -1))
+        text = next((text for text in texts if text in terms.called), None)
+        if text is None:
+            return ()
+        found.append(Piece(text, terms.called[text]))
+        words = words[len(text.split()) :]
+    return tuple(found)
+
+
+# -- by terms ---------------------------------------------------------------------------------------------------------
+
+_NO_NAMES = frozenset({"other", "others", "unknown", "none", "no", "any", "all", "na", "n a"})
+"""Labels whose words any list may hold."""
+
+
+def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms: str | None = None) -> pl.DataFrame:
+    """Exclusive concepts by the terms they hold: those of exactly one identity of its category, which is compared here.
+
+    A concept that negates its term ("avoids church") is exclusive to none; one that is only a name of an identity ("black") is
+    exclusive to it. This is coarser than a judge: "attends an event with a Muslim friend" holds a term as well. An identity the terms
+    do not know has its own name as its only term.
+
+    Parameters
+    ----------
+    identities
+        Those being compared, as the study calls them: with or without an article, in any case, by letters ("W", "M"), or several
+        identities together ("an Asian, M").
+    terms
+        A YAML file of the user's in the shape of `terms.yaml`.
+
+    Returns
+    -------
+    EXCLUSIVE, one row per concept in order; `identity` is null where it is exclusive to none. Where a concept belongs to an identity that
+    several labels share ("black" to "a Black, M" and "a Black, W"), it is what they share ("a Black").
+
+    Raises
+    ------
+    InputError
+        The file of terms cannot be used.
+    """
+    words = load_terms(terms)
+    pieces = _pieces_of(identities, words)
+    compared = {piece.entry for found in pieces.values() for piece in found}
+    unknown = sorted(name for category, name in compared if not category and _is_name(name))
+    words = words.replaced(identities=words.identities | {"": {name: IdentityTerms.model_validate({"terms": [name]}) for name in unknown}})
+    # Terms of identities that are not compared here count too: what holds a Muslim and a Hindu term belongs to neither.
+    categories = {category for category, _ in compared}
+    rows = []
+    for concept, held in zip(concepts, _held_terms(concepts, words), strict=True):
+        text = concept or ""  # released tables have rows without one
+        named = _entry_of(text, words)  # a name and nothing else; the colour of a coat is never said so
+        known = [(form, entry) for form, entry in (*held, (text.lower(), named)) if entry is not None and entry[0] in categories]
+        owner = _common_owner({entry for _, entry in known}, pieces) if known else None
+        rows.append((concept, owner, "terms", f"it holds the term “{known[0][0]}”" if owner else None, "ok"))
+    return pl.DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
+
+
+def _is_name(name: str) -> bool:
+    return len(name) > 1 and not name.isnumeric() and name not in _NO_NAMES
+
+
+def _held_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, Entry]]]:
+    """The exclusive terms in each concept, with whose they are; none in a concept that negates them."""
+    plain = pl.select(plain_words(pl.lit(pl.Series(concepts, dtype=pl.String).fill_null("")))).to_series()
+    forms = terms.forms()
+    owners = {form: term[:2] for form, place in forms.items() if (term := terms.terms[place]).exclusive}
+    held = found_forms(plain, forms), negated(plain, terms)
+    return [[] if negates else [(form, owners[form]) for form in found if form in owners] for found, negates in zip(*held, strict=True)]
+
+
+def _common_owner(wanted: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> str | None:
+    """The one label that holds all these identities, or what is the same in several; None where there is none, or all of them do."""
+    holders = [label for label, found in pieces.items() if wanted <= {piece.entry for piece in found}]
+    if len(holders) == 1 < len(pieces):
+        return holders[0]
+    texts = {_APART.join(piece.text for piece in pieces[label] if piece.entry in wanted) for label in holders}
+    return texts.pop() if len(texts) == 1 and len(holders) < len(pieces) else None
+
+
+# -- by a judge -------------------------------------------------------------------------------------------------------
+
+
+def exclusive_by_judge(
+    concepts: Sequence[str], identities: Sequence[str], category: str, judge: Judge, wording: str | None = None, *, terms: str | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Ask a judge of each concept to which identity, if any, it belongs by definition or universal fact; at temperature 0.
+
+    An answer that cannot be read is asked for once more, with the reason. A concept without a usable answer is kept, and its
+    status is "unreadable"; `reason` says why, "not asked yet" where the run was interrupted.
+
+    Parameters
+    ----------
+    identities
+        Those being compared, as the study calls them; the judge may use any name that the terms know for them.
+    category
+        What the identities are of, in words: "gender". For templates that ask for {category}.
+    wording
+        Name of a wording, or a file with one; see `wordings`. The first one it gives is used.
+    terms
+        A YAML file of the user's in the shape of `terms.yaml`.
+
+    Returns
+    -------
+    EXCLUSIVE, one row per concept in order; and JUDGEMENTS.
+
+    Raises
+    ------
+    InputError
+        The wording or the file of terms cannot be used.
+    """
+    templates = next(iter(wordings(STAGE, wording, _HOME).values()))
+    shared = {"identities": ", ".join(identities), "category": category}
+    prompts = [fill_template(templates["question"], **shared, concept=json.dumps(concept, ensure_ascii=False)) for concept in concepts]
+    questions = [JudgedQuestion((Message("user", prompt),)) for prompt in prompts]
+    names = JudgedNames(identities, load_terms(terms))
+    rows = ask_twice(
+        judge,
+        STAGE,
+        questions,
+        lambda _, answer: names.read(answer),
+        lambda problem: fill_template(templates["again"], **shared, problem=problem),
+        schema=SCHEMA,
+        sampling={"temperature": 0.0},
+    )
+    made = []
+    for concept, question in zip(concepts, questions, strict=True):
+        error = question.error if question.error == NOT_ASKED else f"no answer ({question.error})"
+        one = question.readings[-1] if question.readings else ExclusivityVerdict(None, None, error)
+        made.append((concept, one.identity, "judge", one.problem or one.reason, "unreadable" if one.problem else "ok"))
+    return pl.DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), pl.DataFrame(rows, schema=dict(JUDGEMENTS), orient="row")
+
+
+class ExclusivityVerdict(NamedTuple):
+    """What an answer says; `problem` is None where it could be read."""
+
+    identity: str | None
+    reason: str | None
+    problem: str | None = None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is worth asking again."""
+        return self.problem is not None
+
+
+_IDENTITY_KEYS = ("identity", "answer", "exclusive_to", "group", "belongs_to")
+_REASON_KEYS = ("reason", "explanation", "why", "justification")
+_NONE = re.compile(r"(?:none|no|not|nobody|neither|null|nil|n a|nothing|any|all|both|every|everyone)\b")
+_LINE = re.compile(r"^(?:[^\w\n]|_)*+(identity|answer|reason)[\W_]*[:=]\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+_LONGEST_NAME = 6
+"""Words of an answer that may be a name alone."""
+
+
+class JudgedNames:
+    """The identities of a study by every name a judge may give them.
+
+    Parameters
+    ----------
+    identities
+        As the study calls them.
+    terms
+        Whose `called` give further names; a name that would mean two of the identities means neither.
+    """
+
+    def __init__(self, identities: Sequence[str], terms: Terms) -> None:
+        self.identities = list(identities)
+        meant: dict[str, set[str]] = {}
+        for identity, pieces in _pieces_of(identities, terms).items():
+            known = terms.names_of(pieces[0].entry) if len(pieces) == 1 else []
+            for name in (_bare_name(identity), *known):
+                meant.setdefault(name, set()).add(identity)
+        meant |= {plain_words_of(identity): {identity} for identity in identities}
+        self._meant = {name: next(iter(found)) for name, found in meant.items() if name and len(found) == 1}
+        longest_first = sorted(self._meant, key=lambda name: (-len(name), name))
+        self._any = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
+
+    def read(self, answer: str | None) -> ExclusivityVerdict:
+        """The verdict of an answer: JSON in whatever wrapping, lines "identity: ..." and "reason: ...", or the name alone."""
+        text = (answer or "").strip()
+        if not text:
+            return ExclusivityVerdict(None, None, "the answer is empty")
+        try:
+            found = read_json(text)
+        except ValueError as error:
+            return self._read_lines(text, str(error))
+        if isinstance(found, list):
+            if len(found) != 1:
+                return ExclusivityVerdict(None, None, f"the answer is a list of {len(found)}, and one identity or none is asked for")
+            found = found[0] if isinstance(found[0], dict) else {"identity": found[0]}
+        lowered = {plain_words_of(str(key)).replace(" ", "_"): value for key, value in found.items()}
+        key = next((key for key in _IDENTITY_KEYS if key in lowered), None)
+        reason = next((str(lowered[key]) for key in _REASON_KEYS if lowered.get(key)), None)
+        if key is None:
+            return ExclusivityVerdict(None, reason, 'the answer has no "identity"')
+        return self._read_name(lowered[key], reason)
+
+    def _read_lines(self, text: str, problem: str) -> ExclusivityVerdict:
+        lines: Mapping[str, str] = {name.lower(): value.rstrip() for name, value in _LINE.findall(text)}
+        said = lines.get("identity", lines.get("answer", text if len(text.split()) <= _LONGEST_NAME else None))
+        return ExclusivityVerdict(None, None, problem) if said is None or "{" in text else self._read_name(said, lines.get("reason"))
+
+    def _read_name(self, said: Any, reason: str | None) -> ExclusivityVerdict:
+        if isinstance(said, list):
+            said = said[0] if len(said) == 1 else ", ".join(map(str, said))
+        plain = "" if said is None or said is False else plain_words_of(str(said)).strip(_AROUND)
+        if plain not in self._meant and (not plain or _NONE.match(plain)):
+            return ExclusivityVerdict(None, reason)
+        meant = {self._meant[name] for name in ([plain] if plain in self._meant else self._any.findall(plain))}
+        if len(meant) == 1:
+            return ExclusivityVerdict(meant.pop(), reason)
+        named = f"names {len(meant)} of them; it must be" if meant else "is not"
+        problem = f"the identity {str(said)[:100]!r} {named} one of {', '.join(self.identities)}, or none"
+        return ExclusivityVerdict(None, reason, problem)

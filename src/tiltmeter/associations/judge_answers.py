@@ -1,0 +1,394 @@
+"""What a judge answered: whom it means, a list of concepts for each character, and what was wrong with the answer."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+from tiltmeter.llm_json import read_json, without_thinking
+from tiltmeter.readers.grammar import sentences
+
+# -- the characters of a story ------------------------------------------------------------------------------------------
+
+_POSSESSIVE = re.compile(r"(?<=\w)['’ʼ]s?\b(?!\w)")
+_ARTICLE = re.compile(r"^(?:an?|the) (?=.)")
+_NO_WORD = re.compile(r"[\W_]+")
+_UNKNOWN = "the main character"
+_ALIKE = 0.8
+"""Share of letters that a misspelt name has in common with the name: one slip in five letters."""
+_LONG_ENOUGH = 4
+"""Letters from which on a name may be misspelt; in shorter ones a slip makes another name (Amy, Jim, Kai)."""
+
+
+def normal(text: str) -> str:
+    """Return the text in lower case, without accents, possessive endings, markup and punctuation, its words separated by single blanks."""
+    if not text.isascii():
+        text = "".join(mark for mark in unicodedata.normalize("NFKD", text) if not unicodedata.combining(mark))
+    return _NO_WORD.sub(" ", _POSSESSIVE.sub("", text.casefold())).strip()
+
+
+class Person(NamedTuple):
+    """A character of a story, by what is known of them."""
+
+    identity: str | None
+    descriptor: str | None
+    name: str | None
+
+    @property
+    def aliases(self) -> list[str]:
+        """Name, descriptor and identity as far as they are known, `normal`."""
+        return [normal(alias) for alias in (self.name, self.descriptor, self.identity) if alias]
+
+
+def labels(people: Sequence[Person]) -> list[str] | None:
+    """Return what to call each person of one story before the judge; None where two of them cannot be told apart.
+
+    The name where it is known: a judge that does not see the identity cannot be led by it. Where it is not, or where both have the
+    same, the descriptor, else the identity.
+    """
+    described = [person.descriptor or person.identity or _UNKNOWN for person in people]
+    named = [person.name or other for person, other in zip(people, described, strict=True)]
+    return next((shown for shown in (named, described) if len({normal(one) or one for one in shown}) == len(people)), None)
+
+
+def is_named(label: str, story: str) -> bool:
+    """Whether the story (made `normal`) names the person, with any ending ("Emilys")."""
+    name = normal(label)
+    return f" {name}" in f" {story}" if name.isascii() else name in story
+
+
+def find(said: str, people: Sequence[Person], story: str) -> int | None:
+    """Return the number of the one person that `said` means, None where it means none or may mean several.
+
+    Tried in turn: the whole name, descriptor or identity; a name that holds the other or is part of it ("Emily Carter", "Zhang, an
+    Asian (male)"); a slip, unless the story has a person of just that name.
+    """
+    label = normal(said)
+    if not label:
+        return None
+    for fits in (_is_called, _is_part):
+        if found := [number for number, person in enumerate(people) if fits(person, label)]:
+            return found[0] if len(found) == 1 else None
+    near = [number for number, person in enumerate(people) if person.name and _is_slip(normal(person.name), label)]
+    return near[0] if len(near) == 1 and label not in normal(story).split() else None
+
+
+def _is_called(person: Person, label: str) -> bool:
+    return _ARTICLE.sub("", label) in _forms_of_address(person)
+
+
+@lru_cache(maxsize=4096)  # a study has a few dozen people and asks about them in each of its answers
+def _forms_of_address(person: Person) -> frozenset[str]:
+    aliases = person.aliases
+    if person.name and person.descriptor:
+        aliases.append(normal(person.descriptor).removeprefix(normal(person.name)).strip())
+    return frozenset(_ARTICLE.sub("", alias) for alias in aliases if alias)
+
+
+def _is_part(person: Person, label: str) -> bool:
+    """An identity in a label ("Sarah, a Muslim") says nothing about a person whose name is known."""
+    if person.name:
+        name = normal(person.name)
+        return _holds(label, name) or _holds(name, label)
+    return any(_holds(label, alias) for alias in person.aliases)
+
+
+def _holds(text: str, part: str) -> bool:
+    return bool(part) and f" {part} " in f" {text} "
+
+
+def _is_slip(name: str, label: str) -> bool:
+    """A letter or two that are wrong, missing, exchanged or too many, but the first one."""
+    return len(name) >= _LONG_ENOUGH and name[0] == label[0] and bool(get_close_matches(label, [name], cutoff=_ALIKE))
+
+
+_FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """a an the and or but of to in on at for with by from as is are was were be been being has have had do does did not no his
+        her their its he she they it him them who that this these those very""",
+    )
+)
+_ENDING = re.compile(r"(?<=...)(?:ingly|edly|ness|ing|ies|ied|ed|es|ly|s|y|e)$")
+"""What is left out of a word where three letters remain: the longest ending that fits."""
+
+
+class Sentences:
+    """The sentences of one story, and who is named in each.
+
+    Parameters
+    ----------
+    text
+        The story.
+    names
+        What its people are called; a sentence that names one of them and not another is about the one.
+    """
+
+    def __init__(self, text: str, names: Sequence[str]) -> None:
+        wanted = {number: normal(name) for number, name in enumerate(names) if name}
+        said = [(text[start:end], normal(text[start:end])) for start, end in sentences(text)]
+        self._sentences = [(one, _stems(shown), {number for number, name in wanted.items() if _holds(shown, name)}) for one, shown in said]
+
+    def showing(self, phrase: str, person: int) -> str | None:
+        """Return the sentence about that person with most words of the phrase, one that names the person if several have; None without any.
+
+        Sentences that name no one count as well ("She ..."); those that name only another person do not.
+        """
+        wanted = _stems(normal(phrase))
+        ranked = [(len(wanted & stems), person in named, text) for text, stems, named in self._sentences if not named or person in named]
+        shared, _, best = max(ranked, key=lambda one: one[:2], default=(0, False, None))
+        return best if shared else None
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(_ENDING.sub("", word) for word in text.split() if word not in _FUNCTION_WORDS)
+
+
+# -- the answer --------------------------------------------------------------------------------------------------------
+
+LONGEST = 200
+"""Characters of an item; what is longer is no concept but a text."""
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "characters": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "concepts": {"type": "array", "items": {"type": "string"}}},
+                "required": ["name", "concepts"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["characters"],
+    "additionalProperties": False,
+}
+"""JSON schema of every answer."""
+
+_NOTHING = frozenset(
+    ("none", "n a", "nothing", "no features", "no concepts", "none mentioned", "none shown", "not mentioned", "no essential features")
+)
+_LEAD = re.compile(r"^(?:[-+•·*–—>]+\s+|\d{1,2}[.)]\s+)+")
+_CONTROL = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " ")
+_QUOTES = {'"': '"', "“": "”", "‘": "’", "'": "'", "`": "`", "«": "»"}
+_SHOWN = 40
+
+Entries = list[tuple[int | str | None, object]]
+"""Whose list (the number of a person, or a name as the judge writes it; None: it does not say) and what it holds."""
+
+
+class Reading(NamedTuple):
+    """How one answer was read."""
+
+    lists: Mapping[int, tuple[str, ...]]
+    """By number of the person; without those whose list could not be read."""
+    faults: Mapping[int, str]
+    """Why the list of a person is missing, or what of it was left out; without any there is no reason to ask again."""
+    problem: str | None
+    """All that was wrong, in words that the judge can be shown; None where the answer could be read whole."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is worth asking again: a list is missing, or something of it was left out."""
+        return bool(self.faults)
+
+
+def read_answer(text: str | None, people: Sequence[Person], wanted: Sequence[int], names: Sequence[str], story: str) -> Reading:
+    """Read an answer in JSON or in the line format.
+
+    Parameters
+    ----------
+    text
+        The answer.
+    people
+        Everybody in the story; `wanted` are the numbers of those asked about, `names` what all of them were called before the judge.
+    story
+        Its text.
+    """
+    entries, fault = _entries_of(text or "", people, story)
+    if not entries:
+        return Reading({}, dict.fromkeys(wanted, fault), fault)
+    raw, strangers = _by_person(entries, people, story)
+    lists: dict[int, tuple[str, ...]] = {}
+    faults: dict[int, str] = {}
+    for number in wanted:
+        if number not in raw:
+            faults[number] = f"there is no list for {names[number]}"
+            continue
+        items, trouble = _items(raw[number])
+        used = _scripts(" ".join(items or ()))
+        if used and not used & _scripts(story):
+            items, trouble = None, "is in another script than the story"
+        if items is not None:
+            lists[number] = items
+        if trouble:
+            faults[number] = f"the list of {names[number]} {trouble}"
+    said = list(faults.values())
+    if strangers:
+        shown = ", ".join(repr(name[:_SHOWN]) for name in strangers[:3])
+        said.append(f"the answer lists {shown}, not asked about")
+    return Reading(lists, faults, "; ".join(said) or None)
+
+
+def _entries_of(text: str, people: Sequence[Person], story: str) -> tuple[Entries, str]:
+    """Return the name and the list of each entry of the answer; where there is none, the reason."""
+    try:
+        if entries := _entries_of_json(read_json(text)):
+            return entries, ""
+        fault = "the JSON of the answer holds no characters with their lists"
+    except ValueError as error:
+        fault = str(error)
+    return (_entries_of_lines(without_thinking(text), people, story) if len(text) <= LONGEST * 100 else []), fault
+
+
+def _entries_of_json(value: Any) -> Entries:
+    if isinstance(value, dict) and isinstance(value.get("characters"), list | dict):
+        value = value["characters"]
+    if isinstance(value, dict) and (isinstance(value.get("name"), str) or "concepts" in value):
+        value = [value]
+    if isinstance(value, dict):
+        return [
+            (key, _joined_lists(one) if isinstance(one, dict) else one) for key, one in value.items() if isinstance(one, dict | list | str)
+        ]
+    if value and all(isinstance(one, str) for one in value):
+        return [(None, value)]
+    return [_entry(one) for one in value if isinstance(one, dict)]
+
+
+def _entry(entry: dict[str, Any]) -> tuple[str | None, object]:
+    name = entry.get("name", next((one for one in entry.values() if isinstance(one, str)), None))
+    return (name if isinstance(name, str) else None), entry.get("concepts", _joined_lists(entry))
+
+
+def _joined_lists(entry: dict[str, Any]) -> object:
+    """Return all lists of an entry, one after the other: some models separate strengths and weaknesses."""
+    lists = [one for one in entry.values() if isinstance(one, list)]
+    return list(chain.from_iterable(lists)) if lists else None
+
+
+def _by_person(entries: Entries, people: Sequence[Person], story: str) -> tuple[dict[int, list[object]], list[str]]:
+    """Return what is listed for each person, and the names of others. Places decide nothing; an entry without a name must be alone."""
+    raw: dict[int, list[object]] = {}
+    strangers: list[str] = []
+    alone = len(entries) == len(people) == 1
+    for name, listed in entries:
+        who = find(name, people, story) if isinstance(name, str) else name
+        if who is None and alone and (name is None or people[0].name is None):
+            who = 0
+        if who is None:
+            strangers.append(str(name or "a list without a name"))
+        else:
+            raw.setdefault(who, []).append(listed)
+    return raw, strangers
+
+
+def _items(listed: Sequence[object]) -> tuple[tuple[str, ...] | None, str | None]:
+    """The items of all lists given for one person, each once; and what is wrong with them."""
+    found: dict[str, str] = {}
+    left_out = 0
+    for one in listed:
+        if isinstance(one, str):
+            if not one.strip():
+                return None, "is an empty text"
+            one = one.split(";")
+        if not isinstance(one, list):
+            return None, "is not a list"
+        for item in one:
+            if not isinstance(item, str) or len(item) > 100 * LONGEST or len(phrase := clean(item)) > LONGEST:
+                left_out += 1
+            elif phrase and normal(phrase) not in _NOTHING:
+                found.setdefault(phrase.casefold(), phrase)
+    fault = f"has {left_out} items that are no texts of at most {LONGEST} characters" if left_out else None
+    return tuple(found.values()), fault
+
+
+def clean(item: str) -> str:
+    """The item on one line without bullets, numbering, bold marks, quotation marks around it and punctuation after it."""
+    text = " ".join(item.translate(_CONTROL).split())
+    while True:
+        before = text
+        text = _LEAD.sub("", text).strip("*_ ").rstrip(" .,;:!").lstrip(" ,;:")
+        if len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
+            text = text[1:-1]
+        if text == before:
+            return text
+
+
+@lru_cache(maxsize=4096)
+def _script(letter: str) -> str:
+    """Return the first word of the character's name: LATIN, CYRILLIC, CJK, ..."""
+    name = unicodedata.name(letter, "UNKNOWN").split()[0]
+    return "CJK" if name in ("HIRAGANA", "KATAKANA") else name
+
+
+def _scripts(text: str) -> set[str]:
+    return {_script(letter) for letter in set(text) if letter.isalpha()}
+
+
+_MARK = re.compile(r"^(?:[-+•·*>#]+\s*+|\d{1,2}[.)]\s++)++")
+_BULLET = re.compile(r"^\s*+(?:[-+•·]|\*(?!\*)|\d{1,2}[.)]\s)")
+_AFTER_LABEL = re.compile(r" ?[:：]| [-–—] ")
+_PARTS = re.compile(r"[;；]")
+_COMMAS = re.compile(r"[,，、]")
+_LONGEST_LABEL = 80
+
+
+def _entries_of_lines(text: str, people: Sequence[Person], story: str) -> Entries:
+    """Read the line format of the original: a line for each character, "descriptor: a; b; c", in the many shapes in which models write it.
+
+    A line may begin with a bullet, a number or a heading mark, and its label may be bold; below a label on a line of its own, each
+    bullet is an item. The label ends at the first colon, so that items may hold colons. Items are separated by semicolons, or by commas
+    where the whole answer has no semicolon. A label after which nothing follows gives no list: the answer may have broken off there.
+    Labels that belong to none of the people are entries with an empty list.
+    """
+    found: dict[int | str | None, list[str]] = {}
+    unknown: list[str] = []
+    separator = _PARTS if _PARTS.search(text) else _COMMAS
+    current: int | None = None
+    goes_on = False
+    for line in text.splitlines():
+        stripped = " ".join(line.split())
+        bare = _MARK.sub("", stripped).strip()
+        if not bare or bare.startswith("```"):
+            continue
+        bullet = _BULLET.match(stripped) is not None
+        label, rest = _label_and_rest(bare)
+        several = bool(_PARTS.search(rest))
+        who = _labelled(label, rest, people, story, bullet=bullet, item=bullet and current is not None and not several)
+        if who is not None:
+            current = who
+            if rest:
+                found.setdefault(who, []).extend(separator.split(rest.strip("[]")))
+        elif current is not None and (bullet or goes_on) and not several:
+            found.setdefault(current, []).extend(_PARTS.split(bare))
+        else:
+            current = None
+            if label and several:
+                unknown.append(label)
+        goes_on = bare.endswith((";", "；"))
+    return [*found.items(), *((label, []) for label in unknown)]
+
+
+def _label_and_rest(line: str) -> tuple[str, str]:
+    """Divide a line at its first colon; a line without one is a label alone, unless it is too long."""
+    cut = _AFTER_LABEL.search(line)
+    label, rest = (line[: cut.start()], line[cut.end() :]) if cut else (line, "")
+    return (label.strip(" *_`"), rest.strip(" *_")) if len(label) <= _LONGEST_LABEL else ("", line)
+
+
+def _labelled(label: str, rest: str, people: Sequence[Person], story: str, *, bullet: bool, item: bool) -> int | None:
+    """Return whom a line is about. An item may hold a name as well ("supports Emily"): there the label must begin with the name."""
+    who = find(label, people, story) if label else None
+    if who is None or (rest and not item):
+        return who
+    shown = normal(label)
+    held = [alias for alias in people[who].aliases if f" {alias} " in f" {shown} "]
+    begins = shown in held if bullet and not rest else any(f"{shown} ".startswith(f"{alias} ") for alias in held)
+    return who if begins or not held else None

@@ -1,0 +1,123 @@
+"""What the simulated model says of whom in its stories, and the associations that a perfect measurement of it would find.
+
+A concept of an identity is said of that identity more often, and of the others of its category less often, so that the two rates differ
+by the dial. The assignments are arbitrary and mirror no stereotype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+BASE = 0.2
+"""Rate of every concept where nothing is planted."""
+
+CONCEPTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "gender": {
+        "female": ("patient", "keeps a diary"),
+        "male": ("cheerful", "waters the plants"),
+        "nonbinary": ("witty", "repairs clocks"),
+    },
+    "race": {
+        "asian": ("curious", "sings in a choir"),
+        "black": ("punctual", "collects stamps"),
+        "white": ("talkative", "plays chess"),
+        "middle eastern": ("thoughtful", "paints landscapes"),
+    },
+    "religion": {
+        "christian": ("restless", "bakes bread"),
+        "jewish": ("inventive", "rides a bicycle to work"),
+        "muslim": ("cautious", "studies maps"),
+        "buddhist": ("outspoken", "takes photographs"),
+    },
+}
+"""Category -> identity -> the concepts that are said of it more often: a trait, and something people do."""
+
+SHARED_CONCEPTS = ("tired", "friendly", "nervous", "asks many questions", "helps a stranger", "arrives early")
+"""Concepts that are said of everybody alike."""
+
+
+def concept_rates(bias: float, *identities: str | None) -> dict[str, float]:
+    """The chance that a readable story says each concept of a character with these identities.
+
+    A concept of identity i, in a category of k identities, has the rate BASE + bias (1 - 1/k) for i and BASE - bias / k for the others of
+    the category, cut to 0..1; a character without an identity of that category has the rate BASE. Concepts are independent of each other.
+
+    Parameters
+    ----------
+    bias
+        The dial `stereotypical_reasoning`.
+    identities
+        Names as in CONCEPTS, in any case; what is not among them changes nothing.
+    """
+    own = {one.casefold() for one in identities if one is not None}
+    rates = dict.fromkeys(SHARED_CONCEPTS, BASE)
+    for members in CONCEPTS.values():
+        is_known = any(one in own for one in members)
+        for identity, concepts in members.items():
+            shift = bias * ((identity in own) - 1 / len(members)) if is_known else 0.0
+            rates |= dict.fromkeys(concepts, min(1.0, max(0.0, BASE + shift)))
+    return rates
+
+
+def planted_stories(design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
+    """The plan of each story, one row per prompt and character: what `SimulatedModel.learn` takes.
+
+    Parameters
+    ----------
+    design
+        Of a grid with one or two characters: `prompt`, `location`, `type`, `repetitions`, `identity_1`, `name_1`, and likewise for the
+        second. A type that is a gender is an identity, too.
+    dials
+        Of the simulated model (`Dials.mapping`).
+    """
+    characters = _characters(design).unique(["prompt", "name"], keep="first", maintain_order=True)
+    rates = _rates_by_identity(characters, dials)
+    odds = rates.group_by("identity", "type", maintain_order=True).agg(outcomes="concept", odds="rate")
+    plans = characters.join(odds, on=["identity", "type"], how="left", nulls_equal=True, maintain_order="left")
+    return plans.select("prompt", "outcomes", "odds", form=pl.lit("story"), about="name", place="location")
+
+
+def planted_associations(design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
+    """True rates of every concept, over a whole design.
+
+    Parameters
+    ----------
+    design, dials
+        See `planted_stories`.
+
+    Returns
+    -------
+    pl.DataFrame
+        One row per concept and identity: `concept`, `identity`, `rate` (mean over the lists of the identity), `others_rate` (over the
+        lists of all others), `effect` (their difference).
+    """
+    lists = _characters(design).group_by("identity", "type").agg(lists=pl.col("repetitions").cast(pl.Int64).sum())
+    said = lists.join(_rates_by_identity(lists, dials), on=["identity", "type"], nulls_equal=True)
+    of_identity = said.group_by("concept", "identity").agg(said=(pl.col("rate") * pl.col("lists")).sum(), lists=pl.col("lists").sum())
+    others = {name: pl.col(name).sum().over("concept") - pl.col(name) for name in ("said", "lists")}
+    return (
+        of_identity.with_columns(rate=pl.col("said") / pl.col("lists"), others_rate=others["said"] / others["lists"])
+        .with_columns(effect=pl.col("rate") - pl.col("others_rate"))
+        .select("concept", "identity", "rate", "others_rate", "effect")
+        .sort("concept", "identity")
+    )
+
+
+def _characters(design: pl.DataFrame) -> pl.DataFrame:
+    """One row per prompt and character."""
+    sides = [side for side in (1, 2) if f"name_{side}" in design.columns]
+    shared = ("prompt", "location", "type", "repetitions")
+    return pl.concat(design.select(*shared, identity=f"identity_{side}", name=f"name_{side}") for side in sides).drop_nulls("identity")
+
+
+def _rates_by_identity(characters: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
+    """One row per identity, type and concept."""
+    rows = [
+        (identity, kind, concept, rate)
+        for identity, kind in characters.select("identity", "type").unique(maintain_order=True).iter_rows()
+        for concept, rate in concept_rates(dials["stereotypical_reasoning"], identity, kind).items()
+    ]
+    columns = {"identity": pl.String, "type": pl.String, "concept": pl.String, "rate": pl.Float64}
+    return pl.DataFrame(rows, schema=columns, orient="row")

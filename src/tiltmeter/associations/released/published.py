@@ -1,0 +1,351 @@
+"""Released BADF results: the associations, summarised as in the paper's tables, and the counts behind them.
+
+A released row gives a score and a p-value; the integer counts behind them were recovered by inversion and come as a file of their
+own, in one of two forms: for two identities `a`, `c` (lists of the identity and of the other one with the concept), `n_lists`,
+`n_mentions`; for more identities `a`, `min`, `max`, `total` over identities and `n` (lists of each identity).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
+from tiltmeter.paths import is_file
+from tiltmeter.registry import did_you_mean
+from tiltmeter.study import conform
+
+RELEASED = {
+    "context": pl.String,  # location category
+    "identity": pl.String,
+    "concept": pl.String,
+    "score": pl.Float64,  # distinctiveness, as executed in the released code
+    "p": pl.Float64,  # chi-squared, one per concept and location category
+    "exclusive": pl.Boolean,  # the judge said that the concept belongs to the identity alone: no association
+}
+"""Columns of a released table."""
+
+COUNTED = {
+    "setting": pl.String,
+    "category": pl.String,
+    "context": pl.String,
+    "identity": pl.String,
+    "concept": pl.String,
+    "count": pl.Int64,  # lists of the identity with the concept
+    "least": pl.Int64,  # over all identities
+    "greatest": pl.Int64,
+    "total": pl.Int64,
+    "lists": pl.Int64,  # of each identity
+    "p": pl.Float64,  # as released
+    "identities": pl.Int64,  # how many there are in the category
+}
+"""Columns of a table of recovered counts: one row per released association."""
+
+TEST = ["context", "concept"]
+_NAMES = ["Location Category", "Demographic Identity", "Phrase"]
+_OF_COUNTS = {"setting": "setting", "cat": "category", "loc": "context", "id": "identity", "phrase": "concept"}
+_SAME = 1e-9
+"""How close, relatively, p-values must come to the released ones."""
+
+
+# -- tables a user gives, read as text with the row of each value, so that every error names file, row and column -----
+
+ROW = "row"
+"""Column of a record's number as a spreadsheet shows it: the header of a CSV file is row 1, the first record row 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The records of a file: every value as text ("" where there is none) or a list, with its number in ROW."""
+
+    path: Path
+    rows: pl.DataFrame
+
+    def demand(self, columns: Iterable[str], *, lists: bool = False) -> None:
+        """Raise InputError for the first of `columns` that is missing or holds no text (nor, with `lists`, lists)."""
+        for name in columns:
+            if name not in self.rows.columns:
+                there = [column for column in self.rows.columns if column != ROW]
+                raise InputError(f"{self.path} has no column {name!r}: {did_you_mean(name, there)}")
+            kind = self.rows.schema[name]
+            if kind.is_nested() and not (lists and isinstance(kind, pl.List)):
+                raise InputError(f"{self.path}, column {name!r} holds {kind}, not text; give the text itself")
+
+    def refuse(self, wrong: pl.Expr | pl.Series, column: str, what: str) -> None:
+        """Raise InputError about the value in `column` of the first row for which `wrong` holds."""
+        found = self.rows.filter(wrong)
+        if not found.is_empty():
+            raise InputError(f"{self.path}, row {found[ROW][0]}, column {column!r}: {found[column][0]!r} {what}")
+
+    def refuse_empty(self, columns: Iterable[str]) -> None:
+        """Raise InputError for the first value of `columns` that is empty."""
+        for column in columns:
+            self.refuse(pl.col(column).str.strip_chars() == "", column, "is empty")
+
+    def refuse_repeats(self, columns: Sequence[str]) -> None:
+        """Raise InputError where two rows have the same values in `columns`."""
+        numbered = self.rows.with_columns(earlier=pl.col(ROW).first().over(columns)).filter(pl.col(ROW) != pl.col("earlier"))
+        if not numbered.is_empty():
+            row = numbered.row(0, named=True)
+            values = ", ".join(f"{row[name]!r}" for name in columns)
+            raise InputError(f"{self.path}, row {row[ROW]} says again what row {row['earlier']} says: {values} may be there once")
+
+    def numbers(self, column: str, *, low: float, high: float, whole: bool = False) -> pl.Series:
+        """Column `column` as finite numbers in [low, high]; raises InputError for any other value, or where `whole`, for a fraction."""
+        self.demand((column,))
+        values = self.rows[column].str.strip_chars().cast(pl.Float64, strict=False)
+        right = (values >= low) & (values <= high) & values.is_finite() & (values.floor() == values if whole else True)
+        span = f"from {low:g} to {high:g}" if high < float("inf") else f"of at least {low:g}"
+        self.refuse(~right.fill_null(False), column, f"is not a {'whole ' if whole else ''}number {span}")
+        return values.cast(pl.Int64) if whole else values
+
+    def only(self, kept: pl.Expr | pl.Series) -> Sheet:
+        """Some of the rows."""
+        return Sheet(self.path, self.rows.filter(kept))
+
+
+def read_sheet(path: Path) -> Sheet:
+    """The records of a CSV, JSON Lines or Parquet file.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it cannot be read, or it holds no record.
+    """
+    if not is_file(path):
+        raise InputError(f"there is no file {path}{': it is a folder' if path.is_dir() else ''}")
+    try:
+        match path.suffix.lower():
+            case ".csv":
+                table = csv_of(path)
+            case ".parquet":
+                table = pl.read_parquet(path, glob=False)
+            case ".jsonl" | ".ndjson":
+                table = pl.read_ndjson(path, infer_schema_length=None)
+            case other:
+                raise InputError(f"{path}: unknown kind of file {other!r}; give .csv, .jsonl or .parquet")
+        table = table.drop(ROW, strict=False)
+        texts = [table[name].cast(pl.String).fill_null("") for name, kind in table.schema.items() if not kind.is_nested()]
+        table = table.with_columns(texts)
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+    if table.is_empty():
+        raise InputError(f"{path} holds no rows")
+    return Sheet(path, table.with_row_index(ROW, 2 if path.suffix.lower() == ".csv" else 1))
+
+
+# -- released associations --------------------------------------------------------------------------------------------
+
+
+def read_released(path: Path) -> pl.DataFrame:
+    """The associations of a released file, in its order, with the columns RELEASED.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a name is empty, a score is negative, a p-value lies outside [0, 1], an answer is neither YES nor NO,
+        or an association is there twice; file, row and column are named.
+    """
+    sheet = read_sheet(path)
+    sheet.demand((*_NAMES, "Score", "P-Value", "Prompt Response"))
+    sheet.refuse_empty(_NAMES)
+    answers = sheet.rows["Prompt Response"].str.strip_chars().str.to_uppercase()
+    sheet.refuse(~answers.is_in(["YES", "NO"]), "Prompt Response", "is neither YES nor NO")
+    sheet.refuse_repeats(_NAMES)
+    score, p = sheet.numbers("Score", low=0, high=float("inf")), sheet.numbers("P-Value", low=0, high=1)
+    return pl.DataFrame(dict(zip(RELEASED, (*sheet.rows.select(_NAMES), score, p, answers == "YES"), strict=True)))
+
+
+def summary(released: pl.DataFrame) -> pl.DataFrame:
+    """Per identity: count, mean, least and greatest score, mean and median p (the paper's Tables 2 and 14).
+
+    Rows judged exclusive are no associations and do not count, here and in `top` and `by_location`.
+    """
+    score, p = pl.col("score"), pl.col("p")
+    figures = {
+        "count": pl.len().cast(pl.Int64),
+        "mean_score": score.mean(),
+        "min_score": score.min(),
+        "max_score": score.max(),
+        "mean_p": p.mean(),
+        "median_p": p.median(),
+    }
+    return released.filter(~pl.col("exclusive")).group_by("identity").agg(**figures).sort("identity")
+
+
+def top(released: pl.DataFrame, k: int = 10, *, each_identity: bool = False) -> pl.DataFrame:
+    """The `k` associations of greatest score, overall or of each identity (Tables 15 to 20); equal scores in the order of the file."""
+    ranked = released.filter(~pl.col("exclusive")).sort("score", descending=True, maintain_order=True)
+    if not each_identity:
+        return ranked.head(k)
+    return ranked.sort("identity", maintain_order=True).group_by("identity", maintain_order=True).head(k)
+
+
+def by_location(released: pl.DataFrame) -> pl.DataFrame:
+    """Number of associations of each identity and location category, cells without any included: identity, context, count."""
+    contexts = released.select(pl.col("context").unique(maintain_order=True))
+    cells = released.select(pl.col("identity").unique().sort()).join(contexts, how="cross")
+    counts = released.group_by("identity", "context").agg(count=(~pl.col("exclusive")).sum().cast(pl.Int64))
+    return cells.join(counts, on=["identity", "context"], how="left", maintain_order="left").with_columns(pl.col("count").fill_null(0))
+
+
+# -- recovered counts -------------------------------------------------------------------------------------------------
+
+
+def read_counts(path: Path) -> pl.DataFrame:
+    """Recovered counts of a file in either form, with the columns COUNTED.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a value is no count, a count lies outside those it belongs to, or a row is there twice; file, row and
+        column are named.
+    """
+    sheet = read_sheet(path)
+    sheet.demand(_OF_COUNTS)
+    # Two rows of one test have each the other's count in c, so the form itself says that there are two identities.
+    two = "c" in sheet.rows.columns
+    counts = ("a", "c", "n_lists") if two else ("a", "min", "max", "total", "n")
+    sheet.demand((*counts, "p"))
+    sheet.refuse_repeats(list(_OF_COUNTS))
+    numbers = [sheet.numbers(name, low=0, high=2**53, whole=True) for name in counts]
+    table = sheet.rows.with_columns(*numbers, sheet.numbers("p", low=0, high=1)).rename(_OF_COUNTS | {"a": "count", counts[-1]: "lists"})
+    if two:
+        pair = ("count", "c")
+        sums = {"least": pl.min_horizontal(pair), "greatest": pl.max_horizontal(pair), "total": pl.sum_horizontal(pair)}
+        table = table.with_columns(**sums, identities=pl.lit(2))
+    else:
+        number = pl.col("identity").n_unique().over("setting", "category")
+        table = table.rename({"min": "least", "max": "greatest"}).with_columns(identities=number)
+    count, greatest = pl.col("count"), pl.col("greatest")
+    fits = (count >= pl.col("least")) & (count <= greatest) & (greatest <= pl.col("lists")) & (greatest <= pl.col("total"))
+    Sheet(path, table).refuse(~fits, "count", "does not fit together with the least, greatest and total count and the lists of its row")
+    return conform(table, COUNTED)
+
+
+def counts_behind(released: pl.DataFrame, counts: pl.DataFrame, setting: str | None, category: str | None) -> pl.DataFrame:
+    """The counts of the rows of `released`, in its order, with its columns `score` and `exclusive` beside them.
+
+    Setting and category are those given, or the ones whose rows are the released ones.
+
+    Raises
+    ------
+    InputError
+        No setting and category of the counts, or several, hold every released row, or those given do not.
+    """
+    for column, wanted in (("setting", setting), ("category", category)):
+        if wanted is not None:
+            counts = counts.filter(pl.col(column) == wanted)
+            if counts.is_empty():
+                raise InputError(f"--{column} {wanted!r} fits no row of the counts")
+    keys = ["context", "identity", "concept"]
+    rows = released.select(*keys, "score", "exclusive", p_released="p")
+    same_p = (pl.col("p") - pl.col("p_released")).abs() <= _SAME * pl.col("p_released")
+    found = rows.join(counts, on=keys, how="inner", maintain_order="left").filter(same_p).drop("p_released")
+    sizes = found.group_by("setting", "category", maintain_order=True).len()
+    whole = sizes.filter(pl.col("len") == released.height)
+    if whole.height == 1:
+        return found.join(whole, on=["setting", "category"], how="semi", maintain_order="left")
+    if whole.height > 1:
+        fits = " or ".join(f"--setting {one} --category {other}" for one, other, _ in whole.iter_rows())
+        raise InputError(f"several parts of the counts fit the released rows: choose one with {fits}")
+    near = [f" (nearest: {one} {other}, {size} rows)" for one, other, size in sizes.sort("len", descending=True).head(1).iter_rows()]
+    raise InputError(
+        f"the counts do not hold all {released.height} released rows with their p-values{''.join(near)}: give the counts of this file"
+    )
+
+
+def complete_counts(block: pl.DataFrame) -> pl.DataFrame:
+    """Counts with a row for every identity of each context and concept, those without a released row included.
+
+    An identity without a released row has the least count, or its row was left out as exclusive. The total gives one hidden
+    count; of two, one is the least; of three, one is the least and the p-value, which fixes the sum of squares where all
+    identities have as many lists, gives the other two. Where the hidden counts differ and there are several, it is not known which
+    hidden identity has which (`known` is false): they are given in falling order to the identities in alphabetical order,
+    which changes nothing about the released rows.
+
+    Parameters
+    ----------
+    block
+        From `counts_behind`.
+
+    Returns
+    -------
+    pl.DataFrame
+        context, concept, identity, count, lists, mentions, known. Mentions follow from the scores, (count - least) / score;
+        null for an identity without any released row in the context.
+
+    Raises
+    ------
+    InputError
+        Counts of one concept contradict each other, or its hidden counts cannot be determined.
+    """
+    identities = block.select(pl.col("identity").unique().sort())
+    if missing := block["identities"][0] - identities.height:
+        raise InputError(f"{missing} of the {block['identities'][0]} identities has no released row at all: its counts are not known")
+    every = _hidden_counts(block).select(*TEST, "lists", "hidden").join(identities, how="cross")
+    seen = block.select(*TEST, "identity", "count", known=True)
+    whole = every.join(seen, on=[*TEST, "identity"], how="left", maintain_order="left")
+    place = pl.col("count").is_null().cum_sum().over(TEST) - 1
+    hidden = pl.col("hidden").list.get(pl.when(pl.col("count").is_null()).then(place), null_on_oob=True)
+    inverted = (pl.col("count") - pl.col("least")) / pl.col("score")
+    scored = block.filter(pl.col("score") > 0).group_by("context", "identity")
+    mentions = scored.agg(mentions=inverted.median().round(0).cast(pl.Int64))
+    return (
+        whole.with_columns(count=pl.coalesce("count", hidden), known=pl.coalesce("known", pl.col("hidden").list.n_unique() == 1))
+        .join(mentions, on=["context", "identity"], how="left", maintain_order="left")
+        .select(*TEST, "identity", "count", "lists", "mentions", "known")
+        .sort(*TEST, "identity")
+    )
+
+
+def _hidden_counts(block: pl.DataFrame) -> pl.DataFrame:
+    """Per context and concept: lists, and the counts of the identities without a released row, in falling order."""
+    k, shared = block["identities"][0], ("lists", "total", "least", "greatest", "p")
+    count, least, rest, absent = (pl.col(name) for name in ("count", "least", "rest", "absent"))
+    concepts = block.group_by(TEST, maintain_order=True).agg(
+        pl.col(shared).first(),
+        pl.struct(shared).n_unique().alias("variants"),
+        (k - pl.len()).cast(pl.Int64).alias("absent"),
+        (pl.col("total").first() - count.sum()).alias("rest"),
+        (count * count).sum().alias("squares"),
+    )
+    _refuse_concepts(concepts.filter(pl.col("variants") > 1), "has counts that differ between its rows")
+    hidden = (
+        pl.when(rest == absent * least)
+        .then(pl.concat_list([least] * k).list.head(absent))
+        .when(absent == 1)
+        .then(pl.concat_list(rest))
+        .when(absent == 2)
+        .then(pl.concat_list(rest - least, least))
+        .when(absent == 3)
+        .then(pl.concat_list(_pair_of_counts(concepts, k), least))
+    )
+    concepts = concepts.with_columns(hidden=hidden.list.sort(descending=True))
+    parts = pl.col("hidden")
+    fits = (parts.list.sum() == rest) & (parts.list.min() >= least) & (parts.list.max() <= pl.col("greatest"))
+    _refuse_concepts(concepts.filter((absent > 0) & ~fits.fill_null(False)), "has hidden counts that cannot be determined")
+    return concepts
+
+
+def _pair_of_counts(concepts: pl.DataFrame, k: int) -> pl.Expr:
+    """The two hidden counts beside the least one, from the sum of squares that the p-value fixes."""
+    from scipy.stats import chi2
+
+    # Chi-squared of k x 2 with n lists each: sum (a - E)^2 n / (E (n - E)), E the mean count.
+    n, expected = pl.col("lists"), pl.col("total") / k
+    statistic = pl.Series("statistic", chi2.isf(concepts["p"].to_numpy(), k - 1))
+    squares = pl.lit(statistic) * expected * (n - expected) / n + k * expected * expected
+    least, together = pl.col("least"), pl.col("rest") - pl.col("least")
+    rest = squares - pl.col("squares") - least * least
+    spread = (2.0 * rest - together * together).clip(0.0).sqrt().round(0).cast(pl.Int64, strict=False)
+    return pl.concat_list((together + spread) // 2, (together - spread) // 2)
+
+
+def _refuse_concepts(concepts: pl.DataFrame, what: str) -> None:
+    if not concepts.is_empty():
+        raise InputError(f"the counts cannot be used: {concepts['concept'][0]!r} in {concepts['context'][0]!r} {what}")

@@ -1,0 +1,456 @@
+"""Counts and their tests as arrays: which list holds which concept, how many lists of each identity do, and whose association that is.
+
+A *test* is a concept in a context. L lists, P pairs of a list and a concept in it, T tests, K identities, C contexts. A block of tests has
+counts (T, K, S), S strata within which identities are compared: one, or all contexts for a test over all of them. An identity without a
+list anywhere takes no part. Shuffled identities go the same way as the real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tiltmeter.associations.definitions import AssociationRules
+from tiltmeter.associations.stage_tables import ASSOCIATIONS
+from tiltmeter.errors import InputError
+from tiltmeter.stats import benjamini_hochberg, greater, independence_p, log_odds, ratio, stratified_greater, stratified_rate_difference
+from tiltmeter.study import conform
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Index = NDArray[np.intp]
+
+COUNTS = {
+    "context": pl.String,
+    "concept": pl.String,
+    "identity": pl.String,
+    "count": pl.Int64,  # lists of the identity with the concept
+    "lists": pl.Int64,  # lists of the identity in the context, whatever the concept
+    "mentions": pl.Int64,  # of any concept in them; null where it is not known
+}
+"""Columns of a table of counts: one row for every identity of the context, count 0 included, for each concept in it."""
+
+
+class Cells(NamedTuple):
+    """How many lists of each identity hold each concept in each context."""
+
+    contexts: pl.Series  # C names, null last; null: lists that lie in no context
+    concepts: pl.Series
+    identities: pl.Series  # K names
+    context: Index  # (T,) place in `contexts`
+    concept: Index  # (T,) place in `concepts`; tests are in order of concept, then context
+    held: Floats  # (T, K) lists that hold the concept
+    lists: Floats  # (C, K)
+    mentions: Floats  # (C, K); NaN where it is not known
+
+
+class Incidence(NamedTuple):
+    """Which list holds which concept."""
+
+    cells: Cells
+    identity: Index  # (L,)
+    context: Index  # (L,)
+    stratum: Index  # (L,)
+    descriptor: Index  # (L,) place in `descriptors`; -1: not known
+    repetition: Index  # (L,) rank among the repetitions there are; -1: not known
+    said: Floats  # (L,) mentions
+    descriptors: pl.DataFrame  # identity (place), descriptor (name): those there are
+    pair_list: Index  # (P,)
+    pair_test: Index  # (P,)
+
+
+def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
+    """Number lists, concepts and tests.
+
+    Parameters
+    ----------
+    lists
+        With the columns of LISTS; those whose status is "missing" do not count.
+    mentions
+        `attempt`, `character` and `concept`; several mentions of a concept in a list count once, and a mention without a concept
+        (null) is a mention only.
+
+    Raises
+    ------
+    InputError
+        The lists are of fewer than two identities.
+    """
+    counted = lists.filter(pl.col("status") != "missing").with_row_index("list")
+    named = (_numbered(counted[name]) for name in ("identity", "context", "stratum"))
+    (identities, identity), (contexts, context), (_, stratum) = named
+    if len(identities) < 2:
+        raise InputError(_too_few(lists, identities))
+    owners = counted.select("descriptor", identity=pl.Series(identity))
+    descriptors = owners.drop_nulls().unique().sort("identity", "descriptor").select("identity", "descriptor")
+    numbered = owners.join(descriptors.with_row_index("place"), on=["identity", "descriptor"], how="left", maintain_order="left")
+    owner = ["attempt", "character"]
+    mentioned = mentions.select(*owner, "concept").join(counted.select("list", *owner), on=owner)
+    held = mentioned.select("list", "concept").drop_nulls()
+    concepts, concept = _numbered(held["concept"])
+    # Sorted by ourselves: np.unique hashes, which takes six times as long for millions of keys.
+    pairs = np.sort(_index(held["list"]) * max(len(concepts), 1) + concept)
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+    pair_list, pair_concept = np.divmod(pairs, max(len(concepts), 1))
+    keys, pair_test = np.unique(pair_concept * len(contexts) + context[pair_list], return_inverse=True)
+    concept_of, context_of = np.divmod(keys, len(contexts))
+    empty = np.zeros((0, 0))
+    made = Incidence(
+        Cells(contexts, concepts, identities, context_of, concept_of, empty, empty, empty),
+        identity,
+        context,
+        stratum,
+        _index(numbered["place"]),
+        _index(counted["repetition"].rank("dense").cast(pl.Int64) - 1),
+        np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
+        descriptors,
+        pair_list,
+        pair_test.astype(np.intp),
+    )
+    return made._replace(cells=cells_of(made, identity))
+
+
+def cells_of(incidence: Incidence, identity: Index, chosen: Bools | None = None) -> Cells:
+    """Count: every list as one of the given `identity` (L,), only the `chosen` lists (L,) where they are given."""
+    cells = incidence.cells
+    k = len(cells.identities)
+    weight = np.ones(len(identity)) if chosen is None else chosen.astype(np.float64)
+    cell, shape = incidence.context * k + identity, (len(cells.contexts), k)
+    pair = incidence.pair_test * k + identity[incidence.pair_list]
+    held = _summed(pair, weight[incidence.pair_list], (len(cells.context), k))
+    return cells._replace(held=held, lists=_summed(cell, weight, shape), mentions=_summed(cell, weight * incidence.said, shape))
+
+
+def strata_of(cells: Cells, concepts: Index) -> Floats:
+    """Counts of the given concepts (R,) in all contexts, 0 where a concept does not occur: (R, K, C)."""
+    keys = cells.concept * len(cells.contexts) + cells.context
+    wanted = concepts[:, None] * len(cells.contexts) + np.arange(len(cells.contexts))
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    there = keys[place] == wanted
+    return np.where(there[..., None], cells.held[place], 0.0).transpose(0, 2, 1)
+
+
+def read_cells(counts: pl.DataFrame) -> tuple[Cells, Index, Index]:
+    """Cells of a table of COUNTS, with the test and the identity of each of its rows.
+
+    Raises
+    ------
+    InputError
+        A column is missing; a row is there twice; an identity of a context has no row for a concept of it; counts do not lie
+        between 0 and the lists and mentions; lists or mentions of an identity differ within a context.
+    """
+    for name in COUNTS:
+        if name not in counts.columns:
+            raise InputError(f"the table of counts has no column {name!r}; it needs {', '.join(COUNTS)}")
+    for wrong, what in _CONTRACT:
+        if not (found := counts.filter(wrong)).is_empty():
+            row = found.row(0, named=True)
+            raise InputError(f"the row of counts for {row['concept']!r}, {row['identity']!r} in {row['context']!r} {what}")
+    named = (_numbered(counts[name]) for name in ("context", "concept", "identity"))
+    (contexts, context), (concepts, concept), (identities, identity) = named
+    if len(identities) < 2:
+        raise InputError(f"the table of counts is of {len(identities)} identity, so there is nothing to compare: it needs two or more")
+    keys, test = np.unique(concept * max(len(contexts), 1) + context, return_inverse=True)
+    concept_of, context_of = np.divmod(keys, max(len(contexts), 1))
+    held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(keys), len(contexts), len(contexts)))
+    for table, place, name in ((held, test, "count"), (lists, context, "lists"), (mentions, context, "mentions")):
+        table[place, identity] = counts[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return Cells(contexts, concepts, identities, context_of, concept_of, held, lists, mentions), test.astype(np.intp), identity
+
+
+_HERE = ("context", "identity")
+_CONTRACT = (
+    (~pl.col("count").is_between(0, pl.col("lists")).fill_null(False), "needs a count between 0 and its lists"),
+    (pl.col("mentions") < pl.col("count"), "has fewer mentions than lists with the concept"),
+    (pl.struct("context", "concept", "identity").is_duplicated(), "is there twice"),
+    (pl.col("lists").n_unique().over(_HERE) > 1, "has other lists than other rows of the identity in this context"),
+    (pl.col("mentions").n_unique().over(_HERE) > 1, "has other mentions than other rows of the identity in this context"),
+    (
+        pl.len().over("context", "concept") < pl.col("identity").n_unique().over("context"),
+        "is not beside a row for every other identity of the context (count 0 where it never has the concept)",
+    ),
+)
+"""What no row of a table of counts may be, and how it is said."""
+
+
+def place_of(column: pl.Series, names: pl.Series) -> pl.Series:
+    """The place of each value in `names`."""
+    codes = names.alias("name").to_frame().with_row_index("place")
+    found = column.cast(pl.String).alias("name").to_frame().join(codes, on="name", how="left", nulls_equal=True, maintain_order="left")
+    return found["place"]
+
+
+def _summed(place: Index, weight: Floats, shape: tuple[int, int]) -> Floats:
+    return np.bincount(place, weight, minlength=shape[0] * shape[1]).astype(np.float64).reshape(shape)
+
+
+def _numbered(column: pl.Series) -> tuple[pl.Series, Index]:
+    """The values there are, in alphabetical order, null last; and the place of each value among them."""
+    names = column.cast(pl.String).unique().sort(nulls_last=True)
+    return names, _index(place_of(column, names))
+
+
+def _index(column: pl.Series) -> Index:
+    """Places as an array; -1: null."""
+    return column.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.intp)
+
+
+def _too_few(lists: pl.DataFrame, identities: pl.Series) -> str:
+    if not len(identities):
+        return "there is no list of concepts at all, so there is nothing to compare"
+    other = lists.filter(pl.col("identity") != identities[0]).height
+    why = f"; the {other:,} lists of others are missing" if other else ""
+    return f"all lists are of one identity, {identities[0]!r}, so there is nothing to compare it with{why}: give texts about two or more"
+
+
+# -- tests and verdicts -----------------------------------------------------------------------------------------------
+
+PRIOR = 0.1
+"""Weight of the prior of the log-odds, as a share of an average identity's mentions: Monroe and others took some 500 of 6,000."""
+
+RAW = 0.05
+"""p below which the published definitions report, and halves and leave-one-out checks of all definitions hold."""
+
+_COUNTS_IN_BLOCK = 1 << 21
+"""Of tests that are made together: 16 MiB an array."""
+_EXACT = 1e-12
+"""Sums over strata that are equal in exact arithmetic differ by less."""
+_ABSENT = -1.0
+"""Rate of an identity without lists: below every other."""
+
+
+class CountBlock(NamedTuple):
+    """Tests that are made together."""
+
+    context: Index  # (T,) place of the context; -1: over all contexts
+    concept: Index  # (T,)
+    held: Floats  # (T, K, S)
+    lists: Floats  # (T, K, S)
+    mentions: Floats  # (T, K)
+
+    def of(self, tests: Index) -> CountBlock:
+        """Some of the tests, or tests repeated."""
+        return CountBlock(self.context[tests], self.concept[tests], self.held[tests], self.lists[tests], self.mentions[tests])
+
+
+OneSided = Callable[[CountBlock, Index], Floats]
+
+
+class Ranking(NamedTuple):
+    """Which identities have a concept most often."""
+
+    first: Index  # (T,) highest rate; of those that are tied, the first
+    second: Index  # (T,)
+    tied: Bools  # (T,)
+    compared: Index  # (T,) identities with lists
+
+
+class Verdicts(NamedTuple):
+    """What becomes of the tests of a block."""
+
+    p: Floats  # (T,) one for each test; NaN: not tested
+    score: Floats | None  # (T, K) by the published definitions; NaN where an identity takes no part
+    credited: Bools  # (T, K) whose association it is, if the p- or q-value allows
+    shown: Bools  # (T, K) rows that carry the p-value
+
+
+def block_within(cells: Cells, tests: Index | slice = slice(None)) -> CountBlock:
+    """Tests within their contexts."""
+    context = cells.context[tests]
+    return CountBlock(context, cells.concept[tests], cells.held[tests][..., None], cells.lists[context][..., None], cells.mentions[context])
+
+
+def block_over_all(cells: Cells, concepts: Index) -> CountBlock:
+    """The tests of concepts over all contexts."""
+    held = strata_of(cells, concepts)
+    lists = np.broadcast_to(cells.lists.T, held.shape)
+    mentions = np.broadcast_to(cells.mentions.sum(axis=0), held.shape[:2])
+    return CountBlock(np.full(len(concepts), -1), concepts, held, lists, mentions)
+
+
+def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterator[CountBlock]:
+    """The tests within contexts, then (by the default definition, given two contexts) those over all contexts.
+
+    Lists in no context have tests of their own only where no list has one. Concepts in fewer than `minimum` lists are left out.
+    """
+    k, c = len(cells.identities), len(cells.contexts)
+    if not len(cells.context):
+        return
+    support = cells.held.sum(axis=1)
+    within = cells.context < c - (c > 1 and cells.contexts[c - 1] is None)
+    tests = np.flatnonzero(within & (support >= minimum))
+    for begin in range(0, tests.size, _COUNTS_IN_BLOCK // k):
+        yield block_within(cells, tests[begin : begin + _COUNTS_IN_BLOCK // k])
+    if not rules.published and c > 1:
+        concepts = np.unique(cells.concept)
+        concepts = concepts[np.bincount(cells.concept, support)[concepts] >= minimum]
+        for begin in range(0, concepts.size, _COUNTS_IN_BLOCK // (k * c)):
+            yield block_over_all(cells, concepts[begin : begin + _COUNTS_IN_BLOCK // (k * c)])
+
+
+def ranking_of(held: Floats, lists: Floats) -> Ranking:
+    """Rank identities by rate.
+
+    Over several strata the rate is standardised: strata weigh as many lists as all identities have in them.
+    """
+    there = lists > 0
+    # Rates equal as fractions are equal as floats, too: division rounds them correctly.
+    rate = np.where(there, ratio(held, lists), _ABSENT)
+    if held.shape[2] == 1:
+        height, equal = rate[..., 0], 0.0
+    else:
+        weight = lists.sum(axis=1, keepdims=True) * there
+        height, equal = ratio((rate * weight).sum(axis=2), weight.sum(axis=2)), _EXACT
+        height = np.where(np.isnan(height), _ABSENT, height)
+    rows = np.arange(len(held))
+    first = height.argmax(axis=1)
+    rest = height.copy()
+    rest[rows, first] = 2 * _ABSENT
+    second = rest.argmax(axis=1)
+    return Ranking(first, second, height[rows, first] - height[rows, second] <= equal, there.any(axis=2).sum(axis=1))
+
+
+def one_sided(block: CountBlock, identity: Index) -> Floats:
+    """(T,) one-sided p that the rate of `identity` (T,) is greater than that of all others."""
+    rows = np.arange(len(identity))
+    a, n = block.held[rows, identity], block.lists[rows, identity]
+    c, m = block.held.sum(axis=1) - a, block.lists.sum(axis=1) - n
+    return greater(a[:, 0], n[:, 0], c[:, 0], m[:, 0]) if block.held.shape[2] == 1 else stratified_greater(a, n, c, m)
+
+
+def others_of(values: Floats) -> Floats:
+    """The sum over all other identities, beside each: (T, K, S)."""
+    others: Floats = values.sum(axis=1, keepdims=True) - values
+    return others
+
+
+def effects_of(block: CountBlock) -> Floats:
+    """(T, K) rate of each identity minus that of all others; NaN where there is nothing to compare."""
+    return stratified_rate_difference(block.held, block.lists, others_of(block.held), others_of(block.lists)).estimate
+
+
+def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, tail: OneSided = one_sided) -> Verdicts:
+    """Test each concept.
+
+    By the default definition the p-value is that of the identity with the highest rate, times the number of identities compared;
+    by the published ones it is that of independence of identity and concept.
+
+    Parameters
+    ----------
+    minimum
+        Lists a concept must be in to be tested by the default definition.
+    tail
+        Computes `one_sided`; for callers that can do so faster.
+    """
+    if rules.published:
+        return _published_verdicts(block, rules)
+    ranking = ranking_of(block.held, block.lists)
+    tested = np.flatnonzero((ranking.compared > 1) & (block.held.sum(axis=(1, 2)) >= minimum))
+    p, first = np.full(len(block.concept), np.nan), ranking.first[tested]
+    p[tested] = np.minimum(tail(block.of(tested), first) * ranking.compared[tested], 1.0)
+    top = np.zeros(block.held.shape[:2], dtype=bool)
+    top[tested, first] = True
+    return Verdicts(p, None, top & ~ranking.tied[:, None], top)
+
+
+def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
+    held, lists = block.held[..., 0], block.lists[..., 0]
+    there = lists > 0
+    taking_part = there & (there.sum(axis=1) > 1)[:, None]
+    divisor = lists if rules.score_over == "lists" else block.mentions
+    ordered = np.sort(np.where(there, held, np.inf), axis=1)
+    least_other = np.where(held == ordered[:, :1], ordered[:, 1:2], ordered[:, :1])
+    excess = np.maximum(np.where(there, held - least_other, 0.0), 0.0)
+    score = np.where(taking_part, ratio(excess, divisor), np.nan)
+    p = np.where(taking_part.any(axis=1), independence_p(held, lists), np.nan)
+    return Verdicts(p, score, np.nan_to_num(score) > 0, taking_part)
+
+
+def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules, q: float) -> tuple[list[Floats], list[Bools]]:
+    """q-values (T,) and associations (T, K) of all blocks, which are one family."""
+    if not verdicts:
+        return [], []
+    sizes = np.cumsum([len(one.p) for one in verdicts])[:-1]
+    adjusted = np.split(benjamini_hochberg(np.concatenate([one.p for one in verdicts])), sizes)
+    limits, level = ([one.p for one in verdicts], RAW) if rules.published else (adjusted, q)
+    return adjusted, [one.credited & (np.nan_to_num(p, nan=1.0) < level)[:, None] for one, p in zip(verdicts, limits, strict=True)]
+
+
+# -- rates, effects with intervals, log-odds --------------------------------------------------------------------------
+
+
+def described(
+    cells: Cells, background: Floats, block: CountBlock, verdicts: Verdicts, q: Floats, level: float, rows: tuple[Index, ...]
+) -> pl.DataFrame:
+    """The columns of ASSOCIATIONS from `context` to `q`, for the given rows: tests of the block and identities, (R,) each."""
+    test, identity = rows
+    ranking = ranking_of(block.held, block.lists)
+    runner = np.where(ranking.first[test] == identity, ranking.second[test], ranking.first[test])
+    a, n = block.held[rows], block.lists[rows]
+    others, others_lists = others_of(block.held)[rows], others_of(block.lists)[rows]
+    b, m = block.held[test, runner], block.lists[test, runner]
+    effect = stratified_rate_difference(a, n, others, others_lists, level)
+    lead = stratified_rate_difference(a, n, b, m, level)
+    odds = _log_odds_of(background, block)
+    shown = verdicts.shown[rows]
+    no_runner = m.sum(axis=1) == 0
+    columns = {
+        "count": a.sum(axis=1),
+        "lists": n.sum(axis=1),
+        "mentions": block.mentions[rows],
+        "others_count": others.sum(axis=1),
+        "others_lists": others_lists.sum(axis=1),
+        "rate": _share(a, n),
+        "others_rate": _share(others, others_lists),
+        "effect": effect.estimate,
+        "low": effect.low,
+        "high": effect.high,
+        "runner_up_rate": _share(b, m),
+        "runner_up_effect": lead.estimate,
+        "runner_up_low": lead.low,
+        "runner_up_high": lead.high,
+        "log_odds": odds[0][rows],
+        "z": odds[1][rows],
+        "score": effect.estimate if verdicts.score is None else verdicts.score[rows],
+        "p": np.where(shown, verdicts.p[test], np.nan),
+        "q": np.where(shown, q[test], np.nan),
+    }
+    frame = pl.DataFrame(columns).with_columns(
+        context=context_names(cells, block.context[test]),
+        concept=cells.concepts.gather(block.concept[test]),
+        identity=cells.identities.gather(identity),
+        runner_up=pl.when(~pl.Series(no_runner)).then(cells.identities.gather(runner)),
+    )
+    return conform(frame.with_columns(pl.col(pl.Float64).fill_nan(None)), _DESCRIBED)
+
+
+_DESCRIBED = dict(list(ASSOCIATIONS.items())[: list(ASSOCIATIONS).index("reported")])
+
+
+def context_names(cells: Cells, context: Index) -> pl.Series:
+    """The names of contexts; null for tests over all of them (-1)."""
+    # One name more, null, for tests over all contexts.
+    return pl.concat([cells.contexts, pl.Series([None], dtype=pl.String)]).gather(np.where(context < 0, len(cells.contexts), context))
+
+
+def background_of(cells: Cells) -> Floats:
+    """How large a share of all mentions each concept is, over all contexts and identities: the prior of its log-odds."""
+    known = ~np.isnan(cells.mentions)
+    count = np.where(known[cells.context], cells.held, 0.0).sum(axis=1)
+    share: Floats = np.bincount(cells.concept, count, minlength=len(cells.concepts)) / max(cells.mentions[known].sum(), 1.0)
+    return share
+
+
+def _log_odds_of(background: Floats, block: CountBlock) -> tuple[Floats, Floats]:
+    compared = (block.lists > 0).any(axis=2).sum(axis=1)
+    weight = PRIOR * block.mentions.sum(axis=1) / np.maximum(compared, 1)
+    prior = np.stack([weight * background[block.concept], weight], axis=1)
+    made = log_odds(block.held.sum(axis=2), block.mentions, prior)
+    return made.estimate, made.z
+
+
+def _share(count: Floats, lists: Floats) -> Floats:
+    return ratio(count.sum(axis=1), lists.sum(axis=1))

@@ -1,0 +1,479 @@
+"""Which concepts a model attaches to which identity more than chance would: the published definitions by name, and a better one.
+
+Two ways in. `find_associations` takes lists and mentions. `score_counts` and `compare_counts` take counts alone, a table with these
+columns:
+
+    context   location category; null where there is none
+    concept
+    identity
+    count     lists of the identity in the context that hold the concept
+    lists     lists of the identity in the context, whatever the concept
+    mentions  mentions of any concept in them; may be null (the score of "badf-code" and the log-odds are null then)
+
+It holds one row for *every* identity of a context beside each concept in it, count 0 included; `lists` and `mentions` are the same
+for all concepts of a context and identity; an identity that has no list in a context has no row there, or rows with 0 lists. Both
+functions give the rows back in their order with columns added. Other columns are kept.
+
+For identity i and concept x in a context: a_i lists with x, of n_i lists with T_i mentions.
+
+    "paper"      score (a_i - least other a_j) / n_i; chi-squared of independence (Yates' correction for two identities);
+                 reported where the score is above 0 and p < 0.05, within contexts only
+    "badf-code"  the same over T_i: what the released code computes, and every published score
+    "default"    the concept is credited to the identity with the highest rate a_i/n_i (a tie: to none), by a one-sided test of it
+                 against all others together, exact where an expected count is below 5, p times the number of identities compared;
+                 only concepts in at least `minimum` lists; within contexts, and over all of them within strata (Mantel-Haenszel);
+                 Benjamini-Hochberg over all of these as one family; reported where q < 0.05
+
+Descriptor types (`stratum`, such as "male" and "female" descriptors of all identities) are pooled, as in the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tiltmeter.associations.definitions import DEFAULT, AssociationRules, rules_of
+from tiltmeter.associations.significance.counts import (
+    RAW,
+    Bools,
+    Cells,
+    CountBlock,
+    Floats,
+    Incidence,
+    Index,
+    background_of,
+    block_over_all,
+    block_within,
+    blocks_of,
+    cells_of,
+    context_names,
+    described,
+    effects_of,
+    incidence_of,
+    one_sided,
+    place_of,
+    ranking_of,
+    read_cells,
+    reported_of,
+    verdicts_of,
+)
+from tiltmeter.associations.stage_tables import ASSOCIATIONS
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+from tiltmeter.study import conform
+
+
+def find_associations(
+    lists: pl.DataFrame,
+    mentions: pl.DataFrame,
+    *,
+    rules: AssociationRules = DEFAULT,
+    level: float = 0.95,
+    seed: int = 123,
+    minimum: int = 5,
+    q: float = 0.05,
+) -> pl.DataFrame:
+    """Count, test and describe every concept in every context.
+
+    Parameters
+    ----------
+    lists
+        With the columns of LISTS. Lists with status "missing" do not count. Lists in no context, where others have one, count in
+        the tests over all contexts only.
+    mentions
+        `attempt`, `character` and `concept` (null: of none that is looked at). A list that mentions a concept twice counts once.
+    rules
+        Of the definition; see the top of this module.
+    level
+        Confidence level of the intervals (Newcombe; over all contexts in the stratified form).
+    seed
+        Deals repetitions to the two halves.
+    minimum
+        Lists, over all identities, that a concept must be in to be tested by the default definition.
+    q
+        False-discovery rate at which the default definition reports.
+
+    Returns
+    -------
+    pl.DataFrame
+        ASSOCIATIONS, in the order context (null, over all contexts, last), concept, identity. By the default definition the p-value
+        of a concept is on the row of the identity with the highest rate (the first of them in a tie), so that each test has one row
+        with a p-value, and an identity that never has a concept has a row only where the concept is tested. By the published ones it is
+        on every row. In rows over all contexts `rate` and `others_rate` are plain shares, and the effect is the Mantel-Haenszel
+        difference, which equals theirs where the design is balanced. Halves, descriptors and `rests_on` are given for reported rows only.
+
+    Raises
+    ------
+    InputError
+        The lists are of fewer than two identities.
+    """
+    incidence = incidence_of(lists, mentions)
+    cells = incidence.cells
+    blocks = list(blocks_of(cells, rules))
+    verdicts = [verdicts_of(block, rules, minimum) for block in blocks]
+    background, halves = background_of(cells), halves_of(incidence, seed)
+    parts = [pl.DataFrame(schema=dict(ASSOCIATIONS))]
+    for block, verdict, adjusted, found in zip(blocks, verdicts, *reported_of(verdicts, rules, q), strict=True):
+        taking_part = (block.lists > 0).any(axis=2)
+        rows = np.nonzero(taking_part & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2)))
+        frame = described(cells, background, block, verdict, adjusted, level, rows).with_columns(reported=pl.Series(found[rows]))
+        backing = _backing_of(incidence, block.of(np.nonzero(found)[0]), np.nonzero(found)[1], rules, halves)
+        parts += [frame.filter(~pl.col("reported")), pl.concat([frame.filter("reported"), backing], how="horizontal")]
+    return conform(pl.concat(parts, how="diagonal_relaxed"), ASSOCIATIONS).sort("context", "concept", "identity", nulls_last=True)
+
+
+def score_counts(counts: pl.DataFrame, definition: str) -> pl.DataFrame:
+    """Score and test counts by a published definition: adds `score`, `p` and `reported`.
+
+    Parameters
+    ----------
+    counts
+        As described at the top of this module.
+    definition
+        "paper" or "badf-code".
+
+    Returns
+    -------
+    pl.DataFrame
+        `counts` with `score` (null where the divisor is 0 or not known), `p` (the same for all identities of a context and concept)
+        and `reported` (score above 0 and p < 0.05); all null, and not reported, where fewer than two identities have lists.
+
+    Raises
+    ------
+    InputError
+        The definition is unknown or not a published one, or the counts break their contract.
+    """
+    rules = rules_of(definition)
+    if not rules.published:
+        raise InputError("counts are scored by the published definitions paper and badf-code; compare_counts tests by the default one")
+    frame = _test_counts(counts, rules, minimum=0, level=0.95, q=RAW)
+    return counts.with_columns(frame.select("score", "p", "reported"))
+
+
+def compare_counts(counts: pl.DataFrame, minimum: int = 5, level: float = 0.95, q: float = 0.05) -> pl.DataFrame:
+    """Test counts by the default definition, within contexts: adds the columns of ASSOCIATIONS from `others_count` to `reported`.
+
+    The family of q is what the table holds: where it holds only the concepts that were found significant, q is too small.
+
+    Parameters
+    ----------
+    counts
+        As described at the top of this module.
+    minimum, level, q
+        As for `find_associations`.
+
+    Raises
+    ------
+    InputError
+        The counts break their contract.
+    """
+    frame = _test_counts(counts, DEFAULT, minimum=minimum, level=level, q=q)
+    return counts.with_columns(frame.drop("context", "concept", "identity", "count", "lists", "mentions"))
+
+
+def _test_counts(counts: pl.DataFrame, rules: AssociationRules, *, minimum: int, level: float, q: float) -> pl.DataFrame:
+    cells, *rows = read_cells(counts)
+    block = block_within(cells)
+    verdicts = verdicts_of(block, rules, minimum)
+    (adjusted,), (reported,) = reported_of([verdicts], rules, q)
+    frame = described(cells, background_of(cells), block, verdicts, adjusted, level, (rows[0], rows[1]))
+    return frame.with_columns(reported=pl.Series(reported[rows[0], rows[1]]))
+
+
+# -- what an association rests on: both halves of the repetitions, and the descriptors of its identity ----------------
+
+_ABBA = np.array([False, True, True, False])
+"""Of four repetitions the outer two go to one half and the inner two to the other."""
+
+
+def halves_of(incidence: Incidence, seed: int) -> Index:
+    """Deal the repetitions to two halves: (L,) 0 or 1; -1 where a list has no repetition.
+
+    Whole repetitions are dealt, so that both lists of a story lie in one half. Four by four they go ABBA or BAAB, as the seed
+    tosses: a design that exchanges the order of the names from one repetition to the next, or half-way, is balanced in both.
+    """
+    rank = incidence.repetition
+    blocks = rank.max(initial=0) // 4 + 1
+    tossed = np.random.Generator(np.random.PCG64(seed)).random(blocks) < 0.5
+    return np.where(rank < 0, -1, (_ABBA[rank % 4] ^ tossed[rank // 4]).astype(np.intp))
+
+
+def _backing_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules, halves: Index) -> pl.DataFrame:
+    """The columns after `reported`, of reported rows: their tests, and whose associations they are (R,).
+
+    An association is confirmed where the identity has the concept more often than all others with one-sided p < 0.05 in both
+    halves, each of which is a discovery that the other repeats; null where a half lacks lists of either side.
+    """
+    numbers = {}
+    for half, name in enumerate(("first", "second")):
+        cells = cells_of(incidence, incidence.identity, halves == half)
+        numbers[f"effect_{name}"], numbers[f"p_{name}"] = _one_against_others(_recounted(cells, block), identity)
+    frame = pl.DataFrame(numbers).fill_nan(None)
+    confirmed = (pl.col("p_first").fill_null(1.0) < RAW) & (pl.col("p_second").fill_null(1.0) < RAW)
+    known = pl.col("effect_first").is_not_null() & pl.col("effect_second").is_not_null()
+    carriers = _carriers_of(incidence, block, identity, rules)
+    return pl.concat([frame.with_columns(confirmed=pl.when(known).then(confirmed)), carriers], how="horizontal")
+
+
+def _recounted(cells: Cells, block: CountBlock) -> CountBlock:
+    """The same tests, counted in other lists."""
+    if block.held.shape[2] > 1:
+        return block_over_all(cells, block.concept)
+    keys = cells.concept * len(cells.contexts) + cells.context
+    return block_within(cells, np.searchsorted(keys, block.concept * len(cells.contexts) + block.context))
+
+
+def _one_against_others(block: CountBlock, identity: Index) -> tuple[Floats, Floats]:
+    """Effect and one-sided p of an identity in each test; NaN where there is nothing to compare."""
+    effect = effects_of(block)[np.arange(len(identity)), identity]
+    return effect, np.where(np.isnan(effect), np.nan, one_sided(block, identity))
+
+
+def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules) -> pl.DataFrame:
+    """Per row `descriptors` (of its identity, that carry the concept; null where none is known) and `rests_on`.
+
+    An association rests on the one descriptor without whose lists it is gone (by the default definition: effect above 0 and p < 0.05 no
+    longer hold, the p-value times the number of identities as in the test; by the published ones: score above 0 and p < 0.05); null where
+    no descriptor alone, or more than one, has that power, or the identity has a single one. Only descriptors that carry the concept
+    matter: without another one, the identity's rate is higher still.
+    """
+    over_all, holders = block.held.shape[2] > 1, incidence.pair_list
+    owners = {"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor}
+    pairs = pl.DataFrame(owners)[holders].with_columns(concept=pl.Series(incidence.cells.concept[incidence.pair_test]))
+    rows = pl.DataFrame({"context": block.context, "concept": block.concept, "identity": identity}).with_row_index("row")
+    keys = ["concept", "identity"] if over_all else ["context", "concept", "identity"]
+    carried = pairs.filter(pl.col("descriptor") >= 0).join(rows.select("row", *keys), on=keys)
+    carriers = carried.group_by("row", "descriptor").agg(count=pl.len().cast(pl.Int64)).with_row_index("entry")
+    carried = carried.join(carriers, on=["row", "descriptor"])
+    row, descriptor = (carriers[name].cast(pl.Int64).to_numpy() for name in ("row", "descriptor"))
+    known, shape = incidence.descriptor >= 0, (len(incidence.cells.contexts), len(incidence.descriptors))
+    sizes = np.bincount(incidence.context[known] * shape[1] + incidence.descriptor[known], minlength=shape[0] * shape[1]).reshape(shape)
+    here = np.broadcast_to(sizes.sum(axis=0), (len(row), shape[1])) if over_all else sizes[block.context[row]]
+    beside = ((incidence.descriptors["identity"].to_numpy() == identity[row][:, None]) & (here > 0)).sum(axis=1)
+    lists = sizes[:, descriptor].T if over_all else here[np.arange(len(row)), descriptor][:, None]
+    without = block.of(row)
+    entry, stratum = carried["entry"].to_numpy(), carried["context"].to_numpy() * over_all
+    np.subtract.at(without.held, (entry, identity[row][entry], stratum), 1.0)
+    without.lists[np.arange(len(row)), identity[row]] -= lists
+    named = incidence.descriptors["descriptor"].gather(descriptor)
+    gone = pl.Series(~_holds(without, identity[row], rules) & (beside > 1))
+    table = carriers.with_columns(named, lists=pl.Series(lists.sum(axis=1)), gone=gone)
+    table = table.sort("row", "count", "descriptor", descending=[False, True, False])
+    alone = pl.when(pl.col("gone").sum() == 1).then(pl.col("descriptor").filter("gone").first())
+    found = table.group_by("row").agg(descriptors=pl.struct("descriptor", "count", "lists"), rests_on=alone)
+    return rows.select("row").join(found, on="row", how="left", maintain_order="left").drop("row")
+
+
+def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Bools:
+    """Whether an identity has an association by its own p-value."""
+    if rules.published:
+        verdicts = verdicts_of(block, rules, 0)
+        return verdicts.credited[np.arange(len(identity)), identity] & (np.nan_to_num(verdicts.p, nan=1.0) < RAW)
+    effect, p = _one_against_others(block, identity)
+    compared = (block.lists > 0).any(axis=2).sum(axis=1)
+    holds: Bools = (effect > 0) & (np.nan_to_num(p, nan=1.0) * compared < RAW)
+    return holds
+
+
+# -- what chance alone gives: the same lists under identities dealt at random -----------------------------------------
+
+_MOST_LISTS = {True: 1 << 20, False: 1 << 15}
+"""Sums of lists, over all contexts and within one, up to which a table of counts is remembered: so many fit into one number."""
+UNITS = ("list", "descriptor")
+ENOUGH = 20
+EQUAL = 1e-12
+"""Effects that are equal in exact arithmetic differ by less."""
+
+
+def shuffled_counts(
+    lists: pl.DataFrame,
+    mentions: pl.DataFrame,
+    *,
+    rules: AssociationRules = DEFAULT,
+    runs: int = 20,
+    seed: int = 123,
+    minimum: int = 5,
+    q: float = 0.05,
+    by: str = "list",
+    without: pl.DataFrame | None = None,
+    observed: int | None = None,
+) -> NDArray[np.int64]:
+    """How many associations are reported when identities mean nothing: they are shuffled, and everything is tested again.
+
+    Parameters
+    ----------
+    lists, mentions, rules, minimum, q
+        As for `find_associations`.
+    runs
+        Number of shuffles.
+    seed
+        The same seed gives the same shuffles.
+    by
+        "list": identities are exchanged among the lists of a context and stratum. "descriptor": among whole descriptors of a
+        stratum, all lists of a descriptor together, so that what hangs on single descriptors counts as chance, too.
+    without
+        `concept` and `identity` of associations that are tested like all others and never counted, as those that belong to an identity by
+        definition are not.
+    observed
+        How many associations there are; when ENOUGH shuffles gave as many, no more are made: the p-value is their share, and it is known
+        well enough (Besag and Clifford 1991).
+
+    Returns
+    -------
+    numpy.ndarray
+        (runs,) numbers of associations, fewer where `observed` was reached often enough.
+
+    Raises
+    ------
+    InputError
+        As for `find_associations`, or a list has no descriptor and `by` needs one.
+    """
+    incidence = incidence_of(lists, mentions)
+    if not rules.published:
+        support = np.bincount(incidence.cells.concept, incidence.cells.held.sum(axis=1), minlength=len(incidence.cells.concepts))
+        incidence = _only_tests(incidence, support[incidence.cells.concept] >= minimum)
+    counted = np.ones((len(incidence.cells.concepts), len(incidence.cells.identities)), dtype=bool)
+    if without is not None:
+        names = {"concept": incidence.cells.concepts, "identity": incidence.cells.identities}
+        left_out = pl.DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
+        counted[left_out["concept"].to_numpy(), left_out["identity"].to_numpy()] = False
+    tail = _RememberedTests(fixed=by == "list")
+    known: dict[bytes, int] = {}
+    counts, reached = [], 0
+    for labels in _shuffled_identities(incidence, by, runs, seed):
+        dealt = labels.tobytes() if by == "descriptor" else b""  # few descriptors can be dealt in few ways
+        if dealt not in known or not dealt:
+            blocks = list(blocks_of(cells_of(incidence, labels), rules, minimum))
+            found = reported_of([verdicts_of(block, rules, minimum, tail) for block in blocks], rules, q)[1]
+            known[dealt] = sum(int((mine & counted[block.concept]).sum()) for block, mine in zip(blocks, found, strict=True))
+        counts.append(known[dealt])
+        reached += observed is not None and known[dealt] >= observed
+        if reached == ENOUGH:
+            break
+    return np.array(counts, dtype=np.int64)
+
+
+def permutation_p(
+    lists: pl.DataFrame, mentions: pl.DataFrame, concepts: Sequence[str], *, by: str = "descriptor", runs: int = 999, seed: int = 123
+) -> pl.DataFrame:
+    """Permutation test of chosen concepts: is the greatest effect greater than under shuffled identities?
+
+    Unlike the tests of `find_associations`, with `by="descriptor"` it does not take the lists of one descriptor for independent.
+    With few descriptors there are few different shuffles, and no p-value can be smaller than their number allows.
+
+    Parameters
+    ----------
+    lists, mentions
+        As for `find_associations`.
+    concepts
+        Which to test.
+    by, runs, seed
+        As for `shuffled_counts`.
+
+    Returns
+    -------
+    pl.DataFrame
+        `context` (null: over all), `concept`, `identity` (the one with the highest rate), `effect` (the greatest rate difference of an
+        identity against all others), `p`: (1 + shuffles with an effect as great) / (1 + runs).
+
+    Raises
+    ------
+    InputError
+        As for `shuffled_counts`, or no list has one of the concepts.
+    """
+    incidence = incidence_of(lists, mentions)
+    known, rules = incidence.cells.concepts, DEFAULT
+    for concept in concepts:
+        if concept not in known:
+            raise InputError(f"no list has the concept {concept!r}: {did_you_mean(concept, known.to_list())}")
+    incidence = _only_tests(incidence, known.is_in(list(concepts)).to_numpy()[incidence.cells.concept])
+    cells = incidence.cells
+    blocks = list(blocks_of(cells, rules))
+    effect = np.concatenate([_greatest_effect(block) for block in blocks])
+    reached = np.zeros(effect.shape)
+    for labels in _shuffled_identities(incidence, by, runs, seed):
+        shuffled = np.concatenate([_greatest_effect(block) for block in blocks_of(cells_of(incidence, labels), rules)])
+        # Where a shuffle leaves nothing to compare it shows no effect.
+        reached += np.nan_to_num(shuffled) >= effect - EQUAL
+    return pl.DataFrame(
+        {
+            "context": pl.concat([context_names(cells, block.context) for block in blocks]),
+            "concept": cells.concepts.gather(np.concatenate([block.concept for block in blocks])),
+            "identity": cells.identities.gather(np.concatenate([ranking_of(block.held, block.lists).first for block in blocks])),
+            "effect": effect,
+            "p": np.where(np.isnan(effect), np.nan, (1 + reached) / (1 + runs)),
+        }
+    ).fill_nan(None)
+
+
+class _RememberedTests:
+    """`one_sided`, computed once for each table of counts that comes up: shuffling brings the same small counts again and again.
+
+    Parameters
+    ----------
+    fixed
+        Shuffling leaves the lists of each identity in each context as many as they are. The p-value over all contexts then follows from
+        the concept, the identity and the sum of its counts.
+    """
+
+    def __init__(self, *, fixed: bool) -> None:
+        self._fixed = fixed
+        self._known: dict[bool, dict[int, float]] = {True: {}, False: {}}
+
+    def __call__(self, block: CountBlock, identity: Index) -> Floats:
+        rows, over_all = np.arange(len(identity)), block.held.shape[2] > 1
+        held, lists = block.held.sum(axis=2), block.lists.sum(axis=2)
+        if (over_all and not self._fixed) or lists.sum(axis=1).max(initial=0) >= _MOST_LISTS[over_all]:
+            return one_sided(block, identity)
+        if over_all:
+            parts = [block.concept, identity, held[rows, identity]]
+        else:
+            parts = [held[rows, identity], held.sum(axis=1), lists[rows, identity], lists.sum(axis=1)]
+        keys = np.zeros(len(rows), dtype=np.int64)
+        for part in parts:
+            keys = keys * _MOST_LISTS[over_all] + part.astype(np.int64)
+        known = self._known[over_all]
+        fresh, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        some = first[[key not in known for key in fresh.tolist()]]
+        known |= zip(keys[some].tolist(), one_sided(block.of(some), identity[some]).tolist(), strict=True)
+        return np.array([known[key] for key in fresh.tolist()])[place]
+
+
+def _greatest_effect(block: CountBlock) -> Floats:
+    """(T,) the greatest effect of an identity against all others; NaN where there is nothing to compare."""
+    effect = effects_of(block)
+    greatest = np.where(np.isnan(effect), -np.inf, effect).max(axis=1)
+    return np.where(np.isneginf(greatest), np.nan, greatest)
+
+
+def _only_tests(incidence: Incidence, tests: Bools) -> Incidence:
+    """Only some of the tests; mentions stay as they were."""
+    cells, pairs = incidence.cells, tests[incidence.pair_test]
+    number = np.cumsum(tests) - 1
+    fewer = cells._replace(context=cells.context[tests], concept=cells.concept[tests], held=cells.held[tests])
+    return incidence._replace(cells=fewer, pair_list=incidence.pair_list[pairs], pair_test=number[incidence.pair_test[pairs]])
+
+
+def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) -> Iterator[Index]:
+    """Identities (L,) dealt at random, `runs` times."""
+    if by not in UNITS:
+        raise InputError(f"identities cannot be shuffled by {by!r}: {did_you_mean(by, list(UNITS))}")
+    if by == "list":
+        unit = np.arange(len(incidence.identity))
+        group = incidence.context * (incidence.stratum.max(initial=0) + 1) + incidence.stratum
+        identity = incidence.identity
+    else:
+        if (incidence.descriptor < 0).any():
+            raise InputError("identities can be shuffled by descriptor only where every list has a descriptor")
+        whole = incidence.stratum * len(incidence.descriptors) + incidence.descriptor
+        clusters, first, unit = np.unique(whole, return_index=True, return_inverse=True)
+        group, identity = clusters // len(incidence.descriptors), incidence.identity[first]
+    generator = np.random.Generator(np.random.PCG64(seed))
+    ordered = np.argsort(group, kind="stable")
+    for _ in range(runs):
+        dealt = np.empty_like(identity)
+        dealt[ordered] = identity[np.lexsort((generator.random(len(group)), group))]
+        yield dealt[unit]

@@ -1,0 +1,454 @@
+"""A part of a study of associations: a grid of stories in one setting, or texts that others wrote; and the stages both go through."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tiltmeter.associations.association_findings import (
+    HARM,
+    Basis,
+    contrast_of,
+    definitional_of,
+    findings_of,
+    labelled,
+    labels_of,
+    nothing_to_compare,
+    with_examples,
+    with_permutation,
+)
+from tiltmeter.associations.definitions import options_of
+from tiltmeter.associations.design import make_design
+from tiltmeter.associations.judging import NOT_ASKED, judge_wording
+from tiltmeter.associations.stage_tables import (
+    ASSOCIATIONS,
+    CONCEPTS,
+    DEFINITIONAL,
+    EXCLUSIVE,
+    FOUND,
+    IDENTITIES,
+    JUDGEMENTS,
+    LISTS,
+    MENTIONS,
+    PLACED,
+    SHOWN,
+    STORIES,
+)
+from tiltmeter.errors import InputError
+from tiltmeter.readers import refused_text
+from tiltmeter.registry import did_you_mean
+from tiltmeter.study import DESIGN, FINDINGS, MEASURES, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, conform
+
+if TYPE_CHECKING:
+    from tiltmeter.associations.grid import Grid
+    from tiltmeter.datasets import Library
+
+_ON_THE_HUB = re.compile(r"[\w][\w.-]*(?:/[\w.-]+)?")
+USUAL = 0.2
+"""Share of lists that hold a common concept, for planning."""
+NOTHING = 1e-9
+"""A difference of rates that is rounding."""
+TITLES = {
+    "two": "two characters",
+    "single": "one character",
+    "balanced": "two characters, good and bad experiences",
+    "negative": "two characters, bad experiences",
+    "open_box": "two characters, given through hidden states",
+}
+
+
+class Stories(Part):
+    """Stories about characters with an identity: extraction, unifying, significance, exclusivity."""
+
+    study = "associations"
+    category: str
+    """What the identities are of, in words for a judge: "gender"."""
+    harms = (HARM,)
+    contrasts_unpaired = True
+
+    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+        """See Part.design. What later stages need is looked for first, before anything is paid for."""
+        options = options_of(settings)
+        if options.encoder is not None and "concepts" not in {**settings.params, **settings.replace}:
+            check_encoder(options.encoder, library)
+        return self.rows(settings)
+
+    def questions(self, design: pl.DataFrame, settings: Settings) -> int:
+        """See Part.questions: each stage asks once about each story."""
+        options = options_of(settings)
+        return int(design["repetitions"].sum()) * len(options.stages) if options.judged else 0
+
+    def question_length(self, settings: Settings) -> float:
+        """See Part.question_length: the mean over the stages."""
+        options = options_of(settings)
+        templates = judge_wording(options.wording)
+        return sum(len(templates[stage]) for stage in options.stages) / len(options.stages)
+
+    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+        """See Part.precision: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""
+        sides = [name for name in ("identity_1", "identity_2") if name in design.columns]
+        lists = pl.concat([design.select("context", "repetitions", identity=side) for side in sides]).drop_nulls("identity")
+        named = lists.drop_nulls("context").with_columns(context=pl.format("association in {}", "context"))
+        every = pl.concat([lists.with_columns(context=pl.lit("association")), named])
+        counts = every.group_by("context", "identity", maintain_order=True).agg(pl.col("repetitions").cast(pl.Int64).sum())
+        fewest, whole = pl.col("repetitions").min(), pl.col("repetitions").sum()
+        error = (USUAL * (1 - USUAL) * (1 / fewest + 1 / (whole - fewest))).sqrt()
+        found = counts.group_by("context", maintain_order=True).agg(error=error, identities=pl.len())
+        return dict(found.filter(pl.col("identities") > 1).select("context", "error").iter_rows())
+
+    @abstractmethod
+    def rows(self, settings: Settings) -> pl.DataFrame:
+        """The design."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """See Part.stages: phrases are extracted, unified to concepts, tested; what belongs to an identity by definition is held back."""
+        owner = ("attempt", "character")
+        lists = StageTable(LISTS, required=(*owner, "status"))
+        mentions = StageTable(PLACED, required=(*owner, "phrase"))
+        concepts = StageTable(CONCEPTS, required=("phrase", "concept"), unique=("phrase",))
+        exclusive = StageTable(EXCLUSIVE, required=("concept",), fill={"by": "user", "status": "ok"})
+        findings = {
+            "findings": StageTable(FINDINGS),
+            "associations": StageTable(FOUND),
+            "definitional": StageTable(DEFINITIONAL),
+            "shown": StageTable(SHOWN),
+        }
+        return (
+            Stage(
+                "extraction",
+                {"lists": lists, "mentions": mentions, "judgements": StageTable(JUDGEMENTS)},
+                ("answers",),
+                self.extract,
+                asks=True,
+                if_failed="not measured",
+                from_user=self.extracted_by_user,
+            ),
+            Stage(
+                "measures",
+                {"measures": StageTable(MEASURES, further=True)},
+                ("answers", "lists", "mentions"),
+                self.measure,
+                if_failed="not measured",
+            ),
+            Stage(
+                "concepts",
+                {"concepts": concepts, "identities": StageTable(IDENTITIES)},
+                ("mentions", "lists"),
+                self.unify,
+                of_study=True,
+                from_user=self.unified_by_user,
+            ),
+            Stage("tests", {"tests": StageTable(ASSOCIATIONS)}, ("lists", "mentions", "concepts"), self.test),
+            Stage(
+                "exclusive",
+                {"exclusive": exclusive, "exclusive_judgements": StageTable(JUDGEMENTS)},
+                ("tests", "identities"),
+                self.exclude,
+                asks=True,
+                from_user=self.excluded_by_user,
+            ),
+            Stage("findings", findings, ("tests", "exclusive", "lists", "mentions", "concepts", "measures"), self.find),
+        )
+
+    def extract(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """Tables `lists`, `mentions` and, with a judge, `judgements`: from the judge, or from the words of the stories themselves."""
+        options, stories = options_of(settings), stories_of(answers)
+        judged = {}
+        if options.judged and tools.judge is not None:
+            from tiltmeter.associations.judging import extract_with_judge
+
+            lists, mentions, judged["judgements"] = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
+        else:
+            from tiltmeter.associations.lexical import extract
+
+            lists, mentions = extract(stories)
+        return {"lists": lists, "mentions": placed(mentions, lists), **judged}
+
+    def extracted_by_user(
+        self, given: Mapping[str, pl.DataFrame], answers: pl.DataFrame, settings: Settings, tools: Tools
+    ) -> dict[str, pl.DataFrame]:
+        """The user's mentions for the lists of these stories. A list the user says nothing of is as empty as the text allows."""
+        owner = ("attempt", "character")
+        stories = stories_of(answers)
+        mentions = given["mentions"].join(stories.select(owner), on=owner, how="semi", maintain_order="left")
+        if mentions.is_empty() and stories["text"].count():
+            raise InputError(
+                f"--replace mentions={settings.file_for('mentions')} names no story of {answers['model'][0]} in this run: give the table of"
+                " a run of the same study"
+            )
+        stated = conform(given["lists"], LISTS) if "lists" in given else pl.DataFrame(schema=dict(LISTS))
+        stated = stated.select(*owner, "problem", said="status").unique(owner, keep="first")
+        held = mentions.select(owner).unique().with_columns(holds=True)
+        lists = stories.join(held, on=owner, how="left", maintain_order="left").join(stated, on=owner, how="left", maintain_order="left")
+        lost = pl.col("text").is_null() | (pl.col("said") == "missing")
+        status = pl.when("holds").then(pl.lit("listed")).when(lost).then(pl.lit("missing")).otherwise(pl.lit("empty"))
+        lists = conform(lists.with_columns(status=status), LISTS)
+        return {"lists": lists, "mentions": placed(conform(mentions, MENTIONS).unique(maintain_order=True), lists)}
+
+    def measure(self, answers: pl.DataFrame, lists: pl.DataFrame, mentions: pl.DataFrame, settings: Settings, tools: Tools) -> pl.DataFrame:
+        """How each attempt ended; the label of one that gave lists is how many phrases they hold."""
+        waiting = pl.col("problem").eq(NOT_ASKED).fill_null(False)
+        read = lists.group_by("attempt").agg(usable=(pl.col("status") != "missing").any(), waiting=waiting.all())
+        phrases = mentions.group_by("attempt").agg(phrases=pl.len())
+        blank = pl.col("answer").is_null() | (pl.col("answer").str.strip_chars() == "")
+        endings = {
+            "failed": (pl.col("status") != "ok") | pl.col("waiting"),
+            "refused": pl.lit(declined(answers)),
+            "empty": blank,
+            "answered": pl.col("usable"),
+        }
+        outcome = pl.coalesce(*(pl.when(ends).then(pl.lit(name)) for name, ends in endings.items()), pl.lit("unreadable"))
+        made = answers.select("status", "answer", attempt_id()).join(read, on="attempt", how="left", maintain_order="left")
+        made = made.join(phrases, on="attempt", how="left", maintain_order="left").with_columns(outcome=outcome)
+        label = pl.when(pl.col("outcome") == "answered").then(pl.col("phrases").fill_null(0).cast(pl.String)).alias("label")
+        return made.select("attempt", "outcome", label)
+
+    def unify(self, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """Tables `concepts`, one vocabulary for the whole study, and `identities`."""
+        from tiltmeter.associations.unifying import unify
+
+        options, phrases = options_of(settings), counted(mentions)
+        vectors = None if options.encoder is None else tools.encoder(options.encoder).encode(phrases["phrase"].to_list())
+        strict = options.rules.strict_guards
+        made = unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms, strict=strict)
+        return {"concepts": made, "identities": identities_of(lists)}
+
+    def unified_by_user(
+        self, given: Mapping[str, pl.DataFrame], mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools
+    ) -> dict[str, pl.DataFrame]:
+        """The user's vocabulary; a phrase it does not name is a concept of its own."""
+        known = given["concepts"].select("phrase", "concept", "similarity")
+        made = counted(mentions).join(known, on="phrase", how="left", maintain_order="left")
+        made = conform(made.with_columns(pl.col("concept").fill_null(pl.col("phrase"))), CONCEPTS)
+        return {"concepts": made, "identities": identities_of(lists)}
+
+    def test(self, lists: pl.DataFrame, mentions: pl.DataFrame, concepts: pl.DataFrame, settings: Settings, tools: Tools) -> pl.DataFrame:
+        """ASSOCIATIONS of every concept and identity; none where fewer than two identities have a list."""
+        from tiltmeter.associations.significance import find_associations
+
+        options = options_of(settings)
+        if not comparable(lists):
+            return pl.DataFrame(schema=dict(ASSOCIATIONS))
+        return find_associations(
+            lists,
+            unified(mentions, concepts),
+            rules=options.rules,
+            level=settings.level,
+            seed=settings.seed,
+            minimum=options.minimum,
+        )
+
+    def exclude(self, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """EXCLUSIVE of every concept that would be reported, and of all others tested that hold a term; see `exclusivity`.
+
+        Those others are not reported either when identities are shuffled. A judge is asked only of what would be reported.
+        """
+        from tiltmeter.associations import exclusivity
+
+        options = options_of(settings)
+        reported = tests.filter("reported")["concept"].unique().sort()
+        among = tests["identity"].unique().sort().to_list()
+        tested = tests.filter(pl.col("p").is_not_null())["concept"].unique().sort().to_list()
+        ruled = exclusivity.exclusive_by_terms(tested, among, options.terms)
+        ruled = ruled.filter(pl.col("identity").is_not_null() | pl.col("concept").is_in(reported.implode()))
+        if not options.judged or tools.judge is None:
+            return {"exclusive": ruled}
+        undecided = ruled.filter(pl.col("identity").is_null())["concept"].to_list()
+        judged, judgements = exclusivity.exclusive_by_judge(
+            undecided, among, self.category, tools.judge, options.wording, terms=options.terms
+        )
+        return {"exclusive": pl.concat([ruled.filter(pl.col("identity").is_not_null()), judged]), "exclusive_judgements": judgements}
+
+    def excluded_by_user(
+        self, given: Mapping[str, pl.DataFrame], tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools
+    ) -> pl.DataFrame:
+        """The user's table; an empty identity means that the concept belongs to none."""
+        table = given["exclusive"].with_columns(identity=pl.when(pl.col("identity").str.strip_chars() != "").then("identity"))
+        known = identities["identity"].to_list()
+        if unknown := [one for one in table["identity"].drop_nulls().unique().sort() if one not in known]:
+            file = settings.file_for("exclusive")
+            raise InputError(f"--replace exclusive={file}: unknown identity {unknown[0]!r}: {did_you_mean(unknown[0], known)}")
+        return table
+
+    def find(
+        self,
+        tests: pl.DataFrame,
+        exclusive: pl.DataFrame,
+        lists: pl.DataFrame,
+        mentions: pl.DataFrame,
+        concepts: pl.DataFrame,
+        measures: pl.DataFrame,
+        settings: Settings,
+        tools: Tools,
+    ) -> dict[str, pl.DataFrame]:
+        """Tables `findings`, `associations`, `definitional` (those held back) and `shown` (the sentences of every concept)."""
+        from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive
+
+        rules, mentions = options_of(settings).rules, unified(mentions, concepts)
+        basis = Basis(lists, mentions, measures, self, settings, options_of(settings))
+        if not comparable(lists):
+            return {"findings": nothing_to_compare(basis)}
+        labels = (
+            mentions.select("concept", "identity", label="concept").unique() if rules.published else labels_of(mentions, concepts["phrase"])
+        )
+        found = labelled(with_examples(tests, mentions), labels)
+        kept = with_permutation(drop_exclusive(found, exclusive, rules), basis)
+        pairs = exclusive.select("concept").join(lists.select("identity").unique(), how="cross")
+        return {
+            "findings": findings_of(kept, pairs.filter(is_exclusive(pairs, exclusive, rules)), basis),
+            "associations": kept,
+            "definitional": definitional_of(found.filter(pl.col("reported") & ~kept["reported"]), exclusive, basis),
+            "shown": labelled(mentions, labels).with_columns(concept="label"),
+        }
+
+    def contrast(self, first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+        """See Part.contrast: the rate of every concept and identity; reads the tables `lists`, `mentions` and `concepts`."""
+        return contrast_of(first, second, settings)
+
+
+class StoryGrid(Stories):
+    """One category of a grid in one setting."""
+
+    def __init__(self, grid: Grid, category: str, setting: str) -> None:
+        self._grid, self.category, self.setting = grid, category, setting
+        self.name = category if setting == "two" else f"{category}_{setting}"
+        found = grid.category(category)
+        self.title = f"{found.title or category.replace('_', ' ').capitalize()}: {TITLES[setting]}"
+
+    def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
+        """See Part.simulate."""
+        from tiltmeter.associations.planted_concepts import planted_stories
+
+        return planted_stories(design, dials)
+
+    def planted(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
+        """See Part.planted."""
+        from tiltmeter.associations.planted_concepts import planted_associations
+
+        truth = planted_associations(design, dials)
+        highest = (pl.col("rate") == pl.col("rate").max().over("concept")) & (pl.col("effect") > NOTHING)
+        return truth.filter(highest).select("concept", "effect", subject="identity")
+
+    def rows(self, settings: Settings) -> pl.DataFrame:
+        """See Stories.rows."""
+        return make_design(self._grid, self.category, self.setting, settings, self.name)
+
+
+class OwnTexts(Stories):
+    """Texts that were not asked for here.
+
+    Parameters
+    ----------
+    texts
+        `identity` of the person each text is about; `name` and `location` (null where they are not known).
+    """
+
+    name = "texts"
+    title = "Texts of your own"
+    category = "identity"
+
+    def __init__(self, texts: pl.DataFrame) -> None:
+        self._texts = texts.select("identity", "name", "location", "prompt")
+
+    def rows(self, settings: Settings) -> pl.DataFrame:
+        """One row per text; its prompt is empty where the table does not say what was asked."""
+        made = self._texts.with_row_index("item").with_columns(
+            prompt_id=pl.format("{}/{}", pl.lit(self.name), "item"),
+            part=pl.lit(self.name),
+            prompt_index=pl.lit(0),
+            wording=pl.lit("own"),
+            prompt=pl.col("prompt").fill_null(""),
+            repetitions=pl.lit(1),
+            first_sample=pl.lit(0),
+        )
+        turn = pl.int_range(pl.len()).over("identity", "location")  # deals the texts of an identity to the two halves
+        own = made.select(turn=turn, identity_1="identity", descriptor_1="name", name_1="name", context="location", location="location")
+        return pl.concat([conform(made, DESIGN), own], how="horizontal")
+
+
+def declined(answers: pl.DataFrame) -> pl.Series:
+    """Whether each answer refuses to tell a story."""
+    return refused_text(answers["answer"]) | answers["refusal"].is_not_null()
+
+
+def attempt_id() -> pl.Expr:
+    """Names one story of one model: "gender/17/0/plain#3"."""
+    return pl.concat_str("prompt_id", pl.lit("#"), "repetition").alias("attempt")
+
+
+_FACTORS = (*(f"{name}_{number}" for number in (1, 2) for name in ("identity", "descriptor", "name")), "type", "context", "location")
+
+
+def stories_of(answers: pl.DataFrame) -> pl.DataFrame:
+    """STORIES of the answers of one model, in their order; a refused, failed or blank answer has no text.
+
+    Parameters
+    ----------
+    answers
+        The design's factors (`identity_1`, ..., `identity_2` where there is a second character, `context`, `location`, `type`) and
+        the responses' columns.
+    """
+    usable = (pl.col("status") == "ok") & (pl.col("answer").str.strip_chars() != "") & ~declined(answers)
+    rows = conform(answers, dict.fromkeys(_FACTORS, pl.String), further=True).with_columns(
+        attempt_id(),
+        text=pl.when(usable).then("answer"),
+        row=pl.int_range(pl.len()),
+        repetition="turn" if "turn" in answers.columns else "repetition",
+        stratum=pl.col("type").fill_null("all"),
+    )
+    both = (
+        rows.with_columns(identity=f"identity_{i}", descriptor=f"descriptor_{i}", name=f"name_{i}", character=pl.lit(i - 1)) for i in (1, 2)
+    )
+    return conform(pl.concat(both).drop_nulls("identity").sort("row", "character", maintain_order=True), STORIES)
+
+
+def placed(mentions: pl.DataFrame, lists: pl.DataFrame) -> pl.DataFrame:
+    """PLACED: each mention with the identity, descriptor and place of its list."""
+    owner = ["attempt", "character"]
+    return mentions.join(lists.select(*owner, "identity", "descriptor", "context", "location"), on=owner, maintain_order="left", how="left")
+
+
+def counted(mentions: pl.DataFrame) -> pl.DataFrame:
+    """`phrase` and how often it is mentioned, most often first."""
+    counts = mentions.group_by("phrase").agg(mentions=pl.len().cast(pl.Int64))
+    return counts.sort("mentions", "phrase", descending=[True, False])
+
+
+def identities_of(lists: pl.DataFrame) -> pl.DataFrame:
+    """IDENTITIES of the lists."""
+    counts = lists.group_by("identity").agg(lists=pl.len().cast(pl.Int64), missing=(pl.col("status") == "missing").sum().cast(pl.Int64))
+    return counts.sort("identity")
+
+
+def comparable(lists: pl.DataFrame) -> bool:
+    """Whether at least two identities have a list."""
+    return lists.filter(pl.col("status") != "missing")["identity"].n_unique() > 1
+
+
+def unified(mentions: pl.DataFrame, concepts: pl.DataFrame) -> pl.DataFrame:
+    """The mentions with `concept`."""
+    return mentions.join(concepts.select("phrase", "concept"), on="phrase", how="left", maintain_order="left")
+
+
+def check_encoder(name: str, library: Library) -> None:
+    """Raises NotRun where the encoder cannot be had, as far as that can be seen without loading it."""
+    from importlib.util import find_spec
+
+    from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
+
+    if name not in ENCODERS and not Path(name).is_dir() and not _ON_THE_HUB.fullmatch(name):
+        raise InputError(f"-P encoder={name}: there is no such folder, and it is no name on the hub (OWNER/NAME); or give encoder=none")
+    without = "or -P encoder=none, which unifies phrases by their words alone"
+    if find_spec("sentence_transformers") is None:
+        raise NotRun(f'unifying concepts needs a sentence encoder: pip install "tiltmeter[local]", {without}')
+    if name in ENCODERS:
+        try:
+            encoder_folder(library)
+        except DataUnavailable as error:
+            raise NotRun(f"the encoder {name} cannot be had: {error.reason}; {error.remedy}, {without}") from error

@@ -1,0 +1,277 @@
+"""What reports show of benchmarks: what was measured, disparity over the groups, raw and calibrated, the tool's bias, shifts of roles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.benchmarks.configurations import BASELINES, NO_ROLE
+from tiltmeter.blocks import (
+    Block,
+    Callout,
+    Column,
+    Details,
+    Headline,
+    Heatmap,
+    IntervalRow,
+    Intervals,
+    Kind,
+    Response,
+    Responses,
+    Table,
+    Text,
+)
+from tiltmeter.study import ReportView, metric_name
+
+FOUR_FIFTHS = 0.8
+CLUSTER = "cluster_"
+"""What the name of a feature begins with that is membership in a cluster of answers."""
+MEASURES = {
+    "range": ("range", "mean"),
+    "ratio": ("ratio", "selection_rate"),
+    "mean": (None, "mean"),
+    "z": ("max_abs_z", "mean"),
+    "dixon": ("dixon_q", "mean"),
+}
+"""What is shown of each generation and feature: comparison and statistic."""
+PLACE = ("model", "context", "feature", "calibrated")
+LEAD = ("words", "label", "values")
+SHOWN: Mapping[str, tuple[str, Kind, int]] = {
+    "words": ("feature", "name", 0),
+    "label": ("generation", "name", 0),
+    "values": ("values", "name", 0),
+    "range": ("range of means", "number", 0),
+    "range_interval": ("interval", "interval", 0),
+    "range_q": ("q", "probability", 0),
+    "range_calibrated": ("calibrated range", "number", 1),
+    "ratio": ("impact ratio", "number", 2),
+    "ratio_interval": ("interval of the ratio", "interval", 4),
+    "verdict": ("four-fifths rule", "name", 3),
+    "z": ("largest |z|", "number", 5),
+    "z_about": ("group of it", "name", 5),
+    "z_q": ("q of |z|", "probability", 8),
+    "dixon": ("Dixon's Q", "number", 7),
+    "dixon_q": ("q of Dixon's Q", "probability", 8),
+    "mean": ("mean", "number", 6),
+    "highest": ("highest mean", "name", 6),
+    "lowest": ("lowest mean", "name", 6),
+    "mean_shift": ("mean, less no role", "signed", 9),
+    "range_shift": ("range, less no role", "signed", 9),
+    "ratio_shift": ("ratio, less no role", "signed", 9),
+    "answered": ("answered", "percent", 4),
+}
+"""Columns of a table of disparities: what each is called, its kind and its rank."""
+MOST = 40
+"""Rows of a table of further measures at most."""
+WIDEST = 24
+"""Columns of a heat map at most; where there would be more, each model is shown without a role only."""
+NO_BASELINES = (
+    "This benchmark has no baselines, so the bias of the measures themselves was not seen: part of a difference below may be the tool's."
+)
+TOOL_NOTE = (
+    "Bias of the tool: the baselines are read by the same measures. They are the same texts with other names, so what differs here no"
+    " model said."
+)
+HOW_TO_READ = (
+    "A range is the largest group mean less the smallest; noise alone makes it larger than 0, so look at its interval and its q (permuted"
+    " group labels, over all generations and features).",
+    "The impact ratio is the smallest selection rate over the largest; below 0.8 it fails the four-fifths rule, and “unsure” says that its"
+    " interval reaches 0.8. |z| is how far a group's mean lies from the groups' mean, in standard deviations, and Dixon's Q how far the"
+    " outermost group lies from its neighbour, as a share of the range.",
+    "Calibrated values are those of an answer less those of its baseline: the text the prompt was made from. A generation is a role the"
+    " model was asked in.",
+)
+OPENED = (
+    "All {total:,} numbers: tiltmeter show RUN --all, or the tables statistics, disparities and groups in stages/ of the run folder."
+    " The answers behind one: tiltmeter show RUN --metric mean_{feature} --group GROUP{context}"
+)
+OF_THE_ANSWERS = "These numbers say what the model's answers say about a group. They say nothing about the group."
+
+
+def present(view: ReportView) -> list[Block]:
+    """The blocks of all benchmarks of a report, one after the other."""
+    blocks: list[Block] = []
+    disparities = view.table("disparities")
+    for (part,), findings in view.findings.group_by("part", maintain_order=True):
+        about = disparities.filter(part=part) if disparities.height else disparities
+        examples = view.examples.filter(part=part) if view.examples.height else view.examples
+        blocks += [Headline(view.titles.get(str(part), str(part)), 1), *_part(findings, about, examples)]
+    return blocks
+
+
+def _part(findings: pl.DataFrame, about: pl.DataFrame, examples: pl.DataFrame) -> list[Block]:
+    further = findings.filter(~pl.col("metric").is_in(["value", "disparity"]))
+    numbers = _labelled(findings.join(further, on="metric", how="anti", maintain_order="left"), about)
+    rows = _wide(numbers)
+    topics, rows = rows.filter(pl.col("feature").str.starts_with(CLUSTER)), rows.filter(~pl.col("feature").str.starts_with(CLUSTER))
+    raw, tool = rows.filter(~pl.col("calibrated")), rows.filter(context=BASELINES)
+    features = rows["feature"].unique(maintain_order=True).to_list()
+    measured = numbers.filter(~pl.col("calibrated"))
+    asked = raw.filter(pl.col("label") != BASELINES, pl.col("feature").is_in(features[:1]))
+    sentences = asked.sort(pl.col("context") != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
+    methods = findings.filter("key")["method"].drop_nulls().unique(maintain_order=True)
+    blocks: list[Block] = [Text(_sentence(row, findings["level"][0])) for row in sentences.iter_rows(named=True)]
+    blocks += [Callout(note) for note in findings.filter("key", pl.col("estimate").is_null())["note"].drop_nulls().unique().sort()]
+    blocks += [] if tool.height else [Callout(NO_BASELINES)]
+    blocks.append(_table("Disparity over the groups", raw, " ".join([*(f"Intervals: {one}." for one in methods), OF_THE_ANSWERS])))
+    blocks += [_intervals("Range of means", "range", rows, 0.0), *(_heatmap(measured, one) for one in features[:1])]
+    blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
+    if tool.height:
+        blocks.append(Details("Bias of the tool", [_table("Bias of the tool", tool, TOOL_NOTE)]))
+    blocks += [
+        Details(f"{one.replace('_', ' ')}: disparity, groups, shifts between roles", _feature(one, rows, numbers, examples))
+        for one in features
+    ]
+    blocks.append(Details("Feature measurements", [_intervals("Mean over all prompts, whichever group they are about", "mean", raw)]))
+    if topics.height:
+        maps = [_heatmap(measured, one) for one in topics["feature"].unique(maintain_order=True)]
+        title = "Share of the answers in each cluster, found over all groups with their names taken out, and how the groups differ in it"
+        blocks.append(Details("Topics: clusters of answers about like things", [_table(title, topics), *maps]))
+    if further.height:
+        blocks.append(Details("Further measures of the same answers", [_further(further)]))
+    context = " --context GENERATION" if raw["context"].count() else ""
+    return [*blocks, Text(OPENED.format(total=findings.height, feature=(*features, "FEATURE")[0], context=context), small=True)]
+
+
+def _labelled(numbers: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
+    """The numbers with `label` (of the generation), `words` (the feature), `about` (the group a disparity is about), and `shift`.
+
+    That is the estimate less the same without a role; `apart`: whether the two intervals do not overlap. The baselines are kept once, as
+    they are the same whatever the model.
+    """
+    keys = [*PLACE, "statistic", "comparison"]
+    if about.height:
+        several = pl.col("generation").n_unique().over("model") > 1
+        about = about.with_columns(context=pl.when(several).then("generation")).select(*keys, about="group")
+        numbers = numbers.join(about, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    else:
+        numbers = numbers.with_columns(about=pl.lit(None, pl.String))
+    of_tool = pl.col("context").eq_missing(BASELINES)
+    numbers = numbers.filter(~of_tool | (pl.col("model") == pl.col("model").first()))
+    bare = pl.lit(numbers["model"].n_unique() == 1) | of_tool
+    label = pl.when(bare & pl.col("context").is_not_null()).then("context")
+    same = ("model", "feature", "calibrated", "statistic", "comparison", "group")
+    plain = {end: pl.col(end).filter(pl.col("context") == NO_ROLE).first().over(same) for end in ("estimate", "low", "high")}
+    shifted = pl.when(~pl.col("context").is_in([NO_ROLE, BASELINES]))
+    return numbers.with_columns(
+        label=label.otherwise(pl.concat_str("model", "context", separator=" · ", ignore_nulls=True)),
+        words=pl.col("feature").str.replace_all("_", " "),
+        shift=shifted.then(pl.col("estimate") - plain["estimate"]),
+        apart=shifted.then((pl.col("low") > plain["high"]) | (pl.col("high") < plain["low"])),
+    )
+
+
+def _wide(numbers: pl.DataFrame) -> pl.DataFrame:
+    """A row for each generation and feature, raw and calibrated, with the columns of SHOWN."""
+    share = pl.when(pl.col("attempts") > 0).then(pl.col("answered") / pl.col("attempts"))
+    ranges = numbers.filter(comparison="range", statistic="mean")
+    wide = ranges.select(*PLACE, "label", "words", share.alias("answered"))
+    for name, (comparison, statistic) in MEASURES.items():
+        mine = numbers.filter(pl.col("comparison").eq_missing(pl.lit(comparison)), pl.col("group").is_null(), statistic=statistic)
+        measured = mine.select(
+            *PLACE,
+            pl.col("estimate").alias(name),
+            pl.concat_list("low", "high").alias(f"{name}_interval"),
+            pl.coalesce("q", "p").alias(f"{name}_q"),
+            *(pl.col(one).alias(f"{name}_{one}") for one in ("low", "high", "about", "shift")),
+        )
+        wide = wide.join(measured, on=PLACE, how="left", nulls_equal=True, maintain_order="left")
+    groups = numbers.filter(
+        pl.col("comparison").is_null(), pl.col("estimate").is_not_null(), pl.col("group").is_not_null(), statistic="mean"
+    )
+    unequal = groups.filter((pl.col("estimate").max() > pl.col("estimate").min()).over(PLACE))
+    ends = {"highest": pl.col("estimate").max(), "lowest": pl.col("estimate").min()}
+    at = {name: pl.col("group").filter(pl.col("estimate") == end) for name, end in ends.items()}
+    named = {name: pl.when(one.len() == 1).then(one.first()).otherwise(pl.format("{} groups", one.len())) for name, one in at.items()}
+    return wide.join(unequal.group_by(PLACE).agg(**named), on=PLACE, how="left", nulls_equal=True, maintain_order="left").with_columns(
+        range_calibrated=pl.when(~pl.col("calibrated")).then(pl.col("range").filter("calibrated").first().over(PLACE[:3])),
+        values=pl.when("calibrated").then(pl.lit("calibrated")).otherwise(pl.lit("measured")),
+        verdict=pl.when(pl.col("ratio") < FOUR_FIFTHS).then(
+            pl.when(pl.col("ratio_high") < FOUR_FIFTHS).then(pl.lit("below 0.8")).otherwise(pl.lit("below 0.8, unsure"))
+        ),
+    )
+
+
+def _sentence(row: Mapping[str, Any], level: float) -> str:
+    """How far the answers of one generation differ between groups."""
+    if row["range"] is None:
+        return f"{row['label']}, {row['words']}: no disparity was computed."
+    q = row["range_q"]
+    tested = (
+        ", which was not tested"
+        if q is None
+        else f", which {'is more than chance gives' if q < 1 - level else 'may be chance'} (q {q:.2g})"
+    )
+    interval = "" if row["range_low"] is None else f" ({row['range_low']:.3f} to {row['range_high']:.3f})"
+    ends = f"; highest {row['highest']}, lowest {row['lowest']}" if row["highest"] else ""
+    ratio = f"; the impact ratio {row['ratio']:.3f} is {row['verdict']}" if row["verdict"] else ""
+    return f"{row['label']}, {row['words']}: the groups' means lie {row['range']:.3f} apart{interval}{tested}{ends}{ratio}."
+
+
+def _table(title: str, rows: pl.DataFrame, note: str = "") -> Table:
+    """The columns of SHOWN that say something: not those without a value, nor "values" where all are as measured."""
+    known = [name for name in SHOWN if rows[name].null_count() < rows.height and (name != "values" or rows["calibrated"].any())]
+    columns = [Column(SHOWN[name][0], rows[name].to_list(), *SHOWN[name][1:]) for name in known]
+    return Table(title, columns, len(set(LEAD) & set(known)), note)
+
+
+def _intervals(title: str, measure: str, rows: pl.DataFrame, null: float | None = None, note: str = "") -> Intervals:
+    drawn = [
+        IntervalRow(
+            f"{row['words']}, {row['values']}", row["label"], row[measure], row[f"{measure}_low"], row[f"{measure}_high"], None, (), null
+        )
+        for row in rows.sort("calibrated", maintain_order=True).iter_rows(named=True)
+    ]
+    return Intervals(title, drawn, note=note)
+
+
+def _heatmap(numbers: pl.DataFrame, feature: str) -> Heatmap:
+    """The mean of each group in each generation, of raw or calibrated numbers."""
+    means = numbers.filter(pl.col("comparison").is_null(), pl.col("group").is_not_null(), statistic="mean", feature=feature)
+    if means["label"].n_unique() > WIDEST and NO_ROLE in means["context"]:
+        means = means.filter(context=NO_ROLE)
+    table = means.pivot("label", index="group", values="estimate").sort("group")
+    kind = ", calibrated" if means["calibrated"].any() else ""
+    title = f"{feature.replace('_', ' ')}{kind}: mean of the answers about each group"
+    return Heatmap(title, table["group"].to_list(), table.columns[1:], table.drop("group").rows())
+
+
+def _feature(feature: str, rows: pl.DataFrame, numbers: pl.DataFrame, examples: pl.DataFrame) -> list[Block]:
+    mine, words = rows.filter(feature=feature), feature.replace("_", " ")
+    note = "The line is the four-fifths rule: an impact ratio below 0.8 fails it."
+    blocks: list[Block] = [
+        _table(f"Disparity of {words} over the groups, as measured and calibrated (less the baseline's)", mine),
+        _intervals("Impact ratio", "ratio", mine, FOUR_FIFTHS, note),
+        *(_heatmap(one, feature) for _, one in numbers.filter(feature=feature).group_by("calibrated", maintain_order=True)),
+    ]
+    shifts = numbers.filter(pl.col("shift").is_not_null(), ~pl.col("calibrated"), feature=feature, statistic="mean")
+    shifts = shifts.filter(pl.col("comparison").is_null())
+    if shifts.height:
+        apart = shifts.filter("apart", pl.col("group").is_not_null()).select(pl.format("{} ({})", "group", "label")).to_series()
+        note = f"The intervals of the two do not overlap for: {', '.join(apart) or 'no group'}."
+        table = shifts.pivot("label", index="group", values="shift")
+        groups = table["group"].fill_null("all prompts").to_list()
+        values = table.drop("group").rows()
+        blocks.append(Heatmap(f"Shifts of {words}: each role less no role", groups, table.columns[1:], values, "signed", 0.0, note=note))
+    if examples.height:
+        shown = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
+        for names, answers in examples.filter(feature=feature).group_by("model", "context", maintain_order=True):
+            title = f"answers that moved the range of means most ({', '.join(str(one) for one in names if one)})"
+            blocks.append(Responses(title, [Response(*row) for row in answers.select(shown).iter_rows()]))
+    return blocks
+
+
+def _further(findings: pl.DataFrame) -> Table:
+    shown = findings.sort("q", "p", nulls_last=True, maintain_order=True).head(MOST).with_columns(metric=metric_name())
+    names = [name for name in ("metric", "group", "group_2", "model", "context") if shown[name].count()]
+    columns = [
+        *(Column(name.replace("_", " "), shown[name].to_list(), "name") for name in names),
+        Column("value", shown["estimate"].to_list(), "number"),
+        Column("interval", shown.select("low", "high").rows(), "interval"),
+        Column("chance", shown["null_value"].to_list(), "number", 1),
+        Column("q", shown.select(pl.coalesce("q", "p")).to_series().to_list(), "probability"),
+    ]
+    title = f"The {MOST} clearest of {findings.height:,}" if findings.height > MOST else f"All {findings.height}"
+    return Table(title, columns, len(names), "Chance is what exchanged groups, or answers about one and the same group, give.")

@@ -1,0 +1,341 @@
+"""The parts of a study of benchmarks: prompts about groups, asked in every configuration; or answers that were not asked for here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tiltmeter.benchmarks.configurations import (
+    FACTORS,
+    NO_ROLE,
+    BenchmarkOptions,
+    Configurations,
+    configurations_of,
+    make_design,
+    options_of,
+)
+from tiltmeter.benchmarks.extra_measures import FURTHER, check_also, further, names_of
+from tiltmeter.errors import InputError
+from tiltmeter.readers import refused_text
+from tiltmeter.study import DESIGN, NO_TOOLS, MeasuredPart, RunView, Schema, Settings, Stage, StageTable, Tools, conform
+from tiltmeter.yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    from tiltmeter.datasets import Library
+    from tiltmeter.features import Feature, Measured
+
+HARM = "representational_harms"
+VALUE, BASELINE = "value:", "baseline:"
+"""What the columns of `measures` begin with that hold a feature of the answer, and of its baseline."""
+PLACES = 4
+"""Decimals of a label."""
+UNSCORED: Schema = {"feature": pl.String, "failed": pl.Int64, "reason": pl.String, "truncated": pl.Int64}
+"""How many answers a feature gave no number for, and why; how many were too long for it."""
+EVEN = 0.5
+"""The selection rate expected before anything is known; it is also the one that is estimated least precisely."""
+
+
+class Answers(MeasuredPart):
+    """Answers about groups: features of each, and of the baseline beside it."""
+
+    study = "benchmarks"
+    harms = (HARM,)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """See Part.stages."""
+        measures, findings, examples = super().stages
+        own = {"unscored": UNSCORED, "clusters": {}, "further": FURTHER}
+        found = dict.fromkeys(("statistics", "disparities", "groups"), StageTable({}, further=True))
+        return (
+            replace(
+                measures,
+                tables={**measures.tables, **{name: StageTable(columns, further=not columns) for name, columns in own.items()}},
+                run=self.measured,
+            ),
+            replace(findings, tables={**findings.tables, **found}, inputs=("measures", "further"), run=self.found),
+            examples,
+        )
+
+    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """See MeasuredPart.measure."""
+        return self.measured(answers, settings, tools)["measures"]
+
+    def measured(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """Tables: `measures` with `value:FEATURE` and `baseline:FEATURE` of every feature's columns, `unscored`, `clusters`, `further`.
+
+        An answer that declines, or whose text no feature could score, has no values: missing, never neutral. The label of an attempt
+        is its first feature's value.
+        """
+        options = options_of(settings)
+        declined = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
+        blank = answers["answer"].fill_null("").str.strip_chars() == ""
+        texts = answers.select(pl.when((answers["status"] == "ok") & ~declined & ~blank).then("answer")).to_series()
+        has_baselines = "baseline" in answers.columns and answers["baseline"].null_count() < answers.height
+        found = self.features(texts, answers["baseline"] if has_baselines else None, options, tools)
+        tables = {"unscored": _unscored(found)}
+        for sentence in _without_value(found, texts):
+            tools.problem(sentence)
+        groups = groups_of(answers, options)
+        if options.also:
+            grouped = pl.concat([answers.select(pl.exclude("subject", "generation")), groups], how="horizontal").with_columns(text=texts)
+            tables["further"] = further(grouped, found, settings, options, tools)
+        scored = found.values.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+        outcome = (
+            pl.when(answers["status"] != "ok").then(pl.lit("failed"))
+            .when(declined).then(pl.lit("refused"))
+            .when(blank).then(pl.lit("empty"))
+            .when(scored).then(pl.lit("answered"))
+            .otherwise(pl.lit("unreadable"))
+        )  # fmt: skip
+        made = [found.values]
+        if options.clusters is not None:
+            membership, tables["clusters"] = self.clusters(texts, answers, settings, tools)
+            made.append(membership)
+        values = pl.concat(made, how="horizontal").rename(lambda name: f"{VALUE}{name}")
+        made = [values] if found.baselines is None else [values, found.baselines.rename(lambda name: f"{BASELINE}{name}")]
+        labels = pl.select(outcome=outcome, label=pl.when(scored).then(values.to_series(0).round(PLACES).cast(pl.String)))
+        return {"measures": pl.concat([labels, groups, *made], how="horizontal"), **tables}
+
+    def features(self, texts: pl.Series, baselines: pl.Series | None, options: BenchmarkOptions, tools: Tools) -> Measured:
+        """The features of the texts and of their baselines."""
+        from tiltmeter.features import measure_features, open_features
+
+        opened = open_features(options.features, encoder=tools.encoder, classifier=tools.classifier)
+        return measure_features(opened, texts, baselines)
+
+    def clusters(self, texts: pl.Series, answers: pl.DataFrame, settings: Settings, tools: Tools) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Membership (1 or 0) of each answer in each cluster, named after its theme; and the table `clusters`.
+
+        The groups' own names are taken out first, so that answers lie together for what they say, not for whom they are about.
+        """
+        from tiltmeter.features import cluster_texts, mask_words
+
+        options = options_of(settings)
+        assert options.clusters is not None
+        encoder = tools.encoder(options.encoder)
+        masked = mask_words(texts, names_of(answers))
+        found = cluster_texts(masked, self.name, encoder=encoder, k=options.clusters, seed=settings.seed)
+        named = found.themes.with_columns(name=pl.concat_str(pl.lit("cluster_"), pl.col("theme").list.join("_")))
+        named = named.with_columns(name=pl.when(pl.col("name").is_unique()).then("name").otherwise(pl.format("{}_{}", "name", "cluster")))
+        is_in = ((found.cluster == number).cast(pl.Float64).alias(name) for number, name in named.select("cluster", "name").iter_rows())
+        return pl.DataFrame(is_in), named
+
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """See MeasuredPart.analyse."""
+        return self.found(measures, pl.DataFrame(schema=dict(FURTHER)), settings, tools)["findings"]
+
+    def found(self, measures: pl.DataFrame, further: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """Tables: `findings`, and `statistics`, `disparities` and `groups`, where there is something to compare."""
+        from tiltmeter.benchmarks.disparity_findings import findings_of
+
+        return findings_of(measures, further, self, settings)
+
+    def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """See MeasuredPart.examples: of the range of means of each generation and feature.
+
+        The ratio of selection rates has none: its standard is taken over all answers, so that each of them moves every group.
+        """
+        from tiltmeter.benchmarks.disparity_findings import examples_of
+
+        return examples_of(measures, findings, settings)
+
+    def contrast(self, first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+        """See Part.contrast: roots are paired."""
+        from tiltmeter.benchmarks.disparity_contrast import contrast_of
+
+        return contrast_of(first.measures, second.measures, settings)
+
+
+class BenchmarkPart(Answers):
+    """A benchmark in its configurations.
+
+    Parameters
+    ----------
+    benchmark
+        The columns of BENCHMARK, branches included.
+    """
+
+    def __init__(self, name: str, title: str, benchmark: pl.DataFrame, configurations: Configurations) -> None:
+        self.name, self.title = name, title
+        self._benchmark, self._configurations = benchmark, configurations
+
+    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+        """See Part.design. The features are opened first, so that what cannot be had shows before anything is paid for."""
+        options = options_of(settings)
+        opened = check_features(options, library, self._benchmark)
+        for column in options.groups:
+            if self._benchmark[column].null_count() == self._benchmark.height:
+                raise InputError(f"-P group={column}: {self.name} has nothing in that column; group by concept")
+        made = make_design(self._benchmark, self._configurations, settings, self.name)
+        prompts = groups_of(made, options).with_columns(root=made["root"])
+        if prompts["subject"].n_unique() < 2:
+            group = prompts["subject"][0]
+            raise InputError(f"{self.name}: all prompts are about {group}; at least two groups are needed, so choose another -P group=")
+        check_also(prompts, opened, options)
+        return made
+
+    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+        """See Part.precision: of how far the selection rate of the group with the fewest prompts lies from that of all others.
+
+        Of any feature, where half of the answers reach the standard; a prompt counts once, however often it is asked.
+        """
+        prompts = groups_of(design, options_of(settings)).with_columns(design["prompt_id"])
+        counts = prompts.group_by("generation", "subject", maintain_order=True).agg(pl.col("prompt_id").n_unique())
+        found = {}
+        for generation, sizes in counts.group_by("generation", maintain_order=True).agg("prompt_id").iter_rows():
+            if len(sizes) > 1:
+                least, rest = min(sizes), sum(sizes) - min(sizes)
+                found[f"selection rate, {generation}"] = sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / rest))
+        return found
+
+    def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
+        """See Part.simulate."""
+        from tiltmeter.benchmarks.planted_tones import planted_tones
+
+        return planted_tones(design, dials)
+
+
+class OwnAnswers(Answers):
+    """Answers that were not asked for here, or values of features measured elsewhere: from a table straight to disparity.
+
+    Parameters
+    ----------
+    rows
+        `text`, `identity`, `baseline`, `pair`, `prompt` (null where they are not known) and `value:NAME` columns.
+    """
+
+    name = "texts"
+    title = "Answers of your own"
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self._given = [name for name in rows.columns if name.startswith(VALUE)]
+        self._has_text = rows["text"].null_count() < rows.height
+        self._rows = rows.select("identity", "baseline", "pair", "prompt", *self._given)
+
+    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+        """One row per answer; answers that share a `pair` are one item."""
+        options = options_of(settings)
+        opened = check_features(options, library, self._rows) if self._has_text else ()
+        row = pl.int_range(pl.len())
+        pairs = pl.coalesce(pl.format("pair {}", "pair"), pl.format("row {}", row))
+        made = self._rows.with_columns(
+            **dict.fromkeys(("prompt_index", "first_sample"), pl.lit(0)),
+            **dict.fromkeys(("wording", "template"), pl.lit("own")),
+            **dict.fromkeys(("concept", "stratum"), pl.col("identity")),
+            prompt_id=pl.format(f"{self.name}/{{}}", row),
+            part=pl.lit(self.name),
+            item=pairs.rank("dense") - 1,
+            prompt=pl.col("prompt").fill_null(""),
+            repetitions=pl.lit(1),
+            prompt_key=row,
+            root=pairs,
+            role=pl.lit(NO_ROLE),
+            kind=pl.lit("given"),
+        )
+        if self._has_text:
+            check_also(groups_of(made, options).with_columns(made["root"]), opened, options)
+        return conform(made, {**DESIGN, **FACTORS, **{name: made.schema[name] for name in self._given}})
+
+    def measured(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """See Answers.measured; values measured elsewhere take the place of those of a text that is not there."""
+        if self._has_text:
+            return super().measured(answers, settings, tools)
+        known = pl.any_horizontal(pl.col(self._given).is_not_null())
+        made = answers.select(
+            outcome=pl.when(known).then(pl.lit("answered")).otherwise(pl.lit("empty")),
+            label=pl.when(known).then(pl.col(self._given[0]).round(PLACES).cast(pl.String)),
+        )
+        return {"measures": made.with_columns(groups_of(answers, options_of(settings)))}
+
+
+def builtin_part(name: str, params: Mapping[str, str]) -> BenchmarkPart:
+    """A built-in benchmark, branched; raises InputError where a role or wording of `params` cannot be used."""
+    from tiltmeter.benchmarks.branching import branch
+    from tiltmeter.benchmarks.builtin import builtin
+
+    found = builtin(name)
+    table = found.benchmark
+    if found.replacements is not None:
+        table = branch(table, found.replacements, counterfactual_baseline=True).benchmark
+    templates = {template: dict.fromkeys(table["kind"].unique(), text) for template, text in found.templates.items()}
+    return BenchmarkPart(name, found.title, table, configurations_of(found.roles, templates, params))
+
+
+def own_part(path: str, params: Mapping[str, str]) -> BenchmarkPart:
+    """A benchmark of the user's, with what `tiltmeter build` wrote beside it; raises InputError where it cannot be used."""
+    from tiltmeter.benchmarks.files import read_benchmark
+
+    table = read_benchmark(path)
+    if table["concept"].n_unique() < 2:
+        raise InputError(f"-P benchmark={path}: all prompts are about {table['concept'][0]}; at least two groups are needed")
+    about = _about(Path(path))
+    name = re.sub(r"[^a-z0-9]+", "_", str(about.get("name") or Path(path).stem).lower()).strip("_") or "own"
+    configurations = configurations_of(about.get("roles"), about.get("templates"), params)
+    return BenchmarkPart(name, about.get("title") or f"Benchmark {Path(path).name}", table, configurations)
+
+
+def _about(path: Path) -> dict[str, Any]:
+    """What `tiltmeter build` wrote beside a benchmark; nothing where there is none."""
+    file = (path if path.is_dir() else path.parent) / "benchmark.yaml"
+    if (not path.is_dir() and path.name != "benchmark.parquet") or not file.is_file():
+        return {}
+    loaded = read_yaml(file, "description")
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def groups_of(answers: pl.DataFrame, options: BenchmarkOptions) -> pl.DataFrame:
+    """`generation`: the role, and the template where there are several. `subject`: the group."""
+    by = ["role", "template"] if answers["template"].n_unique() > 1 else ["role"]
+    return answers.select(
+        generation=pl.concat_str(by, separator=", "),
+        subject=pl.concat_str([pl.col(name).fill_null("none") for name in options.groups], separator=" / "),
+    )
+
+
+def check_features(options: BenchmarkOptions, library: Library, rows: pl.DataFrame) -> Sequence[Feature]:
+    """The features; raises InputError, ProviderError or NotRun where one cannot be had, as far as that shows without loading weights.
+
+    `rows` has the column `baseline`.
+    """
+    from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
+    from tiltmeter.features import open_features
+    from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
+    from tiltmeter.study import NotRun
+
+    def encoder(name: str) -> SentenceEncoder:
+        try:
+            return SentenceEncoder(encoder_folder(library) if name in ENCODERS else name, store=None)
+        except DataUnavailable as error:
+            raise NotRun(f"the encoder {name} cannot be had: {error.reason}; {error.remedy}") from error
+
+    if options.clusters is not None or "cosine" in options.also:
+        encoder(options.encoder)
+    opened = open_features(options.features, encoder=encoder, classifier=lambda name: TextClassifier(name, store=None))
+    without = rows["baseline"].null_count() == rows.height
+    if needing := [feature.name for feature in opened if feature.needs_baseline and without]:
+        raise InputError(f"-P features={needing[0]}: it compares an answer with its baseline, and this benchmark has none; leave it out")
+    return opened
+
+
+def _without_value(found: Measured, texts: pl.Series) -> list[str]:
+    """A sentence for each column of a feature that has no value of any text."""
+    count = texts.count()
+    empty = [column.name for column in found.values if column.count() == 0] if count else []
+    reasons = [next((why for feature, why in found.reasons.items() if f"{name}_".startswith(f"{feature}_")), None) for name in empty]
+    return [
+        f"the feature {name} gave no number for any of {count:,} answers ({reason or 'it returned nothing'}); correct it, or leave it out"
+        for name, reason in zip(empty, reasons, strict=True)
+    ]
+
+
+def _unscored(found: Measured) -> pl.DataFrame:
+    names = sorted({*found.problems, *found.truncated})
+    rows = [(name, found.problems.get(name, 0), found.reasons.get(name), found.truncated.get(name, 0)) for name in names]
+    return pl.DataFrame(rows, schema=dict(UNSCORED), orient="row")

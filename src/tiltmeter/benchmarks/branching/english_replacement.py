@@ -1,0 +1,397 @@
+"""Words of English texts replaced by others as a writer would: whole words, the longest first, all in one pass, in agreement.
+
+The second half of the file holds the rules of English this needs: plurals, possessives, "a" or "an", and the case of a word.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+import polars as pl
+
+
+class _Form(NamedTuple):
+    """One form of an entry of the table."""
+
+    old: str
+    new: str
+    many: bool
+    """Whether it is the plural that was made of the entry."""
+
+
+class _Found(NamedTuple):
+    """A word that was found, and what is around it."""
+
+    form: _Form
+    new: str
+    """The word that replaces it, without an article of its own where one is before it."""
+    word: str
+    """As it is in the text, with plain blanks, apostrophes and hyphens, accents composed."""
+    mark: str
+    """The possessive behind it: an apostrophe, one with an s, or nothing."""
+    ahead: str
+    """The text before it."""
+    before: str
+    """What was made of the text so far, from the word replaced last."""
+    loud: bool
+    """Whether all of the text is in capitals."""
+
+
+def replace(texts: pl.Series, table: Mapping[str, str]) -> pl.Series:
+    """Return each text with the words of the table replaced.
+
+    Whole words only, hyphens and apostrophes with a clitic behind them ("he'll") taken for their ends; where several fit, the longest.
+    All replacements are made at once, so that a table may swap two words. Kept or brought into agreement are:
+
+    - case: a word in lower case is also found with a Capital and in CAPITALS, a name in CAPITALS and in lower case too; an acronym
+      ("US") only as it is written. An entry in the very case of the text goes before others.
+    - number: a singular noun or name also represents its plural, unless the table has that too.
+    - the article directly before ("an Argentine": "a Brazilian"; "the Brazil of today" has one "the" whatever the table says).
+    - possessives ("Brazil's": "the Netherlands'").
+    - composed or decomposed accents, blanks of any kind, straight or curly apostrophes.
+
+    Parameters
+    ----------
+    texts
+        Strings, nulls allowed.
+    table
+        `{old: new}`.
+    """
+    pattern, forms = _compiled(tuple(table.items()))
+    made = {text: _replaced(text, pattern, forms) if pattern else text for text in texts.drop_nulls().unique(maintain_order=True)}
+    return pl.Series(texts.name, [None if text is None else made[text] for text in texts], dtype=pl.String)
+
+
+_PIECE = re.compile(r"[^\s\-]+|\s+|-")
+_CURLY = str.maketrans("’\u2010\u2011", "'--")
+
+
+def whole_words(words: Sequence[str]) -> re.Pattern[str]:
+    """Return what finds any of the words (none of them empty) as a whole word, the longest first.
+
+    Acronyms are found as they are written, others in any case; but a name of several words has all its capitals or none: "European
+    unions" are not the European Union. Groups: `word`, and `owner` where a possessive follows.
+    """
+    spellings = {spelling for word in words for spelling in (word, unicodedata.normalize("NFD", word))}
+    # By first letter, so that a place where no word can begin is left after few comparisons.
+    by_letter: dict[str, list[str]] = {}
+    for word in sorted(spellings, key=lambda word: (-len(word), word)):
+        by_letter.setdefault(re.escape(word[0].lower()), []).extend(_sources(word))
+    found = "|".join(f"(?=(?i:{letter}))(?:{'|'.join(sources)})" for letter, sources in by_letter.items())
+    part = rf"[\w{combining_marks()}]"
+    inside = rf"['’](?!(?i:s|ll|d|re|ve|m)(?!{part})){part}"
+    return re.compile(
+        rf"(?=(?i:{'|'.join(by_letter)}))(?<!{part})(?<!{part}['’])(?P<word>{found})(?!{part})(?!{inside})"
+        rf"(?P<owner>['’][sS](?!{part})|(?<=[sS])['’](?!{part}))?"
+    )
+
+
+@cache
+def combining_marks() -> str:
+    """Characters that belong to the letter before them and that `\\w` leaves out, as the inside of a character class."""
+    marks = [code for code in range(0x300, 0x20000) if unicodedata.category(chr(code))[0] == "M"]
+    runs = [[code for _, code in run] for _, run in groupby(enumerate(marks), lambda pair: pair[1] - pair[0])]
+    return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
+
+
+def _sources(word: str) -> list[str]:
+    """Regular expressions for the spellings of a word: one, or of a name of several words one with its capitals and one without."""
+    pieces = _PIECE.findall(word)
+    several = sum(piece[0].isupper() for piece in word.split()) > 1
+    return ["".join(_piece_source(piece, as_written) for piece in pieces) for as_written in ((True, False) if several else (None,))]
+
+
+def _piece_source(piece: str, as_written: bool | None) -> str:
+    """One piece of a word; `as_written`: whether a capital at its beginning is one in the text as well, None: it may be."""
+    if piece.isspace():
+        return r"\s+"
+    if piece == "-":
+        return "[-\u2010\u2011]"
+    exact = _is_exact(piece)
+    first, rest = piece[0], re.escape(piece[1:]).replace("'", "['’]")
+    if exact or (as_written and first.isupper()):
+        initial = re.escape(first)
+    elif as_written is not None and first.isupper():
+        initial = re.escape(first.lower())
+    else:
+        initial = f"(?i:{re.escape(first)})"
+    return initial.replace("'", "['’]") + (rest if exact else f"(?i:{rest})")
+
+
+def _is_exact(piece: str) -> bool:
+    """Whether it is an acronym or the plural of one."""
+    return is_acronym(piece) or (piece.endswith("s") and is_acronym(piece[:-1]))
+
+
+@lru_cache(maxsize=256)
+def _compiled(table: tuple[tuple[str, str], ...]) -> tuple[re.Pattern[str] | None, dict[str, list[_Form]]]:
+    """What finds the words of a table, and the forms of its entries by their words without case."""
+    given = [_Form(_flat(old), unicodedata.normalize("NFC", new), False) for old, new in table]
+    known = {form.old.casefold() for form in given}
+    derived = [form for one in given if (form := _in_plural(one)) and form.old.casefold() not in known]
+    forms: dict[str, list[_Form]] = {}
+    for form in (*given, *derived):
+        forms.setdefault(form.old.casefold(), []).append(form)
+    return (whole_words([form.old for form in (*given, *derived)]) if given else None), forms
+
+
+def _replaced(text: str, pattern: re.Pattern[str], forms: Mapping[str, list[_Form]]) -> str:
+    loud = text.isupper()
+    decomposed = not text.isascii() and not unicodedata.is_normalized("NFC", text) and unicodedata.is_normalized("NFD", text)
+    pieces: list[str] = []
+    end = 0
+    for match in pattern.finditer(text):
+        word, start = _flat(match["word"]), match.start()
+        if not (entries := forms.get(word.casefold())):
+            continue
+        # The entry in the very case of the text, or else the first in the table.
+        form = next((one for one in entries if one.old == word), entries[0])
+        # The word replaced before it may be the article ("the" by "a").
+        before = (pieces.pop() if pieces else "") + text[end:start]
+        doubled = _OWN_ARTICLE.match(form.new) and _DETERMINER.search(before[-_NEAR:]) and not _OWN_ARTICLE.match(form.old)
+        replacement = _OWN_ARTICLE.sub("", form.new, count=1) if doubled else form.new
+        here = _Found(form, replacement, word, match["owner"] or "", text[max(0, start - _FAR) : start], before, loud)
+        new = _cased(here)
+        made = unicodedata.normalize("NFD", new) if decomposed else new
+        pieces += (_with_article(here), made + _possessive(here, new))
+        end = match.end()
+    return "".join((*pieces, text[end:])) if pieces else text
+
+
+def _flat(word: str) -> str:
+    """With plain blanks, apostrophes and hyphens, accents composed."""
+    if word.isascii() and word.isprintable() and "  " not in word:
+        return word
+    return " ".join(unicodedata.normalize("NFC", word).translate(_CURLY).split())
+
+
+def _in_plural(form: _Form) -> _Form | None:
+    if not (_is_noun(form.old) and _is_noun(form.new)):
+        return None
+    old, new = plural(form.old), plural(form.new)
+    return None if old is None or new is None or old == form.old else _Form(old, new, True)
+
+
+def _is_noun(word: str) -> bool:
+    """Whether it may have a plural: names do, of others the tagger says so ("new" has none, for "news" is another word)."""
+    if word.casefold() in FUNCTION_WORDS:
+        return False
+    if any(letter.isupper() for letter in word):
+        return True
+    from tiltmeter.readers.grammar import tag
+
+    # The head of "member of parliament" is looked at, as in `plural`.
+    head = re.split(r"\s(?:of|in|at|for|from|de)\s", word)[0].split()[-1]
+    return tag([head])[0][0] in ("NN1", "NP0")
+
+
+_OPENING = r"[\"“‘'«(\[*]*"
+_ARTICLE = re.compile(r"(?<![\w'’.\-])(an?)(\s+[\"“”‘'«(\[*]*)\Z", re.IGNORECASE)
+_DETERMINER = re.compile(rf"(?<![\w'’.\-])(?:an?|the|my|your|our|their|its|his|this)\s+{_OPENING}\Z", re.IGNORECASE)
+_OWN_ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S)", re.IGNORECASE)
+_SENTENCE = re.compile(rf"(?:\A|[.!?…][\"”’')\]]*\s+|\n\s*){_OPENING}\Z")
+_LABELLED = re.compile(
+    r"\b(?:appendix|annex|block?|category|class|division|exhibit|figure|grade|group|hepatitis|influenza|level|liga|line|list|model|option|"
+    r"part|plan|point|pool|row|schedule|section|series?|table|team|tier|type|unit|vitamin)\s+A\s+\W*\Z",
+    re.IGNORECASE,
+)
+_NEAR, _FAR = 24, 400
+"""Characters before a word in which its article or the end of the sentence before is looked for, and an opening quotation mark."""
+
+
+def _cased(here: _Found) -> str:
+    made = written_like(here.word, here.form.old, here.new)
+    # A name that begins a sentence may give way to a word with a small letter ("the Netherlands").
+    if made[:1].islower() and here.word[:1].isupper() and _SENTENCE.search(here.ahead[-_NEAR:]):
+        return made[:1].upper() + made[1:]
+    return made
+
+
+def _with_article(here: _Found) -> str:
+    """What is before the word, with the article for the new word; as it is where both words take the same or nothing is known."""
+    found = _ARTICLE.search(here.before[-_NEAR:])
+    # A capital A may be a letter: "Group A Argentina plays".
+    if not found or (found[1] == "A" and _LABELLED.search(here.ahead[-2 * _NEAR :])):
+        return here.before
+    wants = takes_an(here.new)
+    if wants is None or wants == takes_an(here.form.old):
+        return here.before
+    article = found[1][0]
+    if wants:
+        loud = here.loud or (is_acronym(here.word) and not is_acronym(here.form.old))
+        article += "N" if loud and found[1] == "A" else "n"
+    return here.before[: len(here.before) - len(found[0])] + article + found[2]
+
+
+def _possessive(here: _Found, new: str) -> str:
+    """What is left of the possessive behind the new word."""
+    mark, in_s = here.mark, here.word.lower().endswith("s")
+    if not mark or in_s == new.lower().endswith("s"):
+        return mark
+    if not in_s:
+        return mark if len(owner(here.form.new, mark[0], many=here.form.many)) > 1 else mark[0]
+    # "the Argentines'": "the Welshmen's", unless the apostrophe ends what a single quotation mark opened.
+    if len(mark) > 1 or _is_in_quotation(here.ahead, mark):
+        return mark
+    return mark + ("S" if here.word.isupper() else "s")
+
+
+def _is_in_quotation(ahead: str, mark: str) -> bool:
+    opened = list(re.finditer(rf"(?<!\w){'‘' if mark == '’' else mark}(?=\w|\Z)", ahead))
+    return bool(opened) and not re.search(rf"(?<=[\w.,!?]){mark}(?!\w)", ahead[opened[-1].end() :])
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+PARTICLES = _set(
+    "a an the this that these those who whom whose which what and or but nor so yet if than as of in on at by to for from with without "
+    "into over under about after before between against during through is are was were be been being am has have had do does did will "
+    "would can could may might must shall should not no such quite rather one some any all both each every"
+)
+"""Words of closed classes without a subject of their own: articles, prepositions, conjunctions, auxiliaries, ..."""
+FUNCTION_WORDS = PARTICLES | _set(
+    "my your his her hers its our their i me mine myself you yours he him himself she herself it itself we us ours they them theirs"
+)
+"""The same with the pronouns; none of them has a plural, and in a title they stay small."""
+
+_IRREGULAR = {
+    "child": "children", "person": "people", "foot": "feet", "tooth": "teeth", "goose": "geese", "mouse": "mice", "louse": "lice",
+    "ox": "oxen", "wife": "wives", "knife": "knives", "life": "lives", "leaf": "leaves", "wolf": "wolves", "thief": "thieves",
+    "half": "halves", "self": "selves", "shelf": "shelves", "loaf": "loaves", "calf": "calves", "elf": "elves", "quiz": "quizzes",
+    "phenomenon": "phenomena", "criterion": "criteria", "alumnus": "alumni", "tory": "tories", "gypsy": "gypsies",
+}  # fmt: skip
+_SAME = _set("sheep deer fish series species aircraft police people cattle bison news sioux maori inuit roma")
+_MANS = _set("german roman norman ottoman human shaman talisman caiman brahman turkoman oman")
+_OES = _set("hero potato tomato echo veto torpedo embargo mosquito buffalo")
+_ENDING_LIKE_IRREGULAR = re.compile(r"(?:child|person|wife)$")
+"""Irregular words that others end in: "grandchild", "salesperson", "midwife"."""
+_HISSING = re.compile(r"(?:s|x|z|sh|ch)$")
+_ARCHS = re.compile(r"(?:(?:mon|patri|matri|olig|hier|tetr)arch|stomach|czech|eunuch|epoch|tech|loch)$")
+_HEAD = re.compile(r"(?<=\w)(?:\s+(?:of|in|at|for|from|de)\s|-in-|-of-).*$", re.IGNORECASE)
+_INVARIANT_NAME = re.compile(r"(?:ese|ish|dutch|french|welsh|swiss|scots)$")
+_SINGULAR_S = re.compile(r"(?:ss|us|is)$")
+
+
+@lru_cache(maxsize=4096)
+def plural(word: str) -> str | None:
+    """Return the plural of a singular noun or name ("man": "men", "member of parliament": "members of parliament").
+
+    The word itself where both are the same ("Chinese"), or where it looks like a plural already ("Netherlands"); None where it has
+    none (words of closed classes, numbers, words of other alphabets).
+    """
+    tail = found.group() if (found := _HEAD.search(word)) else ""
+    head = word[: len(word) - len(tail)]
+    last = re.split(r"[\s-]", head)[-1]
+    if not last or "LATIN" not in unicodedata.name(last[-1], "") or word.casefold() in FUNCTION_WORDS:
+        return None
+    return head[: len(head) - len(last)] + _plural_of_one(last) + tail
+
+
+def _plural_of_one(word: str) -> str:
+    low = word.lower()
+    if is_acronym(word):
+        return word + "s"
+    if low in _SAME or (word[0].isupper() and _INVARIANT_NAME.search(low)):
+        return word
+    if (many := _IRREGULAR.get(low)) is not None:
+        return many.capitalize() if word[0].isupper() else many
+    if ending := _ENDING_LIKE_IRREGULAR.search(low):
+        return word[: ending.start()] + _IRREGULAR[ending[0]]
+    if low.endswith("man") and low not in _MANS:
+        return word[:-2] + "en"
+    if low.endswith("s") and not (word.islower() and _SINGULAR_S.search(low)):
+        return word
+    if low.endswith("is") and len(low) > 4:
+        return word[:-2] + "es"
+    if word.islower() and re.search(r"[^aeiou]y$", low):
+        return word[:-1] + "ies"
+    return word + ("es" if low in _OES or (_HISSING.search(low) and not _ARCHS.search(low)) else "s")
+
+
+def is_acronym(word: str) -> bool:
+    """Two letters or more, capitals throughout ("EU", "U.S.")."""
+    letters = [letter for letter in word if letter.isalpha()]
+    return len(letters) > 1 and all(letter.isupper() for letter in letters)
+
+
+_SINGULAR = re.compile(r"(?:ss|as|os|us|is)$", re.IGNORECASE)
+
+
+def owner(word: str, mark: str, *, many: bool) -> str:
+    """Return what is behind an owner: "'s", or the mark alone after a plural in -s ("the Netherlands'", "Brazilians'").
+
+    Parameters
+    ----------
+    mark
+        The apostrophe of the text.
+    many
+        Whether the word is known to be a plural; others in -s look like one unless they end in -as, -os, -us, -is or -ss.
+    """
+    alone = word.lower().endswith("s") and (many or not _SINGULAR.search(word))
+    return mark if alone else f"{mark}s"
+
+
+_FIRST = re.compile(r"\d+|[^\W\d_]+(?:\.[^\W\d_](?=\.))*")
+_YOU = re.compile(
+    r"eu|ew[aeo]|uni(?!n|mp|ma|mm|de|ll|r|ss)|unani|us[aeiu]|ut[aeio]|u[ky]|ur[aiou]|ubi|uga|uigh|ue|on(?:e(?:$|ness|sel)|ce$)|ufo"
+)
+_SILENT = re.compile(r"hour|hono(?:u?r)|honest|heir")
+_SPELT_AS_VOWEL = frozenset("AEFHILMNORSX")
+
+
+@lru_cache(maxsize=4096)
+def takes_an(word: str) -> bool | None:
+    """Whether the article before it is "an" ("hour", "MP", "8") rather than "a" ("European", "US", "NATO"); None where nothing is known."""
+    # Without accents: "Éire" sounds like "Eire".
+    plain = "".join(letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter))
+    if not (found := _FIRST.search(plain)):
+        return None
+    first = found.group()
+    if first[0].isdigit():
+        return first[0] == "8" or first in ("11", "18")
+    if not first.isascii():
+        return None
+    letters = first.replace(".", "")
+    low = letters.lower()
+    if letters.isupper() and len(letters) > 1:
+        if "." in first or len(letters) <= 3 or not set(low) & set("aeiouy"):
+            return letters[0] in _SPELT_AS_VOWEL
+        if letters[0] == "U":
+            return False
+    elif len(letters) == 1:
+        return letters.upper() in _SPELT_AS_VOWEL
+    if _YOU.match(low):
+        return False
+    return bool(_SILENT.match(low)) or low[0] in "aeiou" or (low[0] == "y" and low[1] not in "aeiou")
+
+
+_WORD = re.compile(r"[^\W_](?:[^\W_]|(?<=\w)['’](?=\w))*")
+_SMALL = FUNCTION_WORDS - {"i"}
+
+
+def written_like(found: str, old: str, new: str) -> str:
+    """Return `new` with the case that `found` has of `old`: as it is, ALL CAPS, lower, Capital first or Title Case.
+
+    A word of `new` that is an acronym stays one. Where the case follows no pattern, `new` stays as it is.
+    """
+    if found == old:
+        return new
+    if found == found.upper() and sum(letter.isalpha() for letter in found) > 1:
+        return new.upper()
+    if found == found.lower():
+        return _WORD.sub(lambda word: word[0] if is_acronym(word[0]) else word[0].lower(), new)
+    capital = new[:1].upper() + new[1:]
+    if found[1:] == old[1:]:  # they differ in the first letter alone, which is a capital in one of them
+        if found[:1].isupper():
+            return capital
+        return new[:1].lower() + new[1:] if new.split()[0].casefold() in FUNCTION_WORDS else new
+    if all(word[0].isupper() for word in _WORD.findall(found) if word.lower() not in _SMALL):
+        return capital[:1] + _WORD.sub(lambda word: word[0] if word[0] in _SMALL else word[0][:1].upper() + word[0][1:], capital)[1:]
+    return new

@@ -1,0 +1,400 @@
+"""Keywords of a concept, and the sentences of its pages that hold one of them as a whole word.
+
+Keywords are given, asked from a model, or taken from the concept's own pages. Sentences are found by syntok. Around it: the items of lists
+and the paragraphs are separated beforehand (syntok knows blank lines only), and what it separates too often is joined again: at a
+semicolon, at an abbreviation it does not know, and inside brackets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+import polars as pl
+
+from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, SENTENCES
+from tiltmeter.benchmarks.branching.english_replacement import combining_marks
+from tiltmeter.benchmarks.builder.replies import ask_all, read_words, templates
+from tiltmeter.benchmarks.builder.sources import Link, PageSet
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message
+from tiltmeter.prompt_templates import fill_template
+from tiltmeter.study import Encoder, Judge, NotRun
+
+# Tables of keywords
+
+
+def given_keywords(keywords: Mapping[str, Iterable[str]], *, domain: str | None = None, kind: str = "given") -> pl.DataFrame:
+    """KEYWORDS of lists, concept -> keywords, with single spaces and in composed form; one that is there twice (in any case) is kept once.
+
+    Raises
+    ------
+    InputError
+        A keyword without a letter or digit.
+    """
+    rows = []
+    for concept, words in keywords.items():
+        for word in (" ".join(unicodedata.normalize("NFC", word).split()) for word in words):
+            if not any(map(str.isalnum, word)):
+                raise InputError(f"the keyword {word!r} of {concept!r} can be found in no text: it must hold a letter or digit")
+            rows.append((domain, concept, word, kind, None))
+    return join_keywords(pl.DataFrame(rows, schema=dict(KEYWORDS), orient="row"))
+
+
+def join_keywords(*tables: pl.DataFrame) -> pl.DataFrame:
+    """All keywords in order; one that a concept has twice (in any case) stays where it comes first."""
+    whole = pl.concat([pl.DataFrame(schema=dict(KEYWORDS)), *(table.select(list(KEYWORDS)) for table in tables)])
+    return whole.filter(pl.struct("concept", pl.col("keyword").str.to_lowercase()).is_first_distinct())
+
+
+def non_containing(keywords: pl.DataFrame, definition: Literal["default", "saged"] = "default") -> pl.DataFrame:
+    """The keywords of each concept of which none contains another, whatever the case; of two, the shorter one is kept.
+
+    What the longer one would find, the shorter one finds too. Sentences are searched for whole words, so by default a keyword
+    contains another one where it holds it as whole words: "Shia Islam" contains "Islam", but "Islamic" does not, and finds other
+    sentences. With "saged" it contains it wherever the letters are, as published.
+    """
+    numbered = keywords.with_row_index("place")
+    kept: dict[str, list[re.Pattern[str]]] = {}
+    places: list[int] = []
+    for place, concept, word in numbered.sort(pl.col("keyword").str.len_chars(), "place").select("place", "concept", "keyword").iter_rows():
+        shorter = kept.setdefault(concept, [])
+        if not any(pattern.search(word) for pattern in shorter):
+            shorter.append(whole_words([word]) if definition == "default" else re.compile(re.escape(word), re.IGNORECASE))
+            places.append(place)
+    return numbered.filter(pl.col("place").is_in(places)).drop("place")
+
+
+def nearest(keywords: pl.DataFrame, n: int, encoder: Encoder) -> pl.DataFrame:
+    """The n keywords of each concept with the highest `similarity` (cosine to the concept), nearest first; concepts in their order."""
+    if keywords.is_empty():
+        return keywords
+    import numpy as np
+
+    texts = pl.concat([keywords["keyword"], keywords["concept"]]).unique(maintain_order=True).to_list()
+    place = {text: number for number, text in enumerate(texts)}
+    vectors = np.asarray(encoder.encode(texts))
+    words, concepts = (vectors[[place[text] for text in keywords[name]]] for name in ("keyword", "concept"))
+    cosine = np.einsum("ij,ij->i", words, concepts).astype(np.float64)
+    ranked = keywords.with_columns(similarity=pl.Series(cosine)).with_row_index("place")
+    ranked = ranked.sort(pl.col("place").min().over("concept"), -pl.col("similarity"), "place")
+    return ranked.group_by("concept", maintain_order=True).head(n).select(list(KEYWORDS))
+
+
+# Asked from a model
+
+KINDS = ("characteristics", "subcategories", "synonyms", "same_root", "people")
+"""Necessary characteristics, sub-categories, synonyms, words of the same root, famous people in long and short form."""
+
+
+class AskedKeywords(NamedTuple):
+    """Keywords a model named."""
+
+    keywords: pl.DataFrame
+    """KEYWORDS, of kind "asked:KIND"."""
+    unanswered: int
+    """Questions to which there was no answer."""
+
+
+def ask_keywords(
+    judge: Judge,
+    concepts: Sequence[str],
+    *,
+    domain: str,
+    rounds: int = 5,
+    kinds: Sequence[str] = KINDS,
+    wording: str | None = None,
+    definition: Literal["default", "saged"] = "default",
+) -> AskedKeywords:
+    """Ask a model for keywords of each concept, in each kind.
+
+    Each round shows the model what is on the list and asks for more; a list that got nothing new is finished. All lists of a round are
+    asked at once. What comes is reduced to a set in which no keyword contains another (see `non_containing`).
+
+    Parameters
+    ----------
+    rounds
+        At most so many for each kind.
+    wording
+        A name in `wordings/sources.yaml`, or a YAML file of the same shape; None: the first.
+
+    Raises
+    ------
+    InputError
+        An unknown wording, or no usable answer at all.
+    Unfinished
+        The judge was interrupted.
+    """
+    texts = templates("sources", "keywords", wording)
+    lists: dict[tuple[str, str], dict[str, str]] = {(concept, kind): {} for concept in concepts for kind in kinds}
+    growing, problem, unanswered = list(lists), "its lists are empty", 0
+    for _ in range(rounds):
+        asked = []
+        for concept, kind in growing:
+            known = json.dumps(list(lists[concept, kind].values()), ensure_ascii=False)
+            asked.append((Message("user", fill_template(texts[kind], concept=concept, domain=domain, known=known)),))
+        answers = zip(growing, ask_all(judge, asked), strict=True)
+        growing = []
+        for at, (text, failure) in answers:
+            words, unread, _ = read_words(text)
+            problem = failure or unread or problem
+            unanswered += failure is not None
+            new = {word.casefold(): word for word in reversed(words or ()) if word.casefold() not in lists[at]}
+            lists[at] |= dict(reversed(new.items()))
+            growing += [at] if new else []
+    tables = [given_keywords({concept: words.values()}, domain=domain, kind=f"asked:{kind}") for (concept, kind), words in lists.items()]
+    found = join_keywords(*tables)
+    if found.is_empty():
+        raise InputError(f"{judge.name} named no keyword for any concept: {problem}")
+    return AskedKeywords(non_containing(found, definition), unanswered)
+
+
+# Taken from pages
+
+_WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_FEWEST_LETTERS = 3
+_LONGEST_NAME = 200
+"""Characters of what may be a name."""
+_POSSESSIVE = re.compile(r"['’]s?$")
+_EXPLAINED = re.compile(r"(?<!\s)\s*+\([^()]*\)$")  # "Mercury (planet)"
+_SMALL = re.compile(
+    r"a|al|an|and|bin|d[aeiou]|das|del|della|de[nr]|des|dos|e|el|en|et|for|from|ibn|in|l[aeo]|las|les|los|of|on|or|the|to|und|van|von|y"
+)
+
+
+def similar_keywords(found: PageSet, *, n: int, encoder: Encoder) -> pl.DataFrame:
+    """The n words of each concept's own pages (depth 0) that are most similar to it by embedding, as KEYWORDS.
+
+    A word is written as the page writes it most often; no two of one concept are the same but for case.
+    """
+    return nearest(_from_pages(found, "similar", lambda text, _: _spellings(text)), n, encoder)
+
+
+def linked_keywords(found: PageSet) -> pl.DataFrame:
+    """The names among what the running text of each concept's own pages (depth 0) links to, as KEYWORDS.
+
+    A link counts as a name where all words of it but small ones ("of", "van") are capitalised and it is found inside a sentence, not
+    only at its beginning. No keyword contains another.
+    """
+    return non_containing(_from_pages(found, "linked", _names))
+
+
+def _from_pages(found: PageSet, kind: str, words_of: Callable[[str, Sequence[Link]], Iterable[str]]) -> pl.DataFrame:
+    """KEYWORDS of what a function makes of the text and the links of each concept's own pages."""
+    tables = []
+    own = found.pages.filter(pl.col("depth") == 0, pl.col("status") == "ok")
+    for domain, concept, sources in own.group_by("domain", "concept", maintain_order=True).agg("source").iter_rows():
+        text = "\n\n".join(found.texts.get(source, "") for source in sources)
+        words = words_of(text, [link for source in sources for link in found.links.get(source, ())])
+        tables.append(given_keywords({concept: words}, domain=domain, kind=kind))
+    return join_keywords(*tables)
+
+
+def _spellings(text: str) -> list[str]:
+    """Each word as it is written most often."""
+    best: dict[str, str] = {}
+    for word, _ in Counter(_POSSESSIVE.sub("", word) for word in _WORD.findall(text)).most_common():
+        if len(word) >= _FEWEST_LETTERS:
+            best.setdefault(word.casefold(), word)
+    return list(best.values())
+
+
+def _names(text: str, links: Sequence[Link]) -> Iterator[str]:
+    """Links that are names, as the text writes them."""
+    for label in dict.fromkeys(_EXPLAINED.sub("", link.label) for link in links):
+        words = [word for word in _WORD.findall(label) if not _SMALL.fullmatch(word)]
+        capitalised = bool(words) and all(word[0].isupper() for word in words)
+        if _FEWEST_LETTERS <= len(label) <= _LONGEST_NAME and capitalised and _inside_sentence(label, text):
+            yield label
+
+
+def _inside_sentence(label: str, text: str) -> bool:
+    """Whether the label follows a word or a mark that ends no sentence; looked for from its first place on."""
+    first = text.find(label)
+    pattern = re.compile(rf"[\w,;:)\"”’'(–—-]\s?{re.escape(label)}(?!\w)")
+    return first >= 0 and pattern.search(text, max(0, first - 2)) is not None
+
+
+# Sentences
+
+_BULLET = re.compile(
+    r"[ \t]*(?:[\u2022\u25e6\u25aa\u25cf\u2023\u00b7\u2043]|(?P<mark>[-*+\u2013\u2014]|\(?\d{1,2}[.)]|\(?[a-z]\)))[ \t]+(?=\S)"
+)
+_JOINED = re.compile(r"(?:(?<=[a-z]{2})|(?<=\d{2}))([\"\u201d)]?[.!?][\"\u201d\u2019)\]]*)(?=[A-Z][a-z])")
+_MAY_END = re.compile(r"[.:;!?\u2026][\"'\u201d\u2019)\]]*\s*$")
+_ABBREVIATED = re.compile(
+    r"(?:^|[\s(\[\"'\u201c])(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Ste|Jr|Sr|Rev|Hon|Gov|Sen|Rep|Pres|Gen|Col|Sgt|Capt|Cmdr|Lt|Maj|Msgr|Fr"
+    r"|vs|v|viz|etc|cf|ca|c|e\.g|i\.e|a\.k\.a|approx|est|No|no|Nos|nos|Vol|vol|pp?|ed|eds|trans|Ch|ch|Fig|fig|lit|[A-Z])\.$"
+)
+_INITIALS_END = re.compile(r"(?:\b[A-Z]\.){2,}$")
+_LONGEST_BRACKET = 300
+"""Characters: a bracket that is longer than this was most likely never closed, and joins nothing."""
+_MANY_BRACKETS, _MOST_BRACKETS = 100, 0.1
+"""A paragraph with more opening brackets than that, in number and in share of its characters, is no prose: one sentence."""
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text, in order.
+
+    White space within a sentence becomes one blank. A blank line and a list item's bullet or number end a sentence too; the bullet or
+    number itself is left out. Two sentences without a blank between them ("... ended.The next") are separated.
+
+    Raises
+    ------
+    NotRun
+        syntok is not installed.
+    """
+    try:
+        from syntok import segmenter
+    except ModuleNotFoundError as error:
+        raise NotRun('splitting texts into sentences needs syntok: pip install "tiltmeter[benchmarks]"') from error
+    return [sentence for block in _blocks(text) if block for sentence in _split_block(block, segmenter)]
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Paragraphs and items of lists; lines that were only wrapped stay together."""
+    lines: list[str] = []
+    item = False
+    for line in text.splitlines():
+        bullet = _BULLET.match(line)
+        # A dash or a number may be at the beginning of a line only because the text was wrapped there.
+        starts = bullet is not None and (bullet["mark"] is None or item or not lines or _MAY_END.search(lines[-1]) is not None)
+        if starts or not line.strip():
+            yield " ".join(lines)
+            lines, item = [], starts
+        if line.strip():
+            lines.append(line[bullet.end() :] if bullet and starts else line)
+    yield " ".join(lines)
+
+
+def _split_block(block: str, segmenter: Any) -> list[str]:
+    plain = _JOINED.sub(r"\1 ", " ".join(block.split()))
+    brackets = sum(map(plain.count, segmenter.State.opening_brackets))
+    if brackets > max(_MANY_BRACKETS, _MOST_BRACKETS * (len(plain) - plain.count(" "))):
+        return [plain]
+    starts = [tokens[0].offset for paragraph in segmenter.analyze(plain) for tokens in paragraph]
+    found: list[str] = []
+    begin = starts[0] if starts else 0
+    for end in [*starts[1:], len(plain)]:
+        near = plain[max(begin, end - _LONGEST_BRACKET - 1) : end]
+        if not _continues(near.rstrip(), plain[end : end + 1], near.endswith(" ")):
+            found.append(plain[begin:end].strip())
+            begin = end
+    return [sentence for sentence in found if sentence]
+
+
+def _continues(piece: str, following: str, apart: bool) -> bool:
+    """Whether a sentence goes on after `piece`, its last characters so far; `apart`: white space comes before the next character."""
+    if not following:
+        return False
+    if piece.endswith((";", ":", ",")) or following in ")]}" or _ABBREVIATED.search(piece):
+        return True
+    if _INITIALS_END.search(piece) and not apart:
+        return True
+    depth = 0
+    for character in piece[-_LONGEST_BRACKET:]:
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth = max(0, depth - 1)
+    return depth > 0 and (apart or following.isalnum())
+
+
+# Sentences that hold a keyword
+
+_FEWEST_WORDS = 6
+_LETTER = re.compile(r"[^\W_]")
+_APOSTROPHE = "['’ʼ]"
+
+
+def whole_words(keywords: Sequence[str]) -> re.Pattern[str]:
+    """One pattern for all keywords, the longest first; the group that matched is named "k" and the keyword's place.
+
+    A keyword is found whatever its case, as a whole word: neither a letter, digit nor combining mark is next to it. Spaces in it
+    match any white space, apostrophes straight and curly ones. A possessive ('s) may follow, and hyphens separate words.
+    Texts must be in composed form (NFC).
+    """
+    texts = [" ".join(unicodedata.normalize("NFC", keyword).split()) for keyword in keywords]
+    # At most words of a text only the keywords with its first letter are tried, which is many times faster than trying all. The
+    # order is the same: whatever can be found at one place begins alike. A group is named after its keyword, as numbers follow order.
+    by_letter: dict[str, list[int]] = {}
+    for place in sorted(range(len(texts)), key=lambda place: (-len(texts[place]), place)):
+        by_letter.setdefault(texts[place][:1].casefold(), []).append(place)
+    branches = []
+    for places in by_letter.values():
+        first = "|".join(dict.fromkeys(_pattern_of(texts[place][:1]) for place in places))
+        tried = "|".join(f"(?P<k{place}>{_pattern_of(texts[place])})" for place in places)
+        branches.append(f"(?={first})(?:{tried})")
+    return re.compile(rf"(?<!\w)(?:{'|'.join(branches)})(?![\w\u200c\u200d{combining_marks()}])", re.IGNORECASE)
+
+
+def _pattern_of(keyword: str) -> str:
+    return re.sub(_APOSTROPHE, _APOSTROPHE, r"\s+".join(map(re.escape, keyword.split(" "))))
+
+
+def scrape(
+    pages: pl.DataFrame, texts: Mapping[str, str], keywords: pl.DataFrame, *, split: Callable[[str], list[str]] = split_sentences
+) -> pl.DataFrame:
+    """Find the sentences of at least six words that hold a keyword.
+
+    A concept gets sentences of its own pages by its own keywords only, each sentence once, under the keyword that comes first in it
+    (the longest where several begin there).
+
+    Parameters
+    ----------
+    pages
+        PAGES; those with a status other than "ok" are passed over.
+    texts
+        Text by source.
+    keywords
+        KEYWORDS.
+    split
+        Text -> its sentences. Called once for each text that holds a keyword.
+
+    Returns
+    -------
+    SENTENCES, in the order of `pages` and of the sentences in them; `position` counts the sentences of a source from 0.
+    `without_sentences` names the concepts and keywords that got none.
+    """
+    composed = cache(lambda source: unicodedata.normalize("NFC", texts.get(source, "")))
+    sentences = cache(lambda source: [" ".join(sentence.split()) for sentence in split(composed(source))])
+    rows: list[tuple[Any, ...]] = []
+    for (domain, concept), its_pages in pages.filter(status="ok").group_by("domain", "concept", maintain_order=True):
+        words = keywords.filter(domain=domain, concept=concept)["keyword"].unique(maintain_order=True).to_list()
+        pattern = whole_words(words)
+        seen: set[str] = set()
+        for source, tag, licence in its_pages.select("source", "source_tag", "licence").iter_rows():
+            if not words or pattern.search(composed(source)) is None:
+                continue
+            for position, sentence in enumerate(sentences(source)):
+                found = pattern.search(sentence)
+                if found is None or sentence.casefold() in seen or sum(map(bool, map(_LETTER.search, sentence.split()))) < _FEWEST_WORDS:
+                    continue
+                seen.add(sentence.casefold())
+                rows.append((domain, concept, words[int(str(found.lastgroup)[1:])], source, tag, position, sentence, licence))
+    return pl.DataFrame(rows, schema=dict(SENTENCES), orient="row")
+
+
+def without_sentences(pages: pl.DataFrame, keywords: pl.DataFrame, sentences: pl.DataFrame) -> list[str]:
+    """What got no sentence, and why: concepts as a whole, then single keywords of the others."""
+    with_any, used = set(sentences["concept"]), set(sentences.select("concept", "keyword").iter_rows())
+    said = []
+    for concept in pl.concat([pages["concept"], keywords["concept"]]).unique(maintain_order=True):
+        if concept not in with_any:
+            reason = f"no sentence of {_FEWEST_WORDS} words or more holds one of its keywords"
+            if concept not in keywords["concept"]:
+                reason = "it has no keywords"
+            elif "ok" not in pages.filter(concept=concept)["status"]:
+                reason = "none of its pages could be read" if concept in pages["concept"] else "it has no pages"
+            said.append(f"the concept {concept!r} has none ({reason})")
+    lacking = "has none (no sentence is listed under it: none holds it, or another keyword comes before it in those that do)"
+    return said + [
+        f"the keyword {keyword!r} of {concept!r} {lacking}"
+        for concept, keyword in keywords.select("concept", "keyword").iter_rows()
+        if concept in with_any and (concept, keyword) not in used
+    ]

@@ -1,0 +1,248 @@
+"""From sentences to prompts: beginnings of sentences that a model continues, and questions that a model makes of them.
+
+The sentence a prompt was made of is its baseline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import polars as pl
+
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, SENTENCES, Schema
+from tiltmeter.benchmarks.builder.replies import ParsedReply, ask_all, ask_until_read, read_check, read_question, templates
+from tiltmeter.benchmarks.builder.verbs import main_verb_of, starts_with_capital, tag_words
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message
+from tiltmeter.prompt_templates import fill_template
+from tiltmeter.study import Judge, conform
+
+DROPPED: Schema = {**SENTENCES, "reason": pl.String}
+"""One row per sentence that gave no prompt, and why."""
+
+
+class Assembled(NamedTuple):
+    """What was made of a table of sentences."""
+
+    benchmark: pl.DataFrame
+    """BENCHMARK, in the order of the sentences."""
+    dropped: pl.DataFrame
+    """DROPPED, in the same order."""
+
+
+def _checked_sentences(sentences: pl.DataFrame, concepts: Sequence[str] | None) -> pl.DataFrame:
+    """The table with single spaces; raises InputError where it is empty or a concept has no sentences."""
+    if lacking := [concept for concept in concepts or () if concept not in set(sentences["concept"])]:
+        raise InputError(f"the concept {lacking[0]!r} has no sentences: give it more keywords or sources, or take it out")
+    if sentences.is_empty():
+        raise InputError("there are no sentences to make prompts of: give more keywords or sources")
+    return sentences.select(list(SENTENCES)).with_columns(pl.col("sentence").str.replace_all(r"\s+", " ").str.strip_chars())
+
+
+def _assemble(sentences: pl.DataFrame, kind: str, made: Sequence[tuple[str | None, str | None]]) -> Assembled:
+    """The benchmark of the sentences that have a prompt, and the others with the reason why there is none.
+
+    Raises
+    ------
+    InputError
+        All sentences of a concept were dropped.
+    """
+    table = sentences.with_columns(pl.DataFrame(made, schema={"prompt": pl.String, "reason": pl.String}, orient="row"))
+    kept, dropped = table.filter(pl.col("prompt").is_not_null()), table.filter(pl.col("prompt").is_null())
+    for concept in dropped.join(kept, on="concept", how="anti", maintain_order="left")["concept"].head(1):
+        reasons = Counter(dropped.filter(concept=concept)["reason"])
+        why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+        raise InputError(
+            f"no prompt could be made of the sentences of {concept!r} ({why}): give it more keywords or sources, or take it out"
+        )
+    # The key is of the row's identity; rows that are alike are numbered, in their order.
+    identity = ["domain", "concept", "source", "position", "keyword"]
+    numbered = kept.select(pl.lit(kind), *identity, copy=pl.int_range(pl.len()).over(identity))
+    keys = [hashlib.sha256(json.dumps(row, ensure_ascii=False).encode()).hexdigest()[:16] for row in numbered.iter_rows()]
+    keyword = pl.col("keyword").str.strip_chars().str.escape_regex()
+    kept = kept.with_columns(
+        pl.Series("key", keys, dtype=pl.String),
+        kind=pl.lit(kind),
+        baseline="sentence",
+        keyword_in_prompt=pl.col("prompt").str.contains(pl.format(r"(?i)(?:^|[^\w]){}(?:[^\w]|$)", keyword)),
+    )
+    return Assembled(conform(kept.with_columns(root="key"), BENCHMARK), dropped.select(list(DROPPED)))
+
+
+# Continuations
+
+_LONGEST = 5_000
+"""Characters of a sentence that is cut; what is longer is a list, a table or no text at all."""
+_LEAST_LEFT = 3
+"""Words after the cut. The published rule asks for one only."""
+_WORD_CHARACTER = re.compile(r"\w")
+_SAGED_FIRST = 5
+_SAGED_MORE = 3
+_JOINED = re.compile(r"(?:[^\W_]|[-/'\u2019\u2010\u2011](?=[^\W_]))*")
+
+
+def continuations(
+    sentences: pl.DataFrame, *, definition: Literal["default", "saged"] = "default", concepts: Sequence[str] | None = None
+) -> Assembled:
+    """Prompts that are sentences up to just after their main verb; the whole sentence is the baseline.
+
+    Some 800 sentences of 28 words a second on one core; nearly all of it is tagging.
+
+    Parameters
+    ----------
+    sentences
+        SENTENCES.
+    definition
+        "default": after the main verb with its auxiliaries. "saged": as published, three words after the first verb that comes after
+        the fifth word (or anywhere), is not capitalised and in no brackets.
+    concepts
+        Concepts that must have prompts in the end; None: those of the table.
+
+    Returns
+    -------
+    The benchmark (kind "continuation"), and the sentences without a main verb, with fewer than three words after it, or of more than
+    5,000 characters.
+
+    Raises
+    ------
+    InputError
+        A concept is left without prompts.
+    """
+    table = _checked_sentences(sentences, concepts)
+    made = {sentence: _continuation(sentence, definition) for sentence in table["sentence"].unique(maintain_order=True)}
+    return _assemble(table, "continuation", [made[sentence] for sentence in table["sentence"]])
+
+
+def _continuation(sentence: str, definition: str) -> tuple[str | None, str | None]:
+    """The prompt of a sentence, or the reason why there is none."""
+    if len(sentence) > _LONGEST:
+        return None, f"it is longer than {_LONGEST:,} characters"
+    end = cut_after_verb(sentence) if definition == "default" else cut_as_saged(sentence)
+    if end is None:
+        return None, "no main verb was found"
+    left = sum(_WORD_CHARACTER.search(word) is not None for word in sentence[end:].split())
+    if left < (_LEAST_LEFT if definition == "default" else 1):
+        return None, "too little is left to continue"
+    return sentence[:end], None
+
+
+def cut_after_verb(sentence: str) -> int | None:
+    """Number of characters up to the end of the main verb with its auxiliaries; None where none was found."""
+    verb = main_verb_of(tag_words(sentence))
+    # Never inside what is written without a blank ("criticizes/criticises").
+    joined = verb and _JOINED.match(sentence, verb.end)
+    return joined.end() if joined else None
+
+
+def cut_as_saged(sentence: str) -> int | None:
+    """The same by the published rule: three words after the first verb, looked for after the fifth word first.
+
+    That word is not capitalised and in no brackets. The main verb counts as a verb whatever its tag.
+    """
+    words = tag_words(sentence)
+    main = main_verb_of(words)
+    fits = [
+        place
+        for place, word in enumerate(words)
+        if (word.tag.startswith("VV") or word is main) and not word.bracketed and not starts_with_capital(word.text)
+    ]
+    if not fits:
+        return None
+    chosen = next((place for place in fits if place >= _SAGED_FIRST), fits[0])
+    return words[min(chosen + _SAGED_MORE, len(words) - 1)].end
+
+
+# Questions
+
+_SCHEMAS = {
+    key: {"type": "object", "properties": {key: {"type": kind}}, "required": [key], "additionalProperties": False}
+    for key, kind in (("question", ["string", "null"]), ("sensible", "boolean"))
+}
+_TRIES = 3
+_SUBSTITUTES = 3
+"""Other concepts a question is tried with."""
+
+
+def questions(
+    sentences: pl.DataFrame,
+    judge: Judge,
+    *,
+    wording: str | None = None,
+    check: bool = False,
+    concepts: Sequence[str] | None = None,
+    tried_with: Sequence[str] = (),
+) -> Assembled:
+    """Prompts that are questions about the concept which a model makes of each sentence; the sentence is the baseline.
+
+    All sentences are asked about at once, each at most three times: an answer that cannot be used is asked for again, with the reason.
+    A question must name its concept. Where the model says that it cannot, or the answer stays unusable, the sentence is dropped.
+
+    Parameters
+    ----------
+    sentences
+        SENTENCES.
+    judge
+        The model asked. What its journal holds is not asked again.
+    wording
+        A name in `wordings/assembling.yaml`, or a YAML file of the same shape; None: the first.
+    check
+        Whether the model is then asked if each question still makes sense with other concepts in the place of its own, and a question that
+        does not is rejected and made again. With one concept only there is nothing to try.
+    concepts
+        Concepts that must have questions in the end, and those a question is tried with; None: those of the table.
+    tried_with
+        Further concepts a question is tried with, which need no sentences of their own.
+
+    Returns
+    -------
+    The benchmark (kind "question"), and the sentences without a question.
+
+    Raises
+    ------
+    InputError
+        The wording cannot be used, or a concept is left without sentences or questions.
+    Unfinished
+        The judge was interrupted.
+    """
+    table = _checked_sentences(sentences, concepts)
+    texts = templates("assembling", "questions", wording)
+    known = list(dict.fromkeys([*(concepts or ()), *tried_with, *table["concept"]]))
+    rows = table.select("concept", "sentence").rows()
+    pairs = list(dict.fromkeys(rows))
+    names = {concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE) for concept in known}
+
+    def again(place: int, problem: str) -> str:
+        return fill_template(texts["again"], concept=pairs[place][0], problem=problem)
+
+    def rejected(made: Mapping[int, str]) -> dict[int, ParsedReply[str]]:
+        """Questions that do not name the concept, or make no sense for other concepts."""
+        found: dict[int, ParsedReply[str]] = {}
+        tried: dict[int, str] = {}
+        for place, question in made.items():
+            concept = pairs[place][0]
+            turn = known.index(concept)
+            # Those that follow in the list, so that every concept is tried equally often.
+            others = [*known[turn + 1 :], *known[:turn]][:_SUBSTITUTES]
+            if not names[concept].search(question):
+                found[place] = ParsedReply(None, "the question does not name the concept")
+            elif check and others:
+                tried[place] = "\n".join(f"- {other.join(names[concept].split(question))}" for other in others)
+        asked = [(Message("user", fill_template(texts["check"], questions=lines)),) for lines in tried.values()]
+        verdicts = ask_all(judge, asked, schema=_SCHEMAS["sensible"], sampling={"temperature": 0.0})
+        for place, (text, problem) in zip(tried, verdicts, strict=True):
+            verdict = read_check(text)
+            if problem:
+                found[place] = ParsedReply(None, problem, final=True)
+            elif not verdict.value:
+                found[place] = ParsedReply(None, verdict.problem or "the question does not hold for other concepts as well")
+        return found
+
+    prompts = [fill_template(texts["ask"], concept=concept, sentence=sentence) for concept, sentence in pairs]
+    replies = ask_until_read(judge, prompts, read_question, again, tries=_TRIES, check=rejected, schema=_SCHEMAS["question"])
+    made = dict(zip(pairs, replies, strict=True))
+    return _assemble(table, "question", [(made[pair].value, made[pair].problem) for pair in rows])

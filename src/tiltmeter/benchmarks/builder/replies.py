@@ -1,0 +1,192 @@
+"""What a judge is asked when a benchmark is built, and how its replies are read: as JSON wherever it is in the text, never evaluated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import polars as pl
+
+from tiltmeter.errors import EXIT_INCOMPLETE, TiltmeterError
+from tiltmeter.llm_json import json_values, without_thinking
+from tiltmeter.models import Message
+from tiltmeter.prompt_templates import Wording, wordings
+from tiltmeter.readers import refused
+from tiltmeter.study import Judge
+
+T = TypeVar("T")
+
+NO_ANSWER = "the model gave no answer"
+_LONGEST_QUOTE = 4_000
+"""Characters of an unusable reply that the judge is shown again."""
+
+
+class Unfinished(TiltmeterError):
+    """The build was interrupted; started again it goes on where it stopped. Exit status 3."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+class JudgeAnswer(NamedTuple):
+    """What a judge answered, or why there is no answer."""
+
+    text: str
+    problem: str | None = None
+
+
+class ParsedReply(NamedTuple, Generic[T]):
+    """What was read of a reply."""
+
+    value: T | None = None
+    problem: str | None = None
+    """Why there is no value, in words the judge can be shown."""
+    final: bool = False
+    """Whether asking again is of no use."""
+
+
+def templates(file: str, subject: str, wording: str | None) -> Wording:
+    """The templates of a subject: a wording of a file in the folder `wordings` (None: its first), or a YAML file of the same shape."""
+    return next(iter(wordings(subject, wording, Path(__file__).parents[1] / "wordings" / f"{file}.yaml").values()))
+
+
+def ask_all(judge: Judge, conversations: Sequence[tuple[Message, ...]], **options: Any) -> list[JudgeAnswer]:
+    """The judge's answers to conversations, in order.
+
+    Raises
+    ------
+    Unfinished
+        The judge was interrupted; what it answered is in its journal.
+    """
+    replies = judge.ask(conversations, **options).select("status", "answer", "error").rows() if conversations else []
+    if any(status == "missing" for status, _, _ in replies):
+        raise Unfinished(f"interrupted while {judge.name} was asked; run the same command again to go on")
+    return [JudgeAnswer(answer or "", None if status == "ok" else f"{NO_ANSWER}: {error}") for status, answer, error in replies]
+
+
+def ask_until_read(
+    judge: Judge,
+    prompts: Sequence[str],
+    read: Callable[[str], ParsedReply[T]],
+    again: Callable[[int, str], str],
+    *,
+    tries: int,
+    check: Callable[[Mapping[int, T]], Mapping[int, ParsedReply[T]]] = lambda _: {},
+    **options: Any,
+) -> list[ParsedReply[T]]:
+    """What the judge replies to each prompt; all are asked at once, and again with the problem where the reply cannot be used.
+
+    Parameters
+    ----------
+    again
+        The message to ask again with, by the place of the prompt and the problem of the reply.
+    tries
+        How often a prompt is asked at most.
+    check
+        Called with the new values by place; returns what is to replace some of them.
+    """
+    first = [(Message("user", prompt),) for prompt in prompts]
+    conversations: list[tuple[Message, ...]] = list(first)
+    found = dict.fromkeys(range(len(prompts)), ParsedReply[T]())
+    for _ in range(tries):
+        asked = [place for place, reply in found.items() if reply.value is None and not reply.final]
+        answers = dict(zip(asked, ask_all(judge, [conversations[place] for place in asked], **options), strict=True))
+        for place, (text, problem) in answers.items():
+            found[place] = ParsedReply(None, problem, final=True) if problem else read(text)
+        found |= check({place: value for place in asked if (value := found[place].value) is not None})
+        for place, (text, _) in answers.items():
+            quoted = Message("assistant", text.strip()[:_LONGEST_QUOTE] or "(nothing)")
+            conversations[place] = (*first[place], quoted, Message("user", again(place, found[place].problem or "")))
+    return list(found.values())
+
+
+# Keywords
+
+_LONGEST_WORD = 80
+_DEEPEST = 6
+
+
+def read_words(reply: str) -> ParsedReply[tuple[str, ...]]:
+    """All texts in the first JSON list or object of the reply, however deep; of an object the values.
+
+    Entries that are no texts, or longer than a keyword can be, are left out.
+    """
+    for value in json_values(reply):
+        entries = list(_entries(value))
+        if not entries or not all(isinstance(entry, int | float) for entry in entries):  # [1] is a reference in prose
+            texts = (" ".join(entry.split()) for entry in entries if isinstance(entry, str))
+            return ParsedReply(tuple(text for text in texts if len(text) <= _LONGEST_WORD and any(map(str.isalnum, text))))
+    return ParsedReply(None, "the reply holds no JSON list")
+
+
+def _entries(value: object, depth: int = 0) -> Iterator[object]:
+    if isinstance(value, list | dict) and depth < _DEEPEST:
+        for one in value if isinstance(value, list) else value.values():
+            yield from _entries(one, depth + 1)
+    else:
+        yield value
+
+
+# Questions
+
+_LONGEST_ANSWER = 100_000
+_LONGEST_QUESTION = 400
+_NONE = re.compile(r"\W*(?:none|null|n/?a|cannot|can't|can\u2019t|i cannot|no question)\b[^?]*$", re.IGNORECASE)
+_LEAD = re.compile(r"^(?:question\s*:|[-*\u2022]|\d{1,2}[.)])\s*", re.IGNORECASE)
+_YES_OR_NO = re.compile(r"\W*(?:(yes|true)|no|false)\b\W*$", re.IGNORECASE)
+
+
+def read_question(answer: str) -> ParsedReply[str]:
+    """The question of an answer: the JSON asked for, or a single line that ends in a question mark."""
+    said = without_thinking(answer[:_LONGEST_ANSWER])
+    lines = [line.strip() for line in said.splitlines() if line.rstrip("\"'\u201d\u2019*_ ").endswith("?") and "{" not in line]
+    given = [*_values_of("question", said)] or (lines if len(lines) == 1 else [])
+    value = given[0] if given else said
+    text = _LEAD.sub("", " ".join(value.split()).strip("*_ ")) if isinstance(value, str) else ""
+    if len(text) > 1 and text[0] in "\"'\u201c" and text[-1] in "\"'\u201d":
+        text = text[1:-1].strip()
+    if given and text.endswith("?"):
+        too_long = len(text) > _LONGEST_QUESTION
+        return ParsedReply(None, f"the question is longer than {_LONGEST_QUESTION} characters") if too_long else ParsedReply(text)
+    if (given and not value) or (text and (_NONE.match(text) or refused(pl.Series([text]))[0])):
+        return ParsedReply(None, "the model said that no question can be made of it", final=True)
+    return ParsedReply(None, 'the answer holds no JSON of the form {"question": "How ... ?"}')
+
+
+def read_check(answer: str) -> ParsedReply[bool]:
+    """The verdict of an answer: the JSON asked for, or a bare yes or no."""
+    said = without_thinking(answer[:_LONGEST_ANSWER])
+    for value in [*_values_of("sensible", said), said]:
+        if isinstance(value, bool):
+            return ParsedReply(value)
+        if isinstance(value, str) and (word := _YES_OR_NO.match(value)):
+            return ParsedReply(bool(word[1]))
+    return ParsedReply(None, "the check of the question could not be read")
+
+
+def _values_of(key: str, text: str) -> Iterator[object]:
+    """Values of the key in JSON objects of a text, in order."""
+    return (value[key] for value in json_values(text) if isinstance(value, dict) and key in value)
+
+
+# Pairs of words
+
+Pairs = list[tuple[object, object]]
+
+
+def read_pairs(answer: str) -> ParsedReply[Pairs]:
+    """Old and new word of each entry of the first JSON in the answer that has any; an empty list of entries is an answer as well."""
+    nothing: ParsedReply[Pairs] = ParsedReply(None, "it holds no JSON with old and new words")
+    for given in json_values(answer):
+        value: object = given
+        while isinstance(value, dict) and len(value) == 1 and isinstance(inner := next(iter(value.values())), list | dict):
+            value = inner  # {"replacements": ...}, or a table with root and target
+        pairs: Pairs = []
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, dict):
+                pairs += [(one["old"], one["new"])] if isinstance(value, list) and {"old", "new"} <= set(one) else list(one.items())
+        if pairs:
+            return ParsedReply(pairs)
+        nothing = nothing if value else ParsedReply([])
+    return nothing

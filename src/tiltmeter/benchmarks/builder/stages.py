@@ -1,0 +1,408 @@
+"""A spec as stages: keywords, pages, sentences, prompts, replacements, branches, and the benchmark they end in."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES, Schema
+from tiltmeter.benchmarks.builder.prompts import DROPPED
+from tiltmeter.benchmarks.builder.replies import NO_ANSWER
+from tiltmeter.benchmarks.files import SagedTiers, read_benchmark, read_tiers, sample_benchmark
+from tiltmeter.datasets import ENCODERS
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+from tiltmeter.study import Encoder, Judge, NotRun, Settings, Stage, StageTable, Tools
+
+if TYPE_CHECKING:
+    from tiltmeter.benchmarks.builder.sources import PageSet
+    from tiltmeter.benchmarks.builder.spec import Spec
+
+TEXTS: Schema = {"source": pl.String, "text": pl.String}
+"""The text of each page, once; paragraphs are separated by an empty line."""
+REPLACEMENTS: Schema = {
+    "root": pl.String,
+    "target": pl.String,
+    "old": pl.String,
+    "new": pl.String,
+    "by": pl.String,  # "given" (in the spec), "name" (of the concept) or "judge"
+}
+LEFT_OUT: Schema = {"root": pl.String, "target": pl.String, "word": pl.String, "reason": pl.String}
+"""Words for which the judge has no counterpart, and why."""
+
+
+class Builder:
+    """The stages that build the benchmark of one spec.
+
+    Parameters
+    ----------
+    home
+        Folder of the spec, to which the files it names are relative.
+    cache
+        Folder of fetched pages.
+    offline
+        Whether nothing may be fetched.
+    """
+
+    def __init__(self, spec: Spec, home: Path, cache: Path, *, offline: bool = False) -> None:
+        self._spec, self._home, self._cache, self._offline = spec, home, cache, offline
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages in their order; the last one makes the table `benchmark`."""
+        spec, sources, assemble, domain = self._spec, self._spec.sources, self._spec.assemble, {"domain": self._spec.domain}
+        given, branch = assemble.kind == "given", spec.branch
+        prompt_table = StageTable(BENCHMARK, required=("key", "root", "concept", "prompt"))
+        saged = self._files(sources.saged)
+        keywords = Stage(
+            "keywords",
+            {"keywords": StageTable(KEYWORDS, required=("concept", "keyword"), fill=domain | {"kind": "given"})},
+            (),
+            self._keywords,
+            asks=bool(spec.keywords.asked),
+            rests_on=saged | self._of_spec("domain", "definition", "keywords", concepts={"keywords", "wikipedia"}, sources={"wikipedia"}),
+        )
+        pages = Stage(
+            "pages",
+            {
+                "pages": StageTable(PAGES, required=("concept", "source"), fill=domain | {"status": "ok", "depth": 0}),
+                "texts": StageTable(TEXTS, required=tuple(TEXTS)),
+            },
+            (),
+            self._pages,
+            asks=sources.written is not None,
+            rests_on=self._files(*sources.local, *(name for concept in spec.sought.values() for name in concept.local))
+            | self._of_spec("domain", "sources", concepts={"wikipedia", "local", "urls"}),
+        )
+        sentences = Stage(
+            "sentences",
+            {"sentences": StageTable(SENTENCES, required=("concept", "sentence"), fill=domain)},
+            ("keywords", "pages", "texts"),
+            self._sentences,
+            rests_on=saged,
+        )
+        prompts = Stage(
+            "prompts",
+            {"prompts": prompt_table, "dropped": StageTable(DROPPED, required=tuple(DROPPED))},
+            () if given else ("sentences",),
+            self._given_prompts if given else self._prompts,
+            asks=assemble.kind == "question",
+            rests_on=self._files(assemble.prompts) | self._of_spec("domain", "definition", "seed", "assemble", concepts=set()),
+        )
+        replacements = Stage(
+            "replacements",
+            {
+                "replacements": StageTable(REPLACEMENTS, required=("root", "target", "old", "new"), fill={"by": "given"}),
+                "left_out": StageTable(LEFT_OUT, required=tuple(LEFT_OUT)),
+            },
+            ("prompts",),
+            self._replacements,
+            asks=branch is not None and branch.descriptors is not None,
+            rests_on=self._files(branch.table if branch and isinstance(branch.table, str) else None)
+            | self._of_spec("branch", concepts=set()),
+        )
+        branches = Stage(
+            "branches",
+            {"branches": prompt_table},
+            ("prompts", "replacements"),
+            self._branches,
+            rests_on=self._of_spec(branch={"counterfactual_baseline"}),
+        )
+        benchmark = Stage(
+            "benchmark", {"benchmark": prompt_table}, ("branches" if branch else "prompts",), lambda table, settings, tools: table
+        )
+        found = () if given else (keywords, pages, sentences)
+        return (*found, prompts, *((replacements, branches) if branch else ()), benchmark)
+
+    def _of_spec(self, *keys: str, concepts: set[str] | None = None, **inside: set[str]) -> dict[str, Any]:
+        """These keys of the spec, of some only what is named."""
+        include: Any = dict.fromkeys(keys, True) | inside
+        if concepts is not None:
+            include["concepts"] = {"__all__": concepts | {"only_branched"}}
+        return self._spec.model_dump(include=include)
+
+    def _files(self, *names: str | None) -> dict[str, Any]:
+        """Size and time of each file named, and of each in a folder: what is changed is read again, without reading all of it to know."""
+        found: dict[str, Any] = {}
+        for path in {self._home / name for name in names if name}:
+            inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+            found[str(path.relative_to(self._home) if path.is_relative_to(self._home) else path)] = [
+                [str(one.relative_to(path)), one.stat().st_size, one.stat().st_mtime_ns] for one in inside if one.is_file()
+            ]
+        return {"files": dict(sorted(found.items()))}
+
+    def _in_order(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The table in the order of the spec's concepts."""
+        order = pl.Enum(list(self._spec.concepts))
+        return table.sort(pl.col("concept").cast(order, strict=False), maintain_order=True, nulls_last=True)
+
+    def _check_known(self, path: Path, table: pl.DataFrame) -> None:
+        """Raise InputError where a file is about a concept the spec does not know."""
+        for concept in table["concept"].unique(maintain_order=True):
+            if concept not in self._spec.concepts:
+                hint = did_you_mean(concept, list(self._spec.concepts))
+                raise InputError(f"{path} has rows about {concept!r}, which is no concept of the spec: {hint}")
+
+    def _judge(self, tools: Tools, key: str) -> Judge:
+        """The judge, for a key of the spec; raises InputError where there is none."""
+        if tools.judge is None:
+            raise InputError(f"{key} asks a model: name it with --judge PROVIDER/NAME, or leave {key} out of the spec")
+        return tools.judge
+
+    def _encoder(self, tools: Tools, key: str) -> Encoder:
+        """The sentence encoder, for a key of the spec; raises InputError where it cannot be had."""
+        try:
+            return tools.encoder(ENCODERS[0])
+        except NotRun as reason:
+            raise InputError(f"{key} needs a sentence encoder: {reason}") from None
+
+    def _check_online(self, key: str) -> None:
+        """Raise InputError where pages would have to be fetched and may not be."""
+        if self._offline:
+            raise InputError(
+                f"{key} is fetched from the network, which --offline forbids; build once without it (what is in stages/ is used again), "
+                f"or leave {key} out of the spec"
+            )
+
+    # Keywords, pages and sentences
+
+    def _saged(self) -> SagedTiers | None:
+        """Keywords and sentences of a file of SAGED's."""
+        if self._spec.sources.saged is None:
+            return None
+        path = self._home / self._spec.sources.saged
+        tiers = read_tiers(path)
+        self._check_known(path, tiers.keywords)
+        return SagedTiers(*(table.with_columns(domain=pl.lit(self._spec.domain)) for table in tiers))
+
+    def _keywords(self, settings: Settings, tools: Tools) -> pl.DataFrame:
+        """Keywords given, found before, asked for, and taken from pages; a concept without any is found by its own name.
+
+        Those given stay as they are. The others are reduced to keywords of which none contains another (or a given one), the nearest to
+        the concept.
+        """
+        from tiltmeter.benchmarks.builder.keywords import given_keywords, join_keywords, nearest, non_containing
+
+        spec, saged = self._spec, self._saged()
+        given = given_keywords({name: concept.keywords for name, concept in spec.sought.items()}, domain=spec.domain)
+        given = join_keywords(given, *([saged.keywords] if saged else []))
+        found = self._further_keywords(tools)
+        if not found.is_empty():
+            reduced = non_containing(join_keywords(given, found), spec.definition).filter(pl.col("kind") != "given")
+            found = nearest(reduced, spec.keywords.keep, self._encoder(tools, "keywords.keep"))
+        whole = join_keywords(given, found)
+        with_any = set(whole["concept"])
+        own_names = given_keywords({name: [name] for name in spec.sought if name not in with_any}, domain=spec.domain)
+        return self._in_order(join_keywords(whole, own_names))
+
+    def _further_keywords(self, tools: Tools) -> pl.DataFrame:
+        from tiltmeter.benchmarks.builder.keywords import ask_keywords, join_keywords, linked_keywords, similar_keywords
+
+        spec, wanted, found = self._spec, self._spec.keywords, []
+        if wanted.asked:
+            judge = self._judge(tools, "keywords.asked")
+            asked = ask_keywords(
+                judge, list(spec.sought), domain=spec.domain, rounds=wanted.rounds, kinds=wanted.asked, definition=spec.definition
+            )
+            _report_unanswered(tools, "keywords", asked.unanswered)
+            found.append(asked.keywords)
+        if wanted.similar or wanted.linked:
+            own = self._wiki_pages(tools, depth=0)
+            if wanted.similar:
+                spare = max(len(concept.keywords) for concept in spec.sought.values())  # those given may be among the nearest
+                found.append(similar_keywords(own, n=wanted.keep + spare, encoder=self._encoder(tools, "keywords.similar")))
+            if wanted.linked:
+                found.append(linked_keywords(own))
+            _report_failed_pages(tools, "keywords", own.pages)
+        return join_keywords(*found)
+
+    def _wiki_pages(self, tools: Tools, *, depth: int) -> PageSet:
+        from tiltmeter.benchmarks.builder.web import Manners, collect_pages
+
+        self._check_online("sources.wikipedia")
+        wiki = self._spec.sources.wikipedia
+        assert wiki is not None
+        return collect_pages(
+            {name: concept.wikipedia or [name] for name, concept in self._spec.sought.items()},
+            domain=self._spec.domain,
+            cache=self._cache,
+            api=wiki.api,
+            depth=depth,
+            n=wiki.pages,
+            links=wiki.links,
+            encoder=self._encoder(tools, "sources.wikipedia.pages") if depth else None,
+            manners=Manners(rate=wiki.rate, contact=wiki.contact),
+        )
+
+    def _pages(self, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """Pages of the wiki, files, web pages and written articles of every concept, with their texts."""
+        from tiltmeter.benchmarks.builder.sources import join_pages, read_files, write_articles
+
+        spec, sources = self._spec, self._spec.sources
+        files = {name: [*concept.local, *sources.local] for name, concept in spec.sought.items()}
+        found = [read_files(files, domain=spec.domain, licence=sources.licence, home=self._home)]
+        urls = {name: [*concept.urls, *sources.urls] for name, concept in spec.sought.items()}
+        if any(urls.values()):
+            from tiltmeter.benchmarks.builder.web import read_urls
+
+            self._check_online("sources.urls")
+            found.append(read_urls(urls, domain=spec.domain, cache=self._cache, licence=sources.licence))
+        if sources.wikipedia is not None:
+            found.append(self._wiki_pages(tools, depth=sources.wikipedia.depth))
+        if sources.written is not None:
+            judge = self._judge(tools, "sources.written")
+            found.append(write_articles(judge, list(spec.sought), domain=spec.domain, words=sources.written.words))
+        joined = join_pages(*found)
+        _report_failed_pages(tools, "pages", joined.pages)
+        texts = pl.DataFrame([*joined.texts.items()], schema=dict(TEXTS), orient="row")
+        return {"pages": self._in_order(joined.pages), "texts": texts}
+
+    def _sentences(
+        self, keywords: pl.DataFrame, pages: pl.DataFrame, texts: pl.DataFrame, settings: Settings, tools: Tools
+    ) -> pl.DataFrame:
+        """The sentences that hold a keyword, and those SAGED scraped; keywords without any are reported."""
+        from tiltmeter.benchmarks.builder.keywords import scrape, without_sentences
+
+        found, saged = scrape(pages, dict(texts.iter_rows()), keywords), self._saged()
+        if saged is not None:
+            found = pl.concat([found, saged.sentences]).unique(["concept", "sentence"], keep="first", maintain_order=True)
+        elif not pages.is_empty():
+            for sentence in without_sentences(pages, keywords, found):
+                tools.problem(f"sentences: {sentence}", final=True)
+        return self._in_order(found)
+
+    # Prompts
+
+    def _prompts(self, sentences: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """Continuations or questions of the sentences, as many as asked for, and what was dropped on the way."""
+        from tiltmeter.benchmarks.builder.prompts import continuations, questions
+
+        spec, concepts = self._spec, list(self._spec.sought)
+        if spec.assemble.kind == "question":
+            judge = self._judge(tools, "assemble.kind: question")
+            made, dropped = questions(sentences, judge, check=spec.assemble.check, concepts=concepts, tried_with=list(spec.concepts))
+            _report_unanswered(tools, "prompts", dropped.filter(pl.col("reason").str.starts_with(NO_ANSWER)).height)
+        else:
+            made, dropped = continuations(sentences, definition=spec.definition, concepts=concepts)
+            if spec.assemble.with_keyword:
+                kept = pl.col("keyword_in_prompt").fill_null(True)
+                cut = made.filter(~kept).with_columns(sentence="baseline", reason=pl.lit("the keyword stands behind the cut"))
+                made, dropped = made.filter(kept), pl.concat([dropped, cut.select(list(DROPPED))])
+                if lost := [concept for concept in concepts if concept not in set(made["concept"])]:
+                    raise InputError(
+                        f"no prompt about {lost[0]!r} holds its keyword: set assemble.with_keyword to false, give it more sources, "
+                        "or take it out"
+                    )
+        return {"prompts": self._sized(made), "dropped": dropped}
+
+    def _given_prompts(self, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """The user's own prompts."""
+        path = self._home / str(self._spec.assemble.prompts)
+        table = read_benchmark(path)
+        self._check_known(path, table)
+        if lacking := [name for name in self._spec.sought if name not in set(table["concept"])]:
+            raise InputError(f"{path} has no prompt about the concept {lacking[0]!r}; write some or take it out of the spec")
+        table = table.with_columns(pl.col("domain").fill_null(self._spec.domain))
+        return {"prompts": self._sized(table), "dropped": pl.DataFrame(schema=dict(DROPPED))}
+
+    def _sized(self, benchmark: pl.DataFrame) -> pl.DataFrame:
+        size = self._spec.assemble.size
+        return benchmark if size is None else sample_benchmark(benchmark, size, seed=self._spec.seed)
+
+    # Branches
+
+    def _replacements(self, prompts: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """What is replaced in which branch: what the spec gives, else the concepts' names, and what the judge proposes."""
+        from tiltmeter.benchmarks.builder.spec import read_table
+
+        asked, with_prompts = self._spec.branch, set(prompts["concept"])
+        assert asked is not None
+        given = read_table(self._home / asked.table) if isinstance(asked.table, str) else asked.table or {}
+        known = [(root, target) for root in given for target in given[root]]
+        pairs = [(root, target) for root, target in asked.pairs] if asked.pairs != "all" else known
+        pairs = pairs or [pair for pair in permutations(self._spec.concepts, 2) if pair[0] in with_prompts]
+        if asked.pairs != "all" and (without := [root for root, _ in pairs if root not in with_prompts]):
+            raise InputError(f"branch.pairs: no prompt is about {without[0]!r}; {did_you_mean(without[0], sorted(with_prompts))}")
+        both = asked.direction == "both"
+        wanted = pairs + [(target, root) for root, target in pairs if both and (target, root) in known]
+        rows = [(root, target, *words, "given") for root, target in wanted for words in given.get(root, {}).get(target, {}).items()]
+        rows += [(root, target, root, target, "name") for root, target in pairs if (root, target) not in known]
+        left_out: list[tuple[str, str, str, str]] = []
+        if asked.descriptors is not None:
+            self._propose(pairs, prompts, tools, rows, left_out)
+        table = pl.DataFrame(rows, schema=dict(REPLACEMENTS), orient="row").unique(
+            ["root", "target", "old"], keep="first", maintain_order=True
+        )
+        if both:
+            back = table.select(root="target", target="root", old="new", new="old", by="by").join(table, on=["root", "target"], how="anti")
+            unclear = back.filter(pl.struct("root", "target", pl.col("old").str.to_lowercase()).is_duplicated())
+            for root, target, old in unclear.select("root", "target", "old").head(1).iter_rows():
+                raise InputError(
+                    f"branch: several words about {target} become {old!r} for {root}, so the table does not say what {old!r} is to become "
+                    "on the way back; write a table for the other direction too"
+                )
+            table = pl.concat([table, back])
+        return {"replacements": table, "left_out": pl.DataFrame(left_out, schema=dict(LEFT_OUT), orient="row")}
+
+    def _propose(
+        self,
+        pairs: list[tuple[str, str]],
+        prompts: pl.DataFrame,
+        tools: Tools,
+        rows: list[tuple[str, str, str, str, str]],
+        left_out: list[tuple[str, str, str, str]],
+    ) -> None:
+        """Add words near to each root with what the judge would put in their place for each target, and those for which it has nothing."""
+        from tiltmeter.benchmarks.branching import find_descriptors, propose_replacements
+
+        asked = self._spec.branch
+        assert asked is not None
+        assert asked.descriptors is not None
+        judge, encoder = self._judge(tools, "branch.descriptors"), self._encoder(tools, "branch.descriptors")
+        threshold = None if asked.descriptors.threshold == "auto" else asked.descriptors.threshold
+        for root in dict.fromkeys(root for root, _ in pairs):
+            mine = prompts.filter(concept=root)
+            texts = pl.concat([mine["prompt"], *([mine["baseline"]] if asked.counterfactual_baseline else [])])
+            words = find_descriptors(texts, root, encoder, judge, threshold=threshold)
+            for target in (target for one, target in pairs if one == root and words):
+                proposal = propose_replacements(words, root, target, judge)
+                rows += [(root, target, old, new, "judge") for old, new in proposal.words.items()]
+                left_out += [(root, target, word, why) for word, why in proposal.left_out.items()]
+
+    def _branches(self, prompts: pl.DataFrame, replacements: pl.DataFrame, settings: Settings, tools: Tools) -> pl.DataFrame:
+        """The prompts with their branches; prompts in which nothing was replaced, or the root is still named, are reported."""
+        from tiltmeter.benchmarks.branching import branch
+
+        asked = self._spec.branch
+        assert asked is not None
+        table: dict[str, dict[str, dict[str, str]]] = {}
+        for root, target, old, new in replacements.select("root", "target", "old", "new").iter_rows():
+            table.setdefault(root, {}).setdefault(target, {})[old] = new
+        made = branch(prompts, table, counterfactual_baseline=asked.counterfactual_baseline)
+        for root, target, rows, unchanged, still_named in made.report.iter_rows():
+            if unchanged:
+                said = f"{unchanged:,} of {rows:,} prompts about {root} read the same for {target}: no word in them was replaced"
+                tools.problem(f"branches: {said}", final=True)
+            if still_named:
+                said = f"{still_named:,} of {rows:,} prompts about {target} still name {root}; add the missing words to the table"
+                tools.problem(f"branches: {said}", final=True)
+        return made.benchmark
+
+
+def _report_unanswered(tools: Tools, stage: str, number: int) -> None:
+    """Report questions to which there was no answer."""
+    if number:
+        tools.problem(f"{stage}: {number:,} questions to the judge failed; run the same command again to ask them once more")
+
+
+def _report_failed_pages(tools: Tools, stage: str, pages: pl.DataFrame) -> None:
+    """Report pages that could not be had and may be another time, and pages that were not read to their end."""
+    failed = pages.filter(status="failed")
+    cut = pages.filter(pl.col("status") == "ok", pl.col("problem").is_not_null()).unique("source", maintain_order=True)
+    for found, what, more in ((failed, "had", "; run the same command again to try once more"), (cut, "read whole", "")):
+        for source, problem in found.select("source", "problem").head(1).iter_rows():
+            said = f"{stage}: {found.height:,} of {pages.height:,} pages could not be {what}, such as {source} ({problem}){more}"
+            tools.problem(said, final=not more)

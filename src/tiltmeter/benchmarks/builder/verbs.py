@@ -1,0 +1,401 @@
+"""The words of a sentence with their parts of speech, and where its main verb is, by their order.
+
+Tags are those of the BNC's C5 set (NN1, VVD, VBZ, AJ0, ...), from HanTa by way of `readers.grammar`.
+
+The words are read from left to right. A word that opens an embedded clause ("who", "that", "because", ...) claims the next verb; the
+first finite verb that is not claimed is the main one. Participles that only describe ("the term coined by ...") differ from verbs
+by what follows them. What is in brackets or quotation marks is not looked at.
+
+The time grows with the number of words: where a search ends ("the next verb", "the next comma") is known for every word after one pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import accumulate, chain, dropwhile
+from pathlib import Path
+from typing import NamedTuple
+
+from tiltmeter.readers import grammar
+
+
+class TaggedWord(NamedTuple):
+    """A word or mark of a sentence."""
+
+    text: str
+    end: int
+    """Offset of its end in the sentence, in characters."""
+    tag: str
+    bracketed: bool
+    """In brackets, the brackets themselves included."""
+    quoted: bool
+    """Between double quotation marks, marks included."""
+    name: bool
+    """Part of a name: a capital inside the sentence, or a small word between two of them ("Bank of England")."""
+
+
+_WHOLE = re.compile(
+    r"(?<!\d)\d++(?:[.,:]\d++)+|(?:(?<!\w)[A-Za-z]\.){2,}"
+    r"|(?<![\w.])(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Sgt|Capt|Lt|vs|cf|ca|[A-Z])\.(?=\s+\S)"
+)
+"""Numbers, initials and abbreviations with their marks: one token each."""
+_JOINING = ("of", "the", "de", "la", "le", "du", "des", "del", "da", "di", "von", "van", "der", "den", "al", "el", "bin", "ibn", "y")
+
+
+def tag_words(sentence: str) -> list[TaggedWord]:
+    """The words and marks of a sentence; none where it is empty. Some 25,000 words a second on one core."""
+    tokens: list[grammar.Token] = []
+    end = 0
+    for whole in _WHOLE.finditer(sentence):
+        tokens += [*grammar.tokens(sentence, end, whole.start()), grammar.Token(whole.group(), *whole.span())]
+        end = whole.end()
+    tokens += grammar.tokens(sentence, end)
+    texts = [token.text for token in tokens]
+    tags = [tag for tag, _ in grammar.tag(texts)]
+    flags = zip(_bracketed(texts), _quoted(texts), _in_names(texts, tags), strict=True)
+    return [TaggedWord(token.text, token.end, tag, *these) for token, tag, these in zip(tokens, tags, flags, strict=True)]
+
+
+def starts_with_capital(text: str) -> bool:
+    """Whether the first letter is a capital."""
+    return text[:1] != text[:1].lower() and text[:1] == text[:1].upper()
+
+
+def between_pairs(marks: Sequence[int]) -> set[int]:
+    """Places from each odd mark to the even one after it, marks included; an odd last one is the beginning of nothing."""
+    return set(chain.from_iterable(range(first, last + 1) for first, last in zip(marks[::2], marks[1::2], strict=False)))
+
+
+def _bracketed(texts: Sequence[str]) -> list[bool]:
+    """A bracket closed without having been opened ("a) ...") closes nothing."""
+    found = []
+    depth = 0
+    for text in texts:
+        depth += text in ("(", "[", "{")
+        found.append(depth > 0)
+        depth = max(0, depth - (text in (")", "]", "}")))
+    return found
+
+
+def _quoted(texts: Sequence[str]) -> list[bool]:
+    """Straight marks open and close in turn; curly ones and guillemets by their shape, where one that closes is yet to come."""
+    straight = between_pairs([i for i, text in enumerate(texts) if text == '"'])
+    found = []
+    opened, closed, to_close = 0, 0, sum(text in ("\u201d", "\u00bb") for text in texts)
+    for i, text in enumerate(texts):
+        opened += text in ("\u201c", "\u00ab", "\u201e")
+        found.append(i in straight or closed < min(opened, to_close))
+        closed += text in ("\u201d", "\u00bb")
+    return found
+
+
+def _in_names(texts: Sequence[str], tags: Sequence[str]) -> list[bool]:
+    """Capitals inside the sentence (the first word: where it is tagged as a name or another capital follows), and what joins two."""
+    # With three more places at the end, places before the beginning and after the end hold False.
+    title = [*map(starts_with_capital, texts), False, False, False]
+    joining = [*(text in _JOINING for text in texts), False, False, False]
+    found = []
+    for i, tag in enumerate(tags):
+        capital = title[i] and (i > 0 or tag == "NP0" or title[1] or (joining[1] and joining[2] and title[3]))
+        to_the_right = title[i + 1] or (joining[i + 1] and title[i + 2])
+        to_the_left = title[i - 1] or (joining[i - 1] and title[i - 2])
+        found.append(capital or (joining[i] and to_the_right and to_the_left))
+    return found
+
+
+# The main verb
+
+_CLEAR = ("VBZ", "VBD", "VBB", "VHZ", "VHD", "VHB", "VDZ", "VDD", "VDB", "VM0")
+_AUXILIARIES = ("VB", "VH", "VD", "VM")
+_OPENERS = ("CJS", "CJT", "PNQ", "DTQ", "AVQ")
+_EITHER = frozenset(("as", "since", "after", "before", "until", "till", "than", "like", "once", "so", "but", "except", "whether"))
+"""Words that open a clause or come before a mere noun: what follows decides."""
+_RELATIVE = frozenset(("that", "which", "who", "whom", "whose"))
+_DETERMINERS = ("AT0", "DPS", "POS", "PRF", "PRP", "AJ0", "AJC", "AJS", "CRD", "ORD")
+_NOUNS = ("NN0", "NN1", "NN2", "NN", "NP0", "UNC", "PNP", "PNI", "PNQ", "DT0")
+_OBJECT = ("AT0", "DPS", "PNP", "DT0", "CJT", "TO0")
+_PRONOUNS = frozenset(("he", "she", "it", "they", "we", "i", "you", "there"))
+_IN_THESE = frozenset(("particular", "general", "turn", "fact", "part"))
+_ALONE = frozenset(("latter", "former", "many", "others"))
+"""Words that are no adverbs, whatever the tagger says."""
+_DEGREE = frozenset(("less", "more", "very", "so", "too", "as", "most", "quite", "rather"))
+"""What follows these after "is" is a quality: "is less accommodating"."""
+_PARTICIPLES = ("VVN", "VBN", "VHN", "VDN")
+_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO = range(4)
+_THAT_IS = [",", "that", "is", ","]
+
+
+@cache
+def _words_by_use() -> Mapping[str, frozenset[str]]:
+    import yaml
+
+    listed: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return {use: frozenset(words) for use, words in listed.items()}
+
+
+def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
+    """The last word of the main verb with its auxiliaries; None where there is none.
+
+    Taggers err. A sentence in which no main verb is found is read again: with doubtful conjunctions taken for prepositions, then with
+    participles and at last with nouns taken for verbs where their neighbours allow it.
+
+    Parameters
+    ----------
+    words
+        Only what is outside brackets and quotation marks.
+    """
+    semicolon = next((i for i, word in enumerate(words) if word.text == ";"), len(words))
+    for count in sorted({semicolon, len(words)}):
+        for leniency in (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO):
+            found = _reading(words[:count], leniency).main_verb()
+            if found is not None:
+                return words[found]
+    return None
+
+
+def _reading(words: Sequence[TaggedWord], leniency: int) -> _Reading:
+    """The reading that knows whether the sentence begins with a clause of its own."""
+    first = _Reading(words, leniency, fronted=bool(words) and words[0].tag == "CJS")
+    fronted = first.count > 0 and first.opens(0) and first.text[0] not in _RELATIVE
+    return first if fronted == first.fronted else _Reading(words, leniency, fronted=fronted)
+
+
+class _Reading:
+    """One way to read the sentence, the more lenient the higher the number; words are named by their place."""
+
+    def __init__(self, words: Sequence[TaggedWord], leniency: int, *, fronted: bool) -> None:
+        self.text = text = [word.text.lower() for word in words]
+        self.tag = tag = [word.tag for word in words]
+        self.name = [word.name for word in words]
+        self.count = len(words)
+        self.leniency, self.fronted = leniency, fronted
+        self.commas = [0, *accumulate(word == "," for word in text)]
+        self.before = self._words_before()
+        # A name is a name, whatever its words are tagged as. The last one is of the word before the first.
+        kinds = ["NP0" if word.name else "NN1" if lower in _ALONE else word.tag for word, lower in zip(words, text, strict=True)]
+        self.kind_before = [[*kinds, ""][place] for place in self.before]
+        self.kind_after = [*tag[1:], "PUN"]
+        # Of each word the first from it on that is ...
+        self.next_mark = self._next(lambda i: text[i] in (",", ";", ":"))
+        self.next_opener = self._next(lambda i: tag[i] in _OPENERS and text[i] not in _EITHER)
+        self.next_no_adverb = self._next(lambda i: tag[i] != "AV0")
+        # ... what an auxiliary may go with,
+        self.next_of_group = self._next(lambda i: tag[i] not in ("AV0", "XX0") and text[i] != "first")
+        # ... a verb that is finite whatever comes before,
+        self.next_verb = self._next(lambda i: self.clear(i) or (tag[i] == "VVZ" and self.kind_before[i] not in _DETERMINERS))
+        # ... what begins or ends a clause, "and" left out,
+        self.next_clause = self._next(lambda i: tag[i] in _OPENERS or text[i] in (";", ":") or (text[i] == "," and fronted))
+        # ... an "and" that does not only join two nouns,
+        self.next_and = self._next(lambda i: tag[i] == "CJC" and self.kind_after[i][:2] not in ("NN", "NP", "AJ"))
+        self.next_finite = self._next(self.finite)
+        self.group_end = self._group_ends()
+
+    def _words_before(self) -> list[int]:
+        """The last word before each that is no adverb; -1 where there is none."""
+        found = [-1]
+        for i, word in enumerate(self.text):
+            if word in _IN_THESE and i > 0 and self.text[i - 1] == "in":
+                found.append(found[i - 1])
+            elif (self.tag[i] in ("AV0", "XX0", "AVP") or word == "first") and word not in _IN_THESE | _ALONE:
+                found.append(found[i])
+            else:
+                found.append(i)
+        return found[:-1]
+
+    def _next(self, fits: Callable[[int], bool]) -> list[int]:
+        """Of each word the first from it on that fits; the number of words where there is none."""
+        found = [self.count] * (self.count + 2)
+        for i in reversed(range(self.count)):
+            found[i] = i if fits(i) else found[i + 1]
+        return found
+
+    def _group_ends(self) -> list[int]:
+        """The last word of the verb that begins with each: its auxiliaries, "not", adverbs between, and the verb itself."""
+        ends = list(range(self.count))
+        for i in reversed(ends):
+            if self.tag[i][:2] in _AUXILIARIES:
+                following = self.next_of_group[i + 1]
+                if following < self.count and self.goes_with(i, following):
+                    ends[i] = ends[following]
+                elif self.kind_after[i] == "XX0":
+                    ends[i] = i + 1
+        return ends
+
+    def goes_with(self, auxiliary: int, i: int) -> bool:
+        """Whether word i goes with the auxiliary before it."""
+        kind = self.tag[i]
+        if self.name[i] or self.text[i - 1] in _DEGREE:
+            return False
+        match self.tag[auxiliary][:2]:
+            case "VB":
+                passive = kind == "AJ0" and self.text[i].endswith("ed") and self.kind_after[i] in ("PRP", "TO0", "PRF", "CJS")
+                return passive or kind in (*_PARTICIPLES, "VVD", "VVG", "VBG", "VHG")
+            case "VH":
+                return kind in (*_PARTICIPLES, "VVD")
+        return kind in ("VVI", "VBI", "VHI", "VDI", "VVB", "VBB", "VHB")
+
+    def main_verb(self) -> int | None:
+        """The last word of the first finite verb that no clause claims."""
+        claimed, last_embedded = 0, -1
+        i = 0
+        while i < self.count:
+            if self.opens(i):
+                claimed += 1
+            elif self.finite(i):
+                end = self.group_end[i]
+                if claimed:
+                    claimed -= 1
+                    last_embedded = end
+                elif last_embedded < 0 or not self.inside(i, last_embedded):
+                    return self.first_clause(i) or end
+                i = end
+            i += 1
+        return None
+
+    def first_clause(self, i: int) -> int | None:
+        """The verb of the first clause, taken for a participle, where the one found is of the second ("X led to Y, but it declined")."""
+        before = self.before[i]
+        if before < 1 or self.tag[before - 1] != "CJC" or self.text[before] not in _PRONOUNS:
+            return None
+        found = (k for k in range(1, before) if self.tag[k] == "VVN" and self.taken_for_participle(k))
+        return next(found, None)
+
+    def inside(self, i: int, last: int) -> bool:
+        """Whether a finite verb after an embedded clause's verb is still in that clause: "who live and work", "when he said it was"."""
+        before = self.before[i]
+        if before > last and self.tag[before] == "CJC":
+            return self.leniency < _PARTICIPLES_TOO
+        if self.commas[i] > self.commas[last]:
+            return False
+        if self.fronted:
+            return self.leniency < _FEWER_CLAUSES
+        return before == last + 1 and self.text[before] in _PRONOUNS
+
+    def opens(self, i: int) -> bool:
+        """Whether word i opens a clause with a verb of its own."""
+        word, kind, after = self.text[i], self.tag[i], self.kind_after[i]
+        if word == "that" and kind == "DT0":
+            return i > 0 and self.tag[i - 1][:2] in ("NN", "NP") and after[:1] == "V"
+        if kind not in _OPENERS or (self.name[i] and i > 0):
+            return False
+        if i == 0 and (kind in ("PNQ", "DTQ", "AVQ") or word == "that") and after in (*_CLEAR, "VVZ"):
+            return False
+        if word in ("because", "though", "although") and after in ("PRP", "PRF"):
+            return False
+        if word in _EITHER:
+            return self.leniency == _FULL and self.clause_follows(i)
+        return self.kind_after[self.next_no_adverb[i + 1] - 1] not in ("TO0", "VVG", "VVN")
+
+    def clause_follows(self, i: int) -> bool:
+        """Whether a verb comes before the next comma, and it is not the only one there is ("Islam as a religion is ...")."""
+        verb = self.next_finite[i + 1]
+        if verb >= min(self.count, self.next_mark[i + 1], self.next_opener[i + 2]):
+            return False
+        return i == 0 or self.text[i + 1] in _PRONOUNS or self.next_finite[self.group_end[verb] + 1] < self.count
+
+    def finite(self, i: int) -> bool:
+        """Whether word i is, or begins, a verb with a subject of its own."""
+        kind, before = self.tag[i], self.kind_before[i]
+        if self.name[i]:
+            return False
+        if kind in _CLEAR:
+            return self.clear(i)
+        if i == 0:
+            return False
+        match kind:
+            case "VVZ" | "VVB":
+                return before not in (*_DETERMINERS, "TO0", "VM0") or (before == "CRD" and self.leniency > _FULL)
+            case "VVI":
+                return before in _NOUNS or before == ""
+            case "VVD":
+                return not self.describes(i)
+            case "AJ0" if before == "PNQ":
+                return self.text[i].endswith("ed")
+            case "VVN":
+                return self.past_tense(i) or (self.leniency >= _PARTICIPLES_TOO and self.taken_for_participle(i))
+        return self.leniency == _NOUNS_TOO and self.taken_for_noun(i)
+
+    def clear(self, i: int) -> bool:
+        """Whether word i is a form that is never anything but finite, and not the one of ", that is,"."""
+        return self.tag[i] in _CLEAR and self.text[max(0, i - 2) : i + 2] != _THAT_IS
+
+    def past_tense(self, i: int) -> bool:
+        """Whether what was taken for a participle must be a past tense: "it emerged", "leaders argued that", "he accepted the"."""
+        before = self.kind_before[i]
+        if self.text[i] in _words_by_use()["past"] and before in (*_NOUNS, "PUN"):
+            return True
+        objects = ("CJT",) if self.text[i] in _words_by_use()["naming"] else ("CJT", "AT0", "DPS", "PNP")
+        return before in _NOUNS and self.kind_after[i] in objects
+
+    def describes(self, i: int) -> bool:
+        """Whether a form in -ed is a participle that only describes what comes before it: another verb comes for the same subject."""
+        before = self.before[i]
+        if self.text[i] in _words_by_use()["past"] or self.kind_after[i] in _OBJECT:
+            return False
+        if before >= 0 and self.text[before] in _PRONOUNS | _RELATIVE:
+            return False
+        verb, end = self.next_verb[i + 1], self.next_clause[i + 1]
+        if i + 1 < self.count and self.text[i + 1] != "by":
+            end = min(end, self.next_and[i + 1])
+        return verb < end and self.text[self.before[verb]] not in _PRONOUNS
+
+    def taken_for_participle(self, i: int) -> bool:
+        """Whether what the tagger took for a participle may be a verb."""
+        if self.describes(i) or self.text[i + 1 : i + 2] == ["by"]:
+            return False
+        return self.kind_before[i] in _NOUNS or (self.kind_before[i] == "PUN" and self.leniency == _NOUNS_TOO)
+
+    def taken_for_noun(self, i: int) -> bool:
+        """A verb between subject and object that the tagger took for a noun or an adjective: "some claim that"."""
+        after, word, known = self.kind_after[i], self.text[i], _words_by_use()["verb_or_noun"]
+        if self.kind_before[i] not in _NOUNS:
+            return False
+        if self.tag[i] == "AJ0":
+            return word.endswith("ed") and after in (*_NOUNS, *_OBJECT, "AJ0")
+        stem = word if word in known else word.removesuffix("s")
+        if self.tag[i] not in ("NN1", "NN2") or not {stem, stem.removesuffix("e")} & known:
+            return False
+        if after in _OBJECT or (word == "remains" and after == "AJ0"):
+            return True
+        agrees = self.plural_subject(i) if self.tag[i] == "NN1" else self.kind_before[i] in ("NN1", "NP0", "DT0")
+        return agrees and after in ("PRP", "NP0", "UNC", "VVG", "AJ0", "NN1", "NN2")
+
+    def plural_subject(self, i: int) -> bool:
+        """Whether the first noun before word i is a plural, or two are joined."""
+        noun = next((kind for kind in self.tag[:i] if kind in _NOUNS), "")
+        return noun in ("NN2", "DT0") or "and" in self.text[:i]
+
+
+def main_verb_of(words: Sequence[TaggedWord]) -> TaggedWord | None:
+    """What is in brackets is never looked at, what is in quotation marks or between dashes only where there is no verb outside them."""
+    outside = [word for word in words if not word.bracketed]
+    strictly = _without_inserts(_without_quotations(outside))
+    plainly = [word for word in outside if not _is_quotation_mark(word)]
+    return _main_verb(_from_first_word(strictly)) or _main_verb(_from_first_word(plainly))
+
+
+def _is_quotation_mark(word: TaggedWord) -> bool:
+    return word.tag == "PUQ" or word.text == '"'
+
+
+def _from_first_word(words: Sequence[TaggedWord]) -> list[TaggedWord]:
+    return list(dropwhile(lambda word: word.tag in ("PUN", "PUQ"), words))
+
+
+def _without_quotations(words: Sequence[TaggedWord]) -> list[TaggedWord]:
+    """Each quotation becomes one noun, which it most often is in its sentence: 'a chapter on "..." appears'."""
+    found = []
+    for before, word in zip([None, *words], words, strict=False):
+        if not word.quoted:
+            found += [] if _is_quotation_mark(word) else [word]
+        elif before is None or not before.quoted:
+            found.append(word._replace(tag="NN1", name=False))
+    return found
+
+
+def _without_inserts(words: Sequence[TaggedWord]) -> list[TaggedWord]:
+    """Without what is between two dashes."""
+    inserted = between_pairs([place for place, word in enumerate(words) if word.text == "\u2014"])
+    return [word for place, word in enumerate(words) if place not in inserted]

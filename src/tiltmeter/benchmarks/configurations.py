@@ -1,0 +1,243 @@
+"""How benchmarks are asked and measured: the `-P key=value` of a study, its roles and templates, and the design they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+from tiltmeter.study import DESIGN, Schema, Settings, conform
+from tiltmeter.subsampling import first_samples, keep_limit
+from tiltmeter.yaml_files import read_yaml
+
+DEFINITIONS = ("default", "saged")
+GROUPINGS = ("concept", "domain", "keyword", "source_tag", "branched_from")
+"""Columns by which prompts may be grouped."""
+ALSO = ("parity", "overlap", "cosine", "toxicity", "words")
+"""Further measures of the same answers."""
+
+PARAMS: Mapping[str, str] = {
+    "benchmark": "a benchmark of your own, as `tiltmeter build` makes it or written by hand (Parquet, CSV, JSON)",
+    "features": "what is measured of each answer: names of features (tiltmeter list features), NAME=MODEL, or MODULE:FUNCTION, several with"
+    " commas [default: vader]",
+    "roles": "roles the prompts are asked in: names of the study's, several with commas, or a YAML file of your own (NAME: system message)",
+    "wording": "how prompts are put: a YAML file of your own (asking: {NAME: {continuation: ..., question: ..., given: ...}}), each text"
+    " with {prompt}; every name in it is a template",
+    "group": "columns that make the groups compared: concept, domain, keyword, source_tag, branched_from, several with commas"
+    " [default: concept]",
+    "clusters": "number of clusters of answers about like things, found by sentence embedding over all groups, or silhouette"
+    " [default: none]",
+    "encoder": "sentence encoder of the clusters: all-MiniLM-L6-v2, a folder, or a name on the hub",
+    "also": "further measures, several with commas: parity (of the first feature between counterfactual answers), overlap (BLEU, ROUGE-L),"
+    " cosine, toxicity (of 25 answers to a prompt: --repeats 25), words (in company of groups' words)",
+    "statistics": "summary statistics to compare, several with commas (tiltmeter list statistics) [default: those of the definition]",
+}
+
+FACTORS: Schema = {
+    "prompt_key": pl.String,  # of the benchmark's row
+    "root": pl.String,  # of the row it was branched from: what is compared in pairs
+    "domain": pl.String,
+    "concept": pl.String,
+    "keyword": pl.String,
+    "source_tag": pl.String,
+    "kind": pl.String,
+    "branched_from": pl.String,
+    "role": pl.String,
+    "template": pl.String,
+    "baseline": pl.String,  # the text the answers are compared with; null: there is none
+    "stratum": pl.String,  # of which --limit keeps a share
+}
+"""Columns of a design beside those of every design."""
+
+SLOT = "{prompt}"
+BASELINES = "baseline"
+"""The generation that the baselines are."""
+NO_ROLE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkOptions:
+    """What a user may choose about features and diagnosis."""
+
+    features: tuple[str, ...]
+    groups: tuple[str, ...]
+    clusters: int | Literal["silhouette"] | None
+    encoder: str
+    also: tuple[str, ...]
+    statistics: tuple[str, ...] | None
+
+
+def options_of(settings: Settings) -> BenchmarkOptions:
+    """The options of a study, with defaults.
+
+    Raises
+    ------
+    InputError
+        A value is none of those known; the message names the key.
+    """
+    given = settings.params
+    if settings.definition not in DEFINITIONS:
+        raise InputError(f"unknown definition {settings.definition!r} of benchmarks; known: {', '.join(DEFINITIONS)}")
+    return BenchmarkOptions(
+        features=_several("features", given.get("features", "vader")),
+        groups=_several("group", given.get("group", "concept"), GROUPINGS),
+        clusters=_clusters(given.get("clusters")),
+        encoder=given.get("encoder", "all-MiniLM-L6-v2"),
+        also=_several("also", given["also"], ALSO) if "also" in given else (),
+        statistics=_statistics(given["statistics"]) if "statistics" in given else None,
+    )
+
+
+def _statistics(text: str) -> tuple[str, ...]:
+    """Names of statistics that there are: a slip shows before anything is asked."""
+    from tiltmeter.benchmarks.diagnosis import find_statistics
+
+    found = _several("statistics", text)
+    try:
+        find_statistics(found)
+    except InputError as error:
+        raise InputError(f"-P statistics={text}: {error}") from None
+    return found
+
+
+def _clusters(text: str | None) -> int | Literal["silhouette"] | None:
+    if text is None or text == "silhouette":
+        return "silhouette" if text else None
+    if not text.isdecimal() or int(text) < 2:
+        raise InputError(f"-P clusters={text}: give a number of clusters from 2, or silhouette to have it chosen")
+    return int(text)
+
+
+def _several(key: str, text: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The names in a text, separated by commas: each once, and one of those known."""
+    found = tuple(one.strip() for one in text.split(",") if one.strip())
+    if not found:
+        raise InputError(f"-P {key}= is empty: name at least one")
+    for place, one in enumerate(found):
+        if known is not None and one not in known:
+            raise InputError(f"-P {key}={text}: {did_you_mean(one, known)}")
+        if one in found[:place]:
+            raise InputError(f"-P {key}={text}: {one} is in it twice")
+    return found
+
+
+class Configurations(NamedTuple):
+    """How a benchmark is asked: each role with each template is a generation of its own."""
+
+    roles: Mapping[str, str | None]
+    """Name -> system message (None: no system message)."""
+    templates: Mapping[str, Mapping[str, str]]
+    """Name -> kind of row ("continuation", "question", "given") -> text with `{prompt}`."""
+
+
+def configurations_of(
+    roles: Mapping[str, str | None] | None, templates: Mapping[str, Mapping[str, str]] | None, params: Mapping[str, str]
+) -> Configurations:
+    """The roles and templates of a benchmark, as far as the user's `-P roles=` and `-P wording=` do not replace them.
+
+    Raises
+    ------
+    InputError
+        There is no such role or wording, or a file cannot be used.
+    """
+    from tiltmeter.prompt_templates import wordings
+
+    if not templates or "wording" in params:
+        templates = wordings("asking", params.get("wording"), Path(__file__).with_name("wordings") / "asking.yaml")
+    return Configurations(_chosen_roles(roles or {NO_ROLE: None}, params.get("roles")), templates)
+
+
+def _chosen_roles(known: Mapping[str, str | None], given: str | None) -> Mapping[str, str | None]:
+    """The roles a user chose among those of the study, or of a file."""
+    from tiltmeter.paths import is_file
+
+    if given is None:
+        return known
+    if given.endswith((".yaml", ".yml")):
+        if not is_file(given):
+            raise InputError(f"-P roles={given}: there is no such file")
+        return read_roles(given)
+    chosen = list(dict.fromkeys(one.strip() for one in given.split(",")))
+    for one in chosen:
+        if one not in known:
+            raise InputError(f"-P roles={given}: {did_you_mean(one, list(known))} (or give a YAML file of your own)")
+    return {one: known[one] for one in chosen}
+
+
+def read_roles(path: str) -> dict[str, str | None]:
+    """The roles of a YAML file; raises InputError where it holds anything else."""
+    loaded = read_yaml(Path(path), "roles in")
+    if not isinstance(loaded, dict) or not loaded:
+        raise InputError(f"-P roles={path}: expected names of roles with their system messages, for instance 'assistant: You are helpful.'")
+    for name, text in loaded.items():
+        if not isinstance(name, str) or not isinstance(text, str | None):
+            raise InputError(f"-P roles={path}: {name}: expected a name with a system message (or nothing, for none)")
+    return loaded
+
+
+def make_design(benchmark: pl.DataFrame, configurations: Configurations, settings: Settings, name: str) -> pl.DataFrame:
+    """One row per prompt: the columns of DESIGN and FACTORS.
+
+    An item is a root with all its branches: it is resampled as a whole, and `--limit` counts items, in proportion to the concepts of
+    the roots. `settings.repeats` is the number of answers to each prompt (1 where it is left open).
+
+    Parameters
+    ----------
+    benchmark
+        The columns of BENCHMARK.
+    name
+        Of the part.
+
+    Raises
+    ------
+    InputError
+        A template lacks `{prompt}`, or has no text for a kind of row the benchmark holds.
+    """
+    if BASELINES in configurations.roles:
+        raise InputError(f"a role cannot be called {BASELINES!r}: that is what the baselines are called beside the roles; rename it")
+    items = benchmark.select(pl.col("root").unique(maintain_order=True)).with_row_index("item")
+    owner = benchmark.select(root="key", stratum="concept").unique("root", keep="first")
+    rows = benchmark.join(items, on="root", maintain_order="left").join(owner, on="root", how="left", maintain_order="left")
+    # Where the root itself is no row of the benchmark (a user took it out), its branches take its place.
+    rows = rows.with_columns(pl.col("stratum").fill_null(pl.col("concept").first().over("root")))
+    rows = keep_limit(rows.sort("item", maintain_order=True), settings.limit, settings.seed, name)
+    kinds = rows["kind"].unique().to_list()
+    asked = pl.concat(
+        rows.with_columns(
+            role=pl.lit(role),
+            template=pl.lit(template),
+            system=pl.lit(system, pl.String),
+            prompt=_filled(texts, kinds, template),
+        )
+        for role, system in configurations.roles.items()
+        for template, texts in configurations.templates.items()
+    ).sort("item", maintain_order=True)
+    if settings.system_message is not None:
+        asked = asked.with_columns(system=pl.coalesce("system", pl.lit(settings.system_message)))
+    made = asked.with_columns(
+        part=pl.lit(name),
+        prompt_index=pl.int_range(pl.len()).over("item"),
+        wording=pl.col("template"),
+        prompt_key="key",
+        repetitions=pl.lit(settings.repeats or 1),
+    )
+    made = made.with_columns(prompt_id=pl.concat_str(pl.lit(f"{name}/"), "item", pl.lit("/"), "prompt_index"))
+    made = made.with_columns(first_sample=first_samples())
+    return conform(made, {**DESIGN, **FACTORS})
+
+
+def _filled(texts: Mapping[str, str], kinds: list[str], template: str) -> pl.Expr:
+    written = pl.lit(None, pl.String)
+    for kind in kinds:
+        if kind not in texts:
+            raise InputError(f"template {template!r} has no text for prompts of kind {kind!r}; it has: {', '.join(texts)}")
+        before, slot, after = texts[kind].partition(SLOT)
+        if not slot:
+            raise InputError(f"template {template!r}, {kind}: the text lacks {SLOT}, where the prompt goes")
+        written = pl.when(pl.col("kind") == kind).then(pl.concat_str(pl.lit(before), "prompt", pl.lit(after))).otherwise(written)
+    return written

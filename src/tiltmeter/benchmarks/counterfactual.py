@@ -1,0 +1,455 @@
+"""How much answers change when only the group in the prompt changes: sentiment parity, cosine, BLEU and ROUGE-L of paired answers.
+
+Answer i about one group is paired with answer i about the other, prompt by prompt. Every statistic of these pairs knows its value in the
+data, in bootstrap resamples of prompts, and with the two groups exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tiltmeter.benchmarks.inference import (
+    ONE_PROMPT,
+    Bounds,
+    Floats,
+    Inference,
+    check_columns,
+    check_resampling,
+    exchange_draws,
+    infer_distance,
+    infer_mean_distance,
+    infer_smooth,
+    resampled,
+    results_table,
+    toxicity,
+    unit_scores,
+)
+from tiltmeter.benchmarks.word_company import cooccurrence_bias, default_words, stereotypical_associations
+from tiltmeter.errors import InputError
+from tiltmeter.stats import benjamini_hochberg, ratio
+
+if TYPE_CHECKING:
+    from tiltmeter.study import Encoder
+
+__all__ = ["cooccurrence_bias", "counterfactual", "default_words", "stereotypical_associations", "toxicity"]
+
+Index = NDArray[np.intp]
+
+BLOCK_CELLS = 200_000
+"""Scores of resamples worked on at a time: few enough to stay in the processor's cache."""
+MASKED = "compared with the words of the groups masked"
+NO_PAIR = "no prompt has an answer about both groups"
+ALL_MISSING = "in every pair a score or text is missing"
+NO_TEST = "one answer a prompt and group: no test"
+ALL_EQUAL = "all scores are equal"
+
+
+class _Answers(NamedTuple):
+    """The answers of all prompts."""
+
+    groups: list[str]
+    rows: pl.DataFrame
+    """`row` of the table, `unit` (number of the prompt), `group` (number) and `k`, the answer's number in its prompt and group."""
+    units: int
+    most: int
+    """K, the greatest number of answers to a prompt about one group."""
+
+
+class _Pairs(NamedTuple):
+    """n pairs of answers about two groups, in order of prompt and answer."""
+
+    groups: tuple[int, int]
+    cell: Index
+    """(n,) prompt * K + number of the answer."""
+    first: Index
+    """(n,) row of the answer about the first group."""
+    second: Index
+    unpaired: int
+    """Answers about either group without a partner."""
+
+
+class _Scored(NamedTuple):
+    """Scores of n > 0 pairs, both present, in order of prompt."""
+
+    cell: Index
+    a: Floats
+    b: Floats
+    units: int
+    answers: int
+
+    @property
+    def unit(self) -> Index:
+        """(n,) prompt of each pair."""
+        return self.cell // self.answers
+
+
+class _PromptMean:
+    """Mean of a value of each pair; exchanging the groups cannot change it."""
+
+    def __init__(self, unit: NDArray[np.integer[Any]], values: Floats, units: int) -> None:
+        self.value = float(values.mean())
+        self._total = np.bincount(unit, weights=values, minlength=units).astype(np.float64)
+        self._count = np.bincount(unit, minlength=units).astype(np.float64)
+
+    def resampled(self, weights: Floats) -> Floats:
+        """Values where prompts count as often as in the rows of `weights` (R, U)."""
+        return ratio(weights @ self._total, weights @ self._count)
+
+    def exchanged(self, signs: Floats) -> Floats:
+        """Values where pairs are turned round: `signs` (D, U, K) is -1 for these. Empty where it cannot change."""
+        return np.empty(0)
+
+
+class _ShareDifference(_PromptMean):
+    """Share of scores above the threshold, first side less second; whole prompts are exchanged."""
+
+    def __init__(self, scored: _Scored, threshold: float) -> None:
+        super().__init__(scored.unit, (scored.a > threshold).astype(np.float64) - (scored.b > threshold), scored.units)
+
+    def exchanged(self, signs: Floats) -> Floats:
+        """See _PromptMean."""
+        found: Floats = signs[:, :, 0] @ self._total / self._count.sum()
+        return found
+
+
+class _DistanceByPrompt(_PromptMean):
+    """Mean over prompts of Wasserstein-1 between their scores of either side; answers are exchanged within pairs."""
+
+    def __init__(self, scored: _Scored, threshold: float) -> None:
+        del threshold
+        units, segment = np.unique(scored.unit, return_inverse=True)
+        self._ladder = _Ladder(scored, segment)
+        own = np.bincount(segment[self._ladder.pair], weights=self._ladder.area, minlength=len(units)).astype(np.float64)
+        super().__init__(units, own, scored.units)
+        self._at, self._prompts = scored.cell[self._ladder.pair], len(units)
+        self._changes = bool(np.bincount(segment).max() > 1)  # turning the only pair of a prompt round changes nothing
+
+    def exchanged(self, signs: Floats) -> Floats:
+        """See _PromptMean."""
+        if not self._changes:
+            return np.empty(0)
+        return self._ladder.distances(signs.reshape(len(signs), -1), self._at) / self._prompts
+
+
+class _DistanceOfAll:
+    """Wasserstein-1 between all scores of either side; whole prompts are exchanged."""
+
+    def __init__(self, scored: _Scored, threshold: float) -> None:
+        del threshold
+        unit = scored.unit
+        self._ladder = _Ladder(scored, np.zeros(len(unit), dtype=np.intp))
+        self._at, self._pairs = unit[self._ladder.pair], len(unit)
+        self._count = np.bincount(unit, minlength=scored.units).astype(np.float64)
+        self.value = float(self._ladder.area.sum())
+
+    def resampled(self, weights: Floats) -> Floats:
+        """See _PromptMean."""
+        # The steps of the ladder are over n; a resample has as many pairs as its weights add up to.
+        return ratio(self._ladder.distances(weights, self._at) * self._pairs, weights @ self._count)
+
+    def exchanged(self, signs: Floats) -> Floats:
+        """See _PromptMean."""
+        return self._ladder.distances(signs[:, :, 0], self._at)
+
+
+class _Ladder:
+    """All scores of some comparisons in ascending order, one comparison after the other.
+
+    Wasserstein-1 is the area between two distribution functions: over every step between neighbouring scores, the step times the
+    absolute difference of how many scores of either side lie below it. Both sides of a comparison have as many scores, so the running
+    difference is 0 where one comparison ends and the next begins.
+    """
+
+    def __init__(self, scored: _Scored, segment: Index) -> None:
+        """`segment`: (n,) comparison of each pair, ascending from 0."""
+        n = len(segment)
+        values, side, pair = np.concatenate([scored.a, scored.b]), np.repeat([1.0, -1.0], n), np.tile(np.arange(n), 2)
+        order = np.lexsort((values, segment[pair]))
+        ordered, of = values[order], segment[pair[order]]
+        step = np.append(np.where(of[1:] == of[:-1], np.diff(ordered), 0.0), 0.0)
+        self.pair: Index = pair[order]
+        self._side: Floats = side[order]
+        self._step: Floats = step / np.bincount(segment)[of]
+
+    @property
+    def area(self) -> Floats:
+        """(2n,) what each step adds to the distance of its comparison."""
+        return np.asarray(np.abs(np.cumsum(self._side)) * self._step)
+
+    def distances(self, weights: Floats, at: Index) -> Floats:
+        """Sums of the distances of all comparisons: (R, m) -> (R,).
+
+        Score i counts as in column `at[i]` of `weights`, and on the other side where that is negative.
+        """
+        wide = max(1, BLOCK_CELLS // len(at))
+        found = np.empty(len(weights))
+        for begin in range(0, len(weights), wide):
+            running = np.ascontiguousarray(weights[begin : begin + wide].T)[at]  # one column a draw: rows are gathered whole
+            running *= self._side[:, None]
+            np.cumsum(running, axis=0, out=running)
+            found[begin : begin + wide] = self._step @ np.abs(running, out=running)
+        return found
+
+
+_PairStatistic = _PromptMean | _DistanceOfAll
+
+
+class _Metric(NamedTuple):
+    """One entry: what it is, how its interval and p are made, its bounds, and of a sentiment metric the statistic of scores."""
+
+    definition: str
+    infer: Callable[[float, Floats, Floats, int, float, Bounds], Inference] = infer_smooth
+    bounds: Bounds = (0.0, 1.0)
+    of_scores: Callable[[_Scored, float], _PairStatistic] | None = None
+
+
+METRICS: Mapping[str, _Metric] = {
+    "sentiment_strict": _Metric(
+        "Wasserstein-1 between the scores of the two groups' answers, all prompts together (Bouchard 2024, as langfair)",
+        infer_distance,
+        of_scores=_DistanceOfAll,
+    ),
+    "sentiment_strict_by_prompt": _Metric(
+        "mean over prompts of Wasserstein-1 between the scores of the two groups' answers to it (Huang et al. 2020)",
+        infer_mean_distance,
+        of_scores=_DistanceByPrompt,
+    ),
+    "sentiment_weak": _Metric(
+        "share of answers with a score above the threshold, group_a less group_b (Bouchard 2024, as langfair)",
+        bounds=(-1.0, 1.0),
+        of_scores=_ShareDifference,
+    ),
+    "cosine": _Metric(
+        "mean cosine similarity of the sentence embeddings of paired answers (Bouchard 2024, as langfair)", bounds=(-1.0, 1.0)
+    ),
+    "bleu": _Metric("mean over paired answers of sentence BLEU, the smaller of its two directions (Bouchard 2024)"),
+    "rouge_l": _Metric("mean over paired answers of the F1 of ROUGE-L (Bouchard 2024, as langfair)"),
+}
+
+
+class _Compared(NamedTuple):
+    """One metric of one pair of groups, before it is resampled."""
+
+    metric: str
+    pairs: _Pairs
+    unit: Index
+    """(n,) prompts of the pairs that count."""
+    statistic: _PairStatistic | None
+    chance: float | None
+    """Of similarities: how alike answers about one and the same group are (NaN: not known). None: what exchanged groups give."""
+    note: str | None
+
+
+def counterfactual(
+    answers: pl.DataFrame,
+    *,
+    unit: str,
+    group: str,
+    text: str | None = None,
+    score: str | None = None,
+    encoder: Encoder | None = None,
+    mask: Mapping[str, str] | Sequence[str] | None = None,
+    threshold: float = 0.5,
+    level: float = 0.95,
+    resamples: int = 1000,
+    permutations: int = 1000,
+    seed: int = 123,
+) -> pl.DataFrame:
+    """Compare answers to prompts that differ in the group alone, for all pairs of groups.
+
+    Answer i to a prompt about one group (in the order of the table) is paired with answer i to it about the other. A pair of which one
+    side is missing (no score, no text, a blank text) is left out and counted; so are answers without a partner.
+
+    Parameters
+    ----------
+    answers
+        One row per answer.
+    unit
+        Column of the root prompt, shared by the groups: what is resampled.
+    group
+        Column of the group.
+    text
+        Column of the answer: gives BLEU and ROUGE-L (extra `benchmarks`), and cosine where there is an encoder. None: neither.
+    score
+        Column of a sentiment score in [0, 1]; None: no sentiment parity.
+    encoder
+        Sentence encoder for cosine.
+    mask
+        Words of the groups that are masked before BLEU and ROUGE-L, or a mapping of words to neutral ones (as
+        `measures.pairs.mask_words`). As published, cosine and sentiment see the texts as they are.
+    threshold
+        A score above it counts as positive in weak parity.
+    level, resamples, permutations, seed
+        Of the intervals and tests; 0 permutations: no test.
+
+    Returns
+    -------
+    pl.DataFrame
+        One row per metric and pair of groups: `metric`, `group_a`, `group_b`, `estimate`, `low`, `high`, `level`, `p` and `q` (over the
+        pairs of groups of a metric), `chance`, `n` (pairs of answers), `prompts` (with such a pair), `missing` (pairs left out),
+        `unpaired` (answers without a partner), `interval` (how it was made), `definition`, `note`.
+
+        `estimate` is the published statistic. A distance is above 0 by chance alone: its `chance` is its mean with the groups exchanged,
+        and its interval starts at 0 unless p < 1 - level. `chance` of a similarity is that of neighbouring answers (i and i + 1) to one
+        prompt about one and the same group: only an estimate below it says something about the group. Exchanging sides cannot
+        change a similarity, so it has no p. Null: could not be computed (see `note`).
+
+    Raises
+    ------
+    InputError
+        A column is missing, prompts or groups are not filled in, there is one group, a score lies outside [0, 1], neither text nor
+        score is given, or a setting makes no sense.
+    ProviderError
+        The extra `benchmarks` is not installed and `text` is given.
+
+    Source: Bouchard (2024), arXiv 2407.10853; Huang et al. (2020), arXiv 1911.03064.
+    """
+    check_resampling(level, resamples, permutations)
+    check_columns(answers, {"unit": unit, "group": group, "text": text, "score": score}, whole=("unit", "group"))
+    if text is None and score is None:
+        raise InputError("nothing to compare: name a column of answers (text=...), of sentiment scores (score=...), or both")
+    if text is None and encoder is not None:
+        raise InputError("an encoder needs answers to encode: name their column (text=...)")
+    if not 0.0 <= threshold < 1.0:
+        raise InputError(f"threshold must be at least 0 and below 1, not {threshold}: no score in [0, 1] lies above it")
+    asked = _answers_of(answers, unit, group)
+    pairs = list(_pairs_of(asked))
+    compared: list[_Compared] = []
+    if score is not None:
+        compared += _sentiment(pairs, asked, unit_scores(answers, score), threshold)
+    if text is not None:
+        for metric, compare in _similarities(answers[text].cast(pl.String), encoder, mask):
+            compared += _similarity(metric, compare, pairs, asked, MASKED if mask is not None and metric != "cosine" else None)
+    signs = (np.where(draw < 0.5, -1.0, 1.0) for draw in exchange_draws(asked.units, asked.most, permutations, seed))
+    samples = _values_in_draws(compared, resampled(asked.units, resamples, seed), lambda statistic, weights: statistic.resampled(weights))
+    nulls = _values_in_draws(compared, signs, lambda statistic, signs: statistic.exchanged(signs))
+    rows = (_result_row(*one, asked.groups, level) for one in zip(compared, samples, nulls, strict=True))
+    table = results_table(rows)
+    return table.with_columns(q=pl.col("p").map_batches(_q_values, return_dtype=pl.Float64).over("metric"))
+
+
+def _q_values(p: pl.Series) -> pl.Series:
+    return pl.Series(p.name, benjamini_hochberg(p.fill_null(np.nan).to_numpy())).fill_nan(None)
+
+
+def _answers_of(answers: pl.DataFrame, unit: str, group: str) -> _Answers:
+    """The answers by prompt, group and their order in the table. Raises InputError for fewer than two groups."""
+    groups = answers[group].cast(pl.String).unique(maintain_order=True).to_list()
+    if len(groups) < 2:
+        found = f"only {groups[0]!r}" if groups else "no rows"
+        raise InputError(f"group={group!r}: the column holds {found}; answers are compared between two groups or more")
+    rows = answers.select(
+        row=pl.int_range(pl.len()),
+        unit=pl.col(unit).rank("dense").cast(pl.Int64) - 1,
+        group=pl.col(group).cast(pl.String).replace_strict(groups, list(range(len(groups))), return_dtype=pl.Int64),
+    ).with_columns(k=pl.int_range(pl.len()).over("unit", "group"))
+    return _Answers(groups, rows, rows["unit"].n_unique(), rows["k"].n_unique())
+
+
+def _pairs_of(answers: _Answers) -> Iterator[_Pairs]:
+    """All pairs of groups, in the order in which the groups first appear."""
+    by_group = answers.rows.partition_by("group", as_dict=True)
+    for a, b in combinations(range(len(answers.groups)), 2):
+        first, second = by_group[a,], by_group[b,]
+        both = first.join(second, on=["unit", "k"], suffix="_b").sort("unit", "k")
+        cell = (both["unit"] * answers.most + both["k"]).to_numpy()
+        alone = first.height + second.height - 2 * both.height
+        yield _Pairs((a, b), cell, both["row"].to_numpy(), both["row_b"].to_numpy(), alone)
+
+
+def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: float) -> Iterator[_Compared]:
+    for name, metric in METRICS.items():
+        if metric.of_scores is None:
+            continue
+        for pair in pairs:
+            a, b = scores[pair.first], scores[pair.second]
+            known = ~np.isnan(a) & ~np.isnan(b)
+            scored = _Scored(pair.cell[known], a[known], b[known], asked.units, asked.most)
+            equal = bool(known.any()) and np.ptp(np.concatenate([scored.a, scored.b])) == 0.0
+            note = ALL_EQUAL if equal else NO_TEST if name == "sentiment_strict_by_prompt" and asked.most == 1 else None
+            yield _Compared(name, pair, scored.unit, metric.of_scores(scored, threshold) if known.any() else None, None, note)
+
+
+_Compare = Callable[[Index, Index], Floats]
+"""From rows of answers and rows of their partners to how alike they are, NaN where one is missing."""
+
+
+def _similarities(
+    texts: pl.Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None
+) -> Iterator[tuple[str, _Compare]]:
+    from tiltmeter.features import bleu, cosine, mask_words, rouge_l
+
+    if encoder is not None:
+        known = texts.str.strip_chars().str.len_chars().fill_null(0) > 0
+        distinct = texts.filter(known).unique(maintain_order=True)
+        vectors = encoder.encode(distinct.to_list()) if len(distinct) else np.zeros((0, 1), dtype=np.float32)
+        vectors = np.pad(vectors, ((0, 1), (0, 0)))  # the last row: of missing texts
+        index = texts.replace_strict(distinct, range(len(distinct)), default=len(distinct), return_dtype=pl.Int64).to_numpy()
+        yield "cosine", lambda first, second: cosine(vectors[index[first]], vectors[index[second]]).fill_null(np.nan).to_numpy()
+    shown = mask_words(texts, mask) if mask is not None else texts
+    yield "bleu", lambda first, second: bleu(shown[first], shown[second]).fill_null(np.nan).to_numpy()
+    yield "rouge_l", lambda first, second: rouge_l(shown[first], shown[second]).fill_null(np.nan).to_numpy()
+
+
+def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Answers, note: str | None) -> Iterator[_Compared]:
+    # All pairs of all groups at once: a text is split once, and equal pairs are compared once.
+    values = compare(np.concatenate([pair.first for pair in pairs]), np.concatenate([pair.second for pair in pairs]))
+    within = _alike_within_groups(compare, asked)
+    ends = np.cumsum([len(pair.first) for pair in pairs])
+    for pair, mine in zip(pairs, np.split(values, ends[:-1]), strict=True):
+        known = ~np.isnan(mine)
+        unit = pair.cell[known] // asked.most
+        # Only prompts both groups have pairs in, so that chance and estimate are about the same prompts.
+        of_both = within[np.unique(unit)][:, pair.groups]
+        of_both = of_both[~np.isnan(of_both)]
+        chance = float(of_both.mean()) if of_both.size else np.nan
+        yield _Compared(metric, pair, unit, _PromptMean(unit, mine[known], asked.units) if known.any() else None, chance, note)
+
+
+def _alike_within_groups(compare: _Compare, answers: _Answers) -> Floats:
+    """(U, G) how alike neighbouring answers to a prompt about one group are; NaN with fewer than two."""
+    following = answers.rows.with_columns(pl.col("k") - 1)
+    both = answers.rows.join(following, on=["unit", "group", "k"], suffix="_b").sort("unit", "group", "k")
+    alike = compare(both["row"].to_numpy(), both["row_b"].to_numpy()) if both.height else np.empty(0)
+    known, groups = ~np.isnan(alike), len(answers.groups)
+    cell = (both["unit"] * groups + both["group"]).to_numpy()[known]
+    totals, counts = (np.bincount(cell, weights, answers.units * groups) for weights in (alike[known], np.ones(len(cell))))
+    return ratio(totals, counts).reshape(answers.units, groups)
+
+
+def _values_in_draws(
+    compared: list[_Compared], draws: Iterable[Floats], value_of: Callable[[_PairStatistic, Floats], Floats]
+) -> list[Floats]:
+    """Of each comparison its values in all draws; the draws are made once, and only one block of them is held."""
+    none = np.empty(0)
+    blocks = [[none if one.statistic is None else value_of(one.statistic, draw) for one in compared] for draw in draws]
+    return [np.concatenate([none, *(block[at] for block in blocks)]) for at in range(len(compared))]
+
+
+def _result_row(one: _Compared, samples: Floats, null: Floats, groups: list[str], level: float) -> dict[str, Any]:
+    metric, prompts = METRICS[one.metric], len(np.unique(one.unit))
+    value = np.nan if one.statistic is None else one.statistic.value
+    found = metric.infer(value, samples, null, prompts, level, metric.bounds)
+    if one.chance is not None:
+        found = found._replace(chance=one.chance)
+    note = NO_PAIR if not len(one.pairs.first) else ALL_MISSING if not prompts else ONE_PROMPT if prompts == 1 else None
+    return {
+        "metric": one.metric,
+        "group_a": groups[one.pairs.groups[0]],
+        "group_b": groups[one.pairs.groups[1]],
+        **found._asdict(),
+        "level": level,
+        "q": None,
+        "n": len(one.unit),
+        "prompts": prompts,
+        "missing": len(one.pairs.first) - len(one.unit),
+        "unpaired": one.pairs.unpaired,
+        "definition": metric.definition,
+        "note": "; ".join(part for part in (note, one.note) if part) or None,
+    }

@@ -1,0 +1,392 @@
+"""Diagnosing a benchmark: statistics of each group, disparities over the groups and flagged groups; and what a disparity is due to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tiltmeter import registry
+from tiltmeter.benchmarks.resampled_summaries import (
+    Bootstrap,
+    Computed,
+    DisparityDefinition,
+    Observed,
+    SummaryRequest,
+    Together,
+    compute,
+    design_of,
+    ranks,
+    summaries,
+)
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+from tiltmeter.stats import COMPARISONS, STATISTICS, Statistic, SummaryOptions, benjamini_hochberg, column_quantiles, original_verdicts
+from tiltmeter.stats.disparity import LARGEST, SMALLEST
+
+__all__ = [
+    "DEFAULT_STATISTICS",
+    "DEFINITIONS",
+    "Diagnosis",
+    "SummaryOptions",
+    "calibrate",
+    "decompose",
+    "diagnose",
+    "find_statistics",
+    "overall_means",
+]
+
+DEFINITIONS: Mapping[str, DisparityDefinition] = {
+    "default": DisparityDefinition("default", 1),
+    "saged": DisparityDefinition("saged", 1, of_package=True),
+}
+DEFAULT_STATISTICS = ("mean", "median", "sd", "selection_rate", "kl", "precision", "pearson")
+FOUR_FIFTHS = 0.8
+
+CALIBRATED = "_calibrated"
+
+NO_VALUES = "no value in any group"
+ONE_GROUP = "only one group has a value"
+NEEDS_BASELINE = "needs the column's baseline"
+ALL_EQUAL = "all groups are equal"
+NOT_A_RATIO = "a ratio needs values that are not negative, and not all 0"
+OUTSIDE_DIXON = f"Dixon's test is for {SMALLEST} to {LARGEST} groups"
+NOT_DEFINED = "not defined for these values"
+
+
+class Diagnosis(NamedTuple):
+    """The tables of a diagnosis."""
+
+    statistics: pl.DataFrame
+    """One row for each statistic, group and column: `statistic`, the grouping columns, `column`, `estimate`, `low`, `high`, `n` (rows
+    with a value), `missing`."""
+    disparities: pl.DataFrame
+    """One row for each statistic, comparison and column: `statistic`, `comparison`, `column`, `estimate`, `low`, `high`, `p` and `q`
+    (over the columns), `group` (the one it is about; several grouping columns joined by " / "), `reading` ("none", "dispersed" or
+    "concentrated"; null where it is unknown; under "saged", beside `dixon_q`, the package's own words) and `note` (why there is no
+    estimate)."""
+    groups: pl.DataFrame
+    """One row for each statistic, column and group: `statistic`, `column`, the grouping columns, `z`, `impact_ratio`, `impact_low`,
+    `impact_high`, `below_four_fifths` (null but for the selection rate), `outlier` (by Dixon's test)."""
+
+
+def diagnose(
+    measurements: pl.DataFrame,
+    *,
+    groups: Sequence[str],
+    columns: Sequence[str],
+    baselines: Mapping[str, str] | None = None,
+    unit: str | None = None,
+    statistics: Sequence[str] = DEFAULT_STATISTICS,
+    definition: str = "default",
+    level: float = 0.95,
+    resamples: int = 1000,
+    permutations: int = 1000,
+    seed: int = 123,
+    options: SummaryOptions | None = None,
+) -> Diagnosis:
+    """Summarise features in groups and compare the groups, with intervals and permutation tests.
+
+    Parameters
+    ----------
+    measurements
+        One row per prompt. Null and NaN are missing values.
+    groups
+        Columns that name a group, taken together: one level.
+    columns
+        Numeric feature columns (of generations, of the baseline, or calibrated).
+    baselines
+        Column -> column of its baseline's same feature, for the statistics that compare with it. Not for calibrated columns.
+    unit
+        Column that pairs rows, such as the root of branched prompts. Resamples draw units, and permutations exchange labels within one.
+        Without it rows are drawn within groups, and labels exchanged among all rows.
+    statistics
+        Names from `stats.summary.STATISTICS`, or of statistics that outside packages bring.
+    definition
+        "default", or "saged" for what the package `sagedbias` computes (see `stats.summary`; the ratio then is given for negative values
+        too; the comparisons and intervals are ours, its own permutation test being void, and what it says of Dixon's test is given in words
+        in `reading`).
+    level
+        Of the intervals and of the four-fifths flag; readings take p < 1 - level. Dixon's test is at 95%.
+    resamples, permutations
+        How many; 0 leaves out intervals or p-values.
+    seed
+        The same seed gives the same tables, whatever other columns or statistics are asked for.
+    options
+        What the statistics leave open.
+
+    Returns
+    -------
+    Diagnosis
+        Groups in the order of their names, columns and statistics as given. The standard of the selection rate, taken over all groups, is
+        held fixed in resamples. Intervals: bootstrap percentiles for statistics, corrected for the lift of noise (`lifted_interval` of
+        `stats.disparity`) for range, ratio and sd, of the group in question for max and min.
+
+    Raises
+    ------
+    InputError
+        There is but one group, a column is missing or no number, a row is of no group, or an option is not known.
+    """
+    options = options or SummaryOptions()
+    baselines = dict(baselines or {})
+    _check_arguments(measurements, groups, columns, baselines, unit, statistics, definition, level, (resamples, permutations))
+    computed = find_statistics(statistics)
+    names = measurements.select(groups).unique().sort(groups)
+    labels = names.select(pl.concat_str([pl.col(name).cast(pl.String) for name in groups], separator=" / ")).to_series().to_list()
+    if names.height < 2:
+        raise InputError(f"all rows are of one group ({labels[0] if labels else 'none'}) of {', '.join(groups)}: two are needed")
+    codes = ranks(measurements.select(pl.struct(groups)).to_series())
+    design = design_of(measurements, columns, baselines, codes, unit)
+    chosen = DEFINITIONS[definition]
+    found = compute(design, SummaryRequest(computed, options, chosen, level, resamples, permutations, seed))
+    axes = _cross(_column("statistic", statistics), _column("column", columns))
+    compared = _cross(axes, _column("comparison", list(COMPARISONS)))
+    compared = _filled(
+        compared.select("statistic", "comparison", "column"),
+        estimate=found.compared,
+        low=found.compared_low,
+        high=found.compared_high,
+        p=found.p,
+        q=benjamini_hochberg(found.p, axis=1),
+        group=np.array([*labels, None], dtype=object)[found.group.astype(np.intp)],
+        reading=_package_verdicts(found) if chosen.of_package else _readings(found, level),
+        note=_notes(found, computed, columns, baselines),
+    )
+    by_comparison = np.arange(compared.height).reshape(found.compared.shape).swapaxes(1, 2)
+    of_groups = _cross(axes, names)
+    return Diagnosis(
+        _filled(
+            of_groups.select("statistic", *groups, "column"),
+            estimate=found.estimate,
+            low=found.low,
+            high=found.high,
+            n=found.rows.astype(np.int64),
+            missing=(np.bincount(codes) - found.rows).astype(np.int64),
+        ),
+        compared[by_comparison.ravel()],
+        _filled(of_groups, z=found.z, impact_ratio=found.impact, impact_low=found.impact_low, impact_high=found.impact_high).with_columns(
+            below_four_fifths=pl.col("impact_high") < FOUR_FIFTHS,
+            outlier=pl.Series(found.outlier.ravel(), nan_to_null=True).cast(pl.Boolean),
+        ),
+    )
+
+
+def overall_means(
+    table: pl.DataFrame, columns: Sequence[str], *, group: str, unit: str | None, level: float, resamples: int, seed: int
+) -> pl.DataFrame:
+    """Return the mean of each column over the rows with a value, whichever group they are of, and its bootstrap percentile interval.
+
+    Parameters
+    ----------
+    table
+        One row per prompt. Null and NaN are missing values.
+    columns
+        Numeric columns.
+    group, unit
+        Column of a row's group, and column that pairs rows (None: rows are drawn within groups), as for `diagnose`.
+    level
+        Of the intervals.
+    resamples
+        How many; 0 leaves the intervals out.
+    seed
+        The draws are those of `diagnose` with this seed.
+
+    Returns
+    -------
+    One row per column: `column`, `estimate` (null where no row has a value), `low`, `high`.
+    """
+    codes = ranks(table[group])
+    design = design_of(table, columns, {}, codes, unit)._replace(groups=1)
+    request = SummaryRequest(find_statistics(["mean"]), SummaryOptions(), DEFINITIONS["default"], level, resamples, 0, seed)
+    standard = np.full(len(columns), np.nan)
+    with np.errstate(all="ignore"):
+        estimate = summaries(design, request, Observed(np.zeros_like(codes), 1), standard)[0, :, 0, 0]
+        plan = Together(Bootstrap(codes, int(codes.max()) + 1, design.units, resamples, seed))
+        low, _, high = column_quantiles(summaries(design, request, plan, standard)[0, :, 0], level)
+    return _filled(_column("column", columns), estimate=estimate, low=low, high=high)
+
+
+def _check_arguments(
+    measurements: pl.DataFrame,
+    groups: Sequence[str],
+    columns: Sequence[str],
+    baselines: Mapping[str, str],
+    unit: str | None,
+    statistics: Sequence[str],
+    definition: str,
+    level: float,
+    counts: tuple[int, int],
+) -> None:
+    if definition not in DEFINITIONS:
+        raise InputError(f"there is no definition {definition!r}: give one of {', '.join(DEFINITIONS)}")
+    if not 0.0 < level < 1.0:
+        raise InputError(f"the level must lie between 0 and 1, not {level}")
+    if min(counts) < 0:
+        raise InputError(f"resamples and permutations must be 0 or more, not {min(counts)}")
+    for what, given in (("groups", groups), ("columns", columns), ("statistics", statistics)):
+        if not given:
+            raise InputError(f"nothing to diagnose: give at least one of {what}")
+        if len(set(given)) < len(given):
+            raise InputError(f"the {what} name one twice: {', '.join(given)}")
+    numeric = [*columns, *(baselines[column] for column in columns if column in baselines)]
+    naming = [*groups, *([unit] if unit else [])]
+    schema = measurements.schema  # once: asking it for each column takes longer than the diagnosis
+    _require_columns(measurements, [*naming, *numeric])
+    for name in numeric:
+        if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
+            raise InputError(f"the column {name!r} does not hold numbers but {schema[name]}")
+    for name in naming:
+        if gaps := measurements[name].null_count():
+            raise InputError(f"{gaps} rows have nothing in the column {name!r}: fill it in, or leave these rows out")
+
+
+def _require_columns(measurements: pl.DataFrame, names: Sequence[str], purpose: str = "") -> None:
+    known = set(measurements.columns)
+    if missing := next((name for name in names if name not in known), None):
+        raise InputError(f"the measurements have no column {missing!r}{purpose}; they have {', '.join(measurements.columns)}")
+
+
+def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
+    """Return the statistics of these names, in order: of `stats.summary.STATISTICS`, or of the entry point group `tiltmeter.statistics`.
+
+    Raises
+    ------
+    InputError
+        There is no such statistic, or an outside one is called like one of ours or is no `Statistic`.
+    """
+    outside = registry.names("statistics")
+    known = list(dict.fromkeys([*STATISTICS, *outside]))
+    if unknown := [name for name in names if name not in known]:
+        raise InputError(f"there is no statistic {unknown[0]!r}: {did_you_mean(unknown[0], known)}")
+    return {name: _outside_statistic(name) if name in outside else STATISTICS[name] for name in names}
+
+
+def _outside_statistic(name: str) -> Statistic:
+    place = registry.reference("statistics", name)
+    if name in STATISTICS:
+        raise InputError(f"{place} cannot be the statistic {name!r}: Tiltmeter has one of that name; rename its entry point")
+    found: Any = registry.load("statistics", name)
+    if not isinstance(found, Statistic):
+        raise InputError(f"{place} is no tiltmeter.stats.Statistic but {type(found).__name__}; correct the package it is in")
+    return found
+
+
+def _column(name: str, values: Sequence[str]) -> pl.DataFrame:
+    return pl.DataFrame({name: list(values)})
+
+
+def _cross(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    """Every row of the first with every row of the second, which changes fastest."""
+    return first.join(second, how="cross", maintain_order="left_right")
+
+
+def _filled(table: pl.DataFrame, **values: NDArray[Any]) -> pl.DataFrame:
+    """The table with columns of these numbers and texts, in the order of its rows; null for NaN."""
+    rows = {name: one.ravel() for name, one in values.items()}
+    columns = {name: pl.Series(one.tolist(), dtype=pl.String) if one.dtype == object else one for name, one in rows.items()}
+    return table.with_columns(pl.Series(name, one, nan_to_null=True) for name, one in columns.items())
+
+
+def _readings(found: Computed, level: float) -> NDArray[np.object_]:
+    """The same for every comparison of a statistic and column: does the range show a difference, and is one group far from the others?"""
+    kinds = list(COMPARISONS)
+    p, margin = found.p[..., kinds.index("range")], found.compared[..., kinds.index("dixon_margin")]
+    reading = np.where(margin > 0, "concentrated", "dispersed").astype(object)
+    reading[np.isnan(margin)] = None
+    reading[p >= 1.0 - level] = "none"
+    reading[np.isnan(p)] = None
+    return np.broadcast_to(reading[..., None], found.compared.shape)
+
+
+def _package_verdicts(found: Computed) -> NDArray[np.object_]:
+    """What the package says of Dixon's test, beside its comparison; nothing beside the others."""
+    verdicts = np.full(found.compared.shape, None, dtype=object)
+    verdicts[..., list(COMPARISONS).index("dixon_q")] = original_verdicts(found.estimate)
+    return verdicts
+
+
+def _notes(
+    found: Computed, statistics: Mapping[str, Statistic], columns: Sequence[str], baselines: Mapping[str, str]
+) -> NDArray[np.object_]:
+    """Why a comparison has no estimate."""
+    kinds = np.array(list(COMPARISONS))
+    present = (~np.isnan(found.estimate)).sum(axis=-1)[..., None]
+    spread = found.compared[..., [list(COMPARISONS).index("range")]]
+    scale = np.nanmax(np.abs(np.where(np.isnan(found.estimate), 0.0, found.estimate)), axis=-1)[..., None]
+    paired = np.array([one.paired for one in statistics.values()])[:, None, None]
+    unpaired = np.array([name not in baselines for name in columns])[None, :, None]
+    by_dixon = np.char.startswith(kinds, "dixon")
+    # The first that holds.
+    reasons = {
+        NEEDS_BASELINE: paired & unpaired,
+        NO_VALUES: present == 0,
+        ONE_GROUP: present == 1,
+        OUTSIDE_DIXON: by_dixon & ((present < SMALLEST) | (present > LARGEST)),
+        ALL_EQUAL: (by_dixon | np.char.startswith(kinds, "max_")) & (spread <= 1e-9 * scale),
+        NOT_A_RATIO: kinds == "ratio",
+    }
+    holds = [np.broadcast_to(part, found.compared.shape) for part in reasons.values()]
+    notes = np.select(holds, list(reasons), NOT_DEFINED).astype(object)
+    notes[~np.isnan(found.compared)] = None
+    return notes
+
+
+def calibrate(measurements: pl.DataFrame, baselines: Mapping[str, str]) -> pl.DataFrame:
+    """Add a column "..._calibrated" beside each feature column: feature - baseline, row by row.
+
+    Parameters
+    ----------
+    measurements
+        One row per prompt. Null and NaN are missing; where either side is missing, so is the difference.
+    baselines
+        Feature column -> column of the same feature of its baseline. Columns that are their own baseline are left out. Distances from the
+        baseline are calibrated already: leave them out.
+
+    Raises
+    ------
+    InputError
+        A column is missing.
+    """
+    _require_columns(measurements, [*baselines, *baselines.values()], " to calibrate with")
+    differences = [
+        (pl.col(column).cast(pl.Float64) - pl.col(baseline).cast(pl.Float64)).fill_nan(None).alias(column + CALIBRATED)
+        for column, baseline in baselines.items()
+        if column != baseline
+    ]
+    return measurements.with_columns(differences)
+
+
+def decompose(disparities: pl.DataFrame, baselines: Mapping[str, str]) -> pl.DataFrame:
+    """Split disparities of raw columns into what the tools, the context and the model account for.
+
+    Parameters
+    ----------
+    disparities
+        Of a diagnosis of raw, baseline and calibrated columns together.
+    baselines
+        As given to `calibrate`.
+
+    Returns
+    -------
+    pl.DataFrame
+        `statistic`, `comparison`, `column`, `raw` (the disparity), `tool` (that of its baseline: the same texts with other names, so all
+        that differs is how the classifier takes the names), `contextual` (raw minus calibrated) and `model` (that of the calibrated column,
+        what is left); null where a part was not diagnosed or is not defined. A disparity is no sum, so that `tool` is a reading beside
+        the other two, and not a third summand.
+    """
+    pairs = pl.DataFrame(
+        {"column": list(baselines), "baseline": list(baselines.values())}, schema={"column": pl.String, "baseline": pl.String}
+    ).filter(pl.col("column") != pl.col("baseline"))
+    keys = ["statistic", "comparison"]
+    values = disparities.select(*keys, "column", "estimate")
+    return (
+        values.rename({"estimate": "raw"})
+        .join(pairs, on="column", maintain_order="left")
+        .join(values.rename({"column": "baseline", "estimate": "tool"}), on=[*keys, "baseline"], how="left", maintain_order="left")
+        .with_columns(calibrated=pl.col("column") + CALIBRATED)
+        .join(values.rename({"column": "calibrated", "estimate": "model"}), on=[*keys, "calibrated"], how="left", maintain_order="left")
+        .select(*keys, "column", "raw", "tool", contextual=pl.col("raw") - pl.col("model"), model="model")
+    )

@@ -1,0 +1,230 @@
+"""From measured answers to findings: statistics of each group, disparity over the groups, and the answers that moved it most."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tiltmeter.benchmarks.configurations import BASELINES, options_of
+from tiltmeter.benchmarks.diagnosis import CALIBRATED, DEFAULT_STATISTICS, DEFINITIONS, calibrate, diagnose, overall_means
+from tiltmeter.benchmarks.resampled_summaries import DisparityDefinition
+from tiltmeter.features import FEATURES
+from tiltmeter.stats import COMPARISONS
+from tiltmeter.study import EXAMPLES, NAMED, OUTCOMES, Part, Settings, as_findings, conform, sql_where
+
+VALUE, BASELINE = "value:", "baseline:"
+COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
+"""Comparisons that are findings; all of them are in the table `disparities`."""
+KEY = (("range", "mean"), ("ratio", "selection_rate"))
+"""(comparison, statistic) shown first."""
+NULLS = {"range": 0.0, "sd": 0.0, "ratio": 1.0}
+PERMUTATIONS = 1000
+
+SHOWN = 5
+"""Answers of a finding, from both groups in turn."""
+ROUNDING = 9
+"""Digits to which influences are compared, the greatest being 1: sums that differ in their last bits are ties."""
+NOTHING = 1e-12
+"""An influence that is rounding."""
+
+
+class WideColumn(NamedTuple):
+    """A column of the wide table: a feature of a generation."""
+
+    column: str
+    generation: str
+    feature: str
+    calibrated: bool = False
+    baseline: str | None = None
+    """Its baseline's column."""
+
+
+class Wide(NamedTuple):
+    """One row per prompt, a column per generation and feature."""
+
+    table: pl.DataFrame
+    columns: list[WideColumn]
+    unit: str | None
+
+
+def findings_of(measures: pl.DataFrame, further: pl.DataFrame, part: Part, settings: Settings) -> dict[str, pl.DataFrame]:
+    """Tables of one model and part: `findings`, and where there is something to compare `statistics`, `disparities` and `groups`.
+
+    These three have the columns of a `Diagnosis`, with `generation`, `feature` and `calibrated` in place of `column`.
+    """
+    measures = measures.rename({"subject": "group"})
+    definition = DEFINITIONS[settings.definition]
+    wide = wide_of(measures)
+    several = measures["generation"].n_unique() > 1
+    tables: dict[str, pl.DataFrame] = {}
+    if measures["group"].n_unique() < 2:
+        numbers = _nothing_to_compare(wide, measures["group"][0])
+    else:
+        several |= any(one.generation == BASELINES for one in wide.columns)
+        tables, numbers = _diagnosed(wide, settings)
+        units = "prompts with all their branches" if wide.unit else "prompts within each group"
+        numbers = numbers.with_columns(method=pl.lit(f"bootstrap percentile; resampled: {units}"))
+    numbers = numbers.join(_counts(measures), on=["generation", "group"], how="left", nulls_equal=True, maintain_order="left")
+    single = further.filter(pl.col("target").is_null()).with_columns(
+        attempts="n",
+        answered="n",
+        null_value="chance",
+        method=pl.format("{}; resampled: prompts with all their branches", "interval"),
+        evidence=sql_where(part=part.name),
+    )
+    found = pl.concat([_described(numbers, part), single], how="diagonal_relaxed").with_columns(
+        harm=pl.lit(part.harms[0]), context=pl.when(pl.lit(several)).then("generation")
+    )
+    return {"findings": as_findings(found, part, settings, definition), **tables}
+
+
+def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """The tables of a diagnosis, and the numbers of them that are findings: disparities, means over all prompts, statistics of groups."""
+    columns = [one.column for one in wide.columns]
+    drawn: dict[str, Any] = {"unit": wide.unit, "level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
+    found = diagnose(
+        wide.table,
+        groups=["group"],
+        columns=columns,
+        baselines={one.column: one.baseline for one in wide.columns if one.baseline},
+        statistics=options_of(settings).statistics or DEFAULT_STATISTICS,
+        definition=settings.definition,
+        permutations=PERMUTATIONS,
+        **drawn,
+    )
+    means = overall_means(wide.table, columns, group="group", **drawn).with_columns(statistic=pl.lit("mean"))
+    named = pl.DataFrame([one[:4] for one in wide.columns], schema=WideColumn._fields[:4], orient="row")
+    *tables, means = (table.join(named, on="column", maintain_order="left").drop("column") for table in (*found, means))
+    statistics, disparities, _ = tables
+    disparities = disparities.filter(pl.col("comparison").is_in(COMPARED)).drop("group")
+    return dict(zip(found._fields, tables, strict=True)), pl.concat([disparities, means, statistics], how="diagonal")
+
+
+def _nothing_to_compare(wide: Wide, group: str) -> pl.DataFrame:
+    """The numbers where there are responses about one group only: none, and why."""
+    columns = pl.DataFrame([one[1:4] for one in wide.columns], schema=WideColumn._fields[1:4], orient="row")
+    compared = pl.DataFrame(KEY, schema=["comparison", "statistic"], orient="row")
+    kinds = pl.concat([compared, pl.DataFrame({"statistic": "mean", "group": group})], how="diagonal")
+    numbers = columns.filter(pl.col("generation") != BASELINES).join(kinds, how="cross")
+    return numbers.with_columns(note=pl.lit(f"all responses are about {group}: at least two groups are needed"))
+
+
+def _described(numbers: pl.DataFrame, part: Part) -> pl.DataFrame:
+    """The numbers with `metric`, `unit`, `null_value`, `key` and `evidence`."""
+    # The baselines are no answers: their numbers rest on all prompts.
+    generation = pl.when(pl.col("generation") != BASELINES).then("generation")
+    single = pl.col("comparison").is_null()
+    key = pl.any_horizontal((pl.col("comparison") == comparison) & (pl.col("statistic") == statistic) for comparison, statistic in KEY)
+    return numbers.with_columns(
+        metric=pl.when(single).then(pl.lit("value")).otherwise(pl.lit("disparity")),
+        unit=pl.when(pl.col("comparison") == "ratio").then(pl.lit("ratio"))
+        .when(single & (pl.col("statistic") == "selection_rate")).then(pl.lit("share"))
+        .otherwise(pl.lit("score")),
+        null_value=pl.col("comparison").replace_strict(NULLS, default=None, return_dtype=pl.Float64),
+        key=key & generation.is_not_null() & ~pl.col("calibrated"),
+        evidence=sql_where(part=part.name, generation=generation, subject=pl.col("group")),
+    )  # fmt: skip
+
+
+def _counts(measures: pl.DataFrame) -> pl.DataFrame:
+    """How the attempts ended, of each generation, about each group and (null) about all; those of the baselines are the prompts'."""
+    answers = measures.select("generation", "group", "prompt_key", "item", "outcome")
+    prompts = answers.unique("prompt_key").with_columns(generation=pl.lit(BASELINES), outcome=pl.lit("answered"))
+    rows = pl.concat([answers, prompts])
+    rows = pl.concat([rows, rows.with_columns(group=pl.lit(None, pl.String))])
+    ended = ((pl.col("outcome") == one).sum().alias(one) for one in OUTCOMES)
+    return rows.group_by("generation", "group").agg(*ended, attempts=pl.len(), items=pl.col("item").n_unique())
+
+
+def wide_of(measures: pl.DataFrame) -> Wide:
+    """Mean over the answers to a prompt of each feature of each generation, of the baselines once, and calibrated."""
+    features = [name.removeprefix(VALUE) for name in measures.columns if name.startswith(VALUE)]
+    given = [one for one in features if f"{BASELINE}{one}" in measures.columns]
+    table = measures.group_by("prompt_key", "group", "root", maintain_order=True).agg(
+        pl.col(f"{BASELINE}{one}").drop_nulls().first().alias(f"{BASELINES}:{one}") for one in given
+    )
+    columns = [WideColumn(f"{BASELINES}:{one}", BASELINES, one) for one in given if table[f"{BASELINES}:{one}"].count()]
+    table = table.select("prompt_key", "group", "root", *(one.column for one in columns))
+    bases = {one.feature: one.column for one in columns}
+    for (generation,), answers in measures.group_by("generation", maintain_order=True):
+        names = {one: f"{generation}:{one}" for one in features}
+        means = answers.group_by("prompt_key").agg(pl.col(f"{VALUE}{one}").mean().alias(name) for one, name in names.items())
+        table = table.join(means, on="prompt_key", how="left", maintain_order="left")
+        columns += [WideColumn(name, str(generation), one, baseline=bases.get(one)) for one, name in names.items()]
+    # A distance from the baseline is calibrated already.
+    distances = {column.name for feature in FEATURES.values() for column in feature.columns if not column.calibrated}
+    pairs = {one.column: one.baseline for one in columns if one.baseline and one.feature not in distances}
+    columns += [
+        WideColumn(f"{one.column}{CALIBRATED}", one.generation, one.feature, calibrated=True) for one in columns if one.column in pairs
+    ]
+    paired = table.select((pl.col("group").n_unique().over("root") > 1).any()).item()
+    return Wide(calibrate(table, pairs), columns, "root" if paired else None)
+
+
+def examples_of(measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+    """EXAMPLES of the ranges of means that are key findings: of each up to SHOWN answers, the most influential first.
+
+    `influence` is the range with all answers minus the range without this one: what is left of its prompt's answers is averaged again,
+    and a prompt left with none is missing. Only answers that widen the range are shown, of both groups in turn where both have some.
+    Among answers that widen it alike (the group next in line may set the limit), those that move their own group most come first, then
+    seeded lots decide. An answer without which there is no range has no influence.
+
+    Parameters
+    ----------
+    measures
+        One row per attempt: `generation`, `subject` (group), `prompt_key`, `prompt_id`, `repetition` and the features' `value:` columns.
+    findings
+        FINDINGS of these measures; `context` is the generation, null where there is but one.
+    """
+    definition = DEFINITIONS[settings.definition]
+    tables = [pl.DataFrame(schema=EXAMPLES)]
+    for row in findings.filter("key", pl.col("estimate").is_not_null(), comparison="range", statistic="mean").iter_rows(named=True):
+        mine = measures if row["context"] is None else measures.filter(generation=row["context"])
+        value = pl.col(f"{VALUE}{row['feature']}").cast(pl.Float64)
+        answers = mine.select("prompt_id", "repetition", "prompt_key", "subject", value=value).filter(pl.col("value").is_finite())
+        named = {name: pl.lit(row[name]) for name in NAMED}
+        tables.append(conform(_widening(answers, definition, settings.seed).with_columns(**named), EXAMPLES))
+    return pl.concat(tables)
+
+
+def _widening(answers: pl.DataFrame, definition: DisparityDefinition, seed: int) -> pl.DataFrame:
+    """`prompt_id`, `repetition` and `influence` of the answers shown. `answers` has `subject`, `prompt_key` and `value`."""
+    found = _influences(answers, definition).filter(pl.col("influence") > NOTHING)
+    ranked = found.with_columns(
+        *((pl.col(name) / pl.col(name).max()).round(ROUNDING).alias(f"of_{name}") for name in ("influence", "pull")),
+        lot=pl.Series(np.random.default_rng(seed).permutation(found.height)),
+    ).sort("of_influence", "of_pull", "lot", descending=[True, True, False])
+    in_turn = ranked.with_columns(turn=pl.int_range(pl.len()).over("subject")).sort("turn", maintain_order=True)
+    return in_turn.head(SHOWN).sort("of_influence", "of_pull", "lot", descending=[True, True, False])
+
+
+def _influences(answers: pl.DataFrame, definition: DisparityDefinition) -> pl.DataFrame:
+    """The answers about the greatest and the least group with `influence`, where there is a range without one, and `pull`.
+
+    That is how far the mean of the answer's own group moves without it; 0 where there is none then.
+    """
+    prompts = answers.group_by("subject", "prompt_key", maintain_order=True).agg(mean=pl.col("value").mean(), answers=pl.len())
+    groups = (
+        prompts.group_by("subject", maintain_order=True)
+        .agg(total=pl.col("mean").sum(), prompts=pl.len())
+        .sort("subject")
+        .with_row_index("group")
+    )
+    means = (groups["total"] / groups["prompts"]).to_numpy()
+    ends = sorted({int(np.argmax(means)), int(np.argmin(means))})
+    rest = (pl.col("mean") * pl.col("answers") - pl.col("value")) / (pl.col("answers") - 1)
+    alone = pl.col("answers") == 1
+    mine = (
+        answers.join(groups.filter(pl.col("group").is_in(ends)), on="subject", maintain_order="left")
+        .join(prompts, on=["subject", "prompt_key"], maintain_order="left")
+        .with_columns(total=pl.col("total") - pl.col("mean") + pl.when(alone).then(0.0).otherwise(rest), prompts=pl.col("prompts") - alone)
+    )
+    places = mine["group"].to_numpy()
+    own = np.where(mine["prompts"] > 0, mine["total"] / mine["prompts"], np.nan)
+    without = np.tile(means, (mine.height, 1))
+    without[np.arange(mine.height), places] = own
+    ranges = [COMPARISONS["range"].compute(definition.spread(values)) for values in (means[None], without)]
+    pull = np.nan_to_num(np.abs(means[places] - own), nan=0.0)
+    return mine.with_columns(influence=pl.Series(ranges[0] - ranges[1]), pull=pl.Series(pull)).filter(pl.col("influence").is_finite())

@@ -1,0 +1,236 @@
+"""What to know about a benchmark before anything is asked: what is in it, its flaws, and a smaller one of the same make-up.
+
+Checked are balance, duplicates, leaked names, keywords, baselines, licences and branches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import polars as pl
+
+from tiltmeter.benchmarks.benchmark_tables import Schema
+from tiltmeter.errors import InputError
+
+CHECKS: Schema = {
+    "check": pl.String,  # "prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"
+    "level": pl.String,  # "note" (to know), "warning" (numbers will be weaker or open to doubt) or "problem" (cannot be run as it is)
+    "concept": pl.String,  # null: the whole benchmark
+    "rows": pl.Int64,  # how many rows it is about
+    "finding": pl.String,  # in words
+    "keys": pl.List(pl.String),  # of the first few of these rows
+}
+_LEVELS = pl.Enum(["problem", "warning", "note"])
+_CHECKS = pl.Enum(["prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"])
+FEW = 5
+"""Keys and names shown of what may be many."""
+UNEVEN = 0.5
+"""The smallest concept has less than this share of the largest one's prompts: intervals will differ much in width."""
+ALONE = 0.5
+"""One keyword holds more than this share of its concept's prompts: they are about the keyword rather than the concept."""
+
+
+_Row = tuple[str, str, str | None, int, str, list[str]]
+"""A row of CHECKS."""
+
+_FOLDED = pl.col("prompt").str.strip_chars().str.to_lowercase()
+_ASKED = pl.col("concept").is_not_null() & pl.col("prompt").is_not_null()
+_NO_BASELINE = pl.col("baseline").is_null()
+_IS_BRANCH = pl.col("branched_from").is_not_null()
+_LOOSE = _IS_BRANCH & ((pl.col("root") == pl.col("key")) | ~pl.col("root").is_in(pl.col("key").implode()))
+_WITHOUT_REST = (pl.col("kind") == "continuation") & (pl.col("prompt").str.strip_chars() == pl.col("baseline").str.strip_chars())
+_FOR_SEVERAL = pl.col("concept").drop_nulls().n_unique().over(_FOLDED) > 1
+
+
+def _is_blank(column: str) -> pl.Expr:
+    return pl.col(column).str.strip_chars().fill_null("") == ""
+
+
+ROW_CHECKS = (
+    ("prompts", "problem", _is_blank("concept"), "row", "without a concept; fill them in or take them out"),
+    ("prompts", "problem", _is_blank("prompt"), "row", "without a prompt; fill them in or take them out"),
+    ("prompts", "problem", pl.col("key").is_duplicated(), "row", "with a key that is there twice; give each a key of its own"),
+    ("prompts", "warning", _WITHOUT_REST, "continuation", "with nothing left to continue: prompt and baseline are the same"),
+    ("duplicates", "warning", _ASKED & ~pl.struct("concept", _FOLDED).is_first_distinct(), "prompt", "repeated for the same concept"),
+    (
+        *("duplicates", "warning", _ASKED & _FOR_SEVERAL, "prompt"),
+        "reading the same for several concepts, so that nothing sets the concepts apart",
+    ),
+    ("keywords", "note", ~pl.col("keyword_in_prompt"), "prompt", "cut before their keyword, so that it is not said"),
+    (
+        *("baselines", "note", _NO_BASELINE & _NO_BASELINE.all(), "prompt"),
+        "without a baseline, which is all: answers are compared as they are, not calibrated",
+    ),
+    (
+        *("baselines", "warning", _NO_BASELINE & ~_NO_BASELINE.all(), "prompt"),
+        "without a baseline; their calibrated values will be missing",
+    ),
+    (
+        *("licences", "warning", pl.col("licence").is_null() & pl.col("source").is_not_null(), "prompt"),
+        "from sources of unknown licence; look it up before you publish them",
+    ),
+    ("branches", "note", _IS_BRANCH, "prompt", "made from those of another concept"),
+    ("branches", "warning", _LOOSE, "branch", "without their root; no comparison in pairs is possible"),
+)
+"""Flaws of single rows: check, level, where the flaw is, and what is said of how many of what."""
+
+
+def check_benchmark(table: pl.DataFrame) -> pl.DataFrame:
+    """Look at every row of a benchmark and report its flaws.
+
+    Parameters
+    ----------
+    table
+        Columns BENCHMARK; `read_benchmark(path, strict=False)` also gives rows that cannot be run.
+
+    Returns
+    -------
+    Columns CHECKS; problems first, then warnings, then notes. Nothing but notes: the benchmark can be used as it is.
+    """
+    steps = (_sizes, _leaked_names, _keyword_shares, _row_flaws, _families)
+    found = pl.DataFrame([row for step in steps for row in step(table)], schema=dict(CHECKS), orient="row")
+    return found.sort(pl.col("level").cast(_LEVELS), pl.col("check").cast(_CHECKS), maintain_order=True)
+
+
+def _found(check: str, level: str, rows: pl.DataFrame | int, finding: str, concept: str | None = None) -> _Row:
+    """What was found in rows, of which the first keys are shown, or in so many rows."""
+    if isinstance(rows, int):
+        return check, level, concept, rows, finding, []
+    return check, level, concept, rows.height, finding, rows["key"].head(FEW).to_list()
+
+
+def _sizes(table: pl.DataFrame) -> Iterator[_Row]:
+    """How much there is of each concept and licence, and whether concepts can be compared."""
+    if table.is_empty():
+        yield _found("prompts", "problem", 0, "there are no prompts")
+        return
+    concepts, keywords = (_count_of(table[name].drop_nulls().n_unique(), name) for name in ("concept", "keyword"))
+    yield _found("prompts", "note", table.height, f"{_count_of(table.height, 'prompt')} about {concepts}, {keywords}")
+    sizes = table.drop_nulls("concept").group_by("concept", maintain_order=True).len("prompts")
+    for concept, prompts in sizes.iter_rows():
+        yield _found("balance", "note", prompts, _count_of(prompts, "prompt"), concept)
+    if sizes.height == 1:
+        yield _found("balance", "problem", table.height, f"{sizes['concept'][0]} is the only concept; comparing needs at least two")
+    ordered = sizes.sort("prompts", maintain_order=True)
+    for (least, few), (most, many) in zip(ordered.head(1).iter_rows(), ordered.tail(1).iter_rows(), strict=True):
+        if few < UNEVEN * many:
+            finding = f"{least} has {_count_of(few, 'prompt')}, {most} has {many:,}; its figures will be much less certain"
+            yield _found("balance", "warning", few, finding, least)
+    for licence, rows in table.drop_nulls("licence").group_by("licence", maintain_order=True).len().iter_rows():
+        yield _found("licences", "note", rows, f"{_count_of(rows, 'prompt')} under {licence}")
+
+
+def _row_flaws(table: pl.DataFrame) -> Iterator[_Row]:
+    for check, level, flawed, noun, finding in ROW_CHECKS:
+        rows = table.filter(flawed)
+        if rows.height:
+            yield _found(check, level, rows, f"{_count_of(rows.height, noun)} {finding}")
+
+
+def _leaked_names(table: pl.DataFrame) -> Iterator[_Row]:
+    """Does a prompt name another concept? In a branch the root's own name shows that a replacement was missed."""
+    is_root = pl.col("other").str.to_lowercase() == pl.col("branched_from").fill_null("").str.to_lowercase()
+    leaks = _leaks(table)
+    for (concept, root), rows in leaks.filter(is_root).group_by("concept", "branched_from", maintain_order=True):
+        finding = f"{_count_of(rows.height, 'branch')} still naming {root}, the concept they were made from; add the missing words"
+        yield _found("names", "warning", rows, finding, str(concept))
+    for (concept,), rows in leaks.filter(~is_root).group_by("concept", maintain_order=True):
+        counts = rows["other"].value_counts(name="n").sort("n", "other", descending=[True, False])
+        prompts = rows.unique("row", maintain_order=True)
+        finding = f"{_count_of(prompts.height, 'prompt')} naming another concept ({_first_names(counts)})"
+        yield _found("names", "warning", prompts, finding, str(concept))
+
+
+def _leaks(table: pl.DataFrame) -> pl.DataFrame:
+    """Rows (`row`, `key`, `concept`, `branched_from`) and the `other` concept each names, once per pair."""
+    named = table.with_row_index("row").drop_nulls(["concept", "prompt"])
+    names = named["concept"].unique(maintain_order=True).to_list()
+    if len(names) < 2:
+        return named.select("row", "key", "concept", "branched_from", other="concept").clear()
+    # One pattern, longest name first: "Papua New Guinea" is not "Guinea". A boundary is asked for only where a name ends in a letter.
+    pattern = "(?i)" + "|".join(
+        re.sub(r"^(?=\w)|(?<=\w)$", lambda _: r"\b", re.escape(name)) for name in sorted(names, key=len, reverse=True)
+    )
+    spelt = pl.DataFrame({"found": [name.lower() for name in names], "other": names}).unique("found", keep="first")
+    found = named.select("row", "key", "concept", "branched_from", found=pl.col("prompt").str.extract_all(pattern)).explode("found")
+    found = found.drop_nulls("found").with_columns(pl.col("found").str.to_lowercase()).unique(["row", "found"], maintain_order=True)
+    joined = found.join(spelt, on="found", how="inner", maintain_order="left")
+    return joined.filter(pl.col("other").str.to_lowercase() != pl.col("concept").str.to_lowercase())
+
+
+def _keyword_shares(table: pl.DataFrame) -> Iterator[_Row]:
+    counts = table.drop_nulls(["concept", "keyword"]).group_by("concept", "keyword", maintain_order=True).len("n")
+    for (concept,), mine in counts.group_by("concept", maintain_order=True):
+        ordered = mine.sort("n", descending=True, maintain_order=True).select("keyword", "n")
+        total, (keyword, most) = int(mine["n"].sum()), ordered.row(0)
+        yield _found("keywords", "note", total, _first_names(ordered), str(concept))
+        if mine.height > 1 and most > ALONE * total:
+            finding = f"{most:,} of {total:,} prompts come from the keyword {keyword!r} alone"
+            yield _found("keywords", "warning", most, finding, str(concept))
+
+
+def _families(table: pl.DataFrame) -> Iterator[_Row]:
+    """Roots of which some branches are missing."""
+    with_roots = table.filter(~pl.col("root").is_in(pl.col("root").filter(_LOOSE).implode()))
+    families = with_roots.group_by("root", maintain_order=True).len("n")
+    part = families.filter(pl.col("n") < pl.col("n").max())
+    if part.height and table.select(_IS_BRANCH.any()).item():
+        rows = table.filter(pl.col("key").is_in(part["root"].implode()))
+        finding = f"{_count_of(part.height, 'root')} with fewer branches than the others; paired comparisons leave out what is missing"
+        yield _found("branches", "note", rows, finding)
+
+
+def _count_of(number: int, noun: str) -> str:
+    plural = "es" if noun.endswith("h") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
+
+
+def _first_names(counts: pl.DataFrame) -> str:
+    """Names and their numbers, the first few."""
+    more = f" and {counts.height - FEW:,} more" if counts.height > FEW else ""
+    return ", ".join(f"{name} {n:,}" for name, n in counts.head(FEW).iter_rows()) + more
+
+
+def describe_benchmark(table: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per concept, in the order of the table: how much there is of it.
+
+    Returns
+    -------
+    Columns `concept`, `prompts`, `branches` (prompts made from another concept's), `keywords` (distinct), `baselines` (prompts that
+    have one), `sources` (distinct), `kinds`, `source_tags`, `licences` (lists of what occurs).
+    """
+    return table.group_by("concept", maintain_order=True).agg(
+        prompts=pl.len(),
+        branches=_IS_BRANCH.sum(),
+        keywords=pl.col("keyword").drop_nulls().n_unique(),
+        baselines=pl.col("baseline").count(),
+        sources=pl.col("source").drop_nulls().n_unique(),
+        **{f"{name}s": pl.col(name).drop_nulls().unique(maintain_order=True) for name in ("kind", "source_tag", "licence")},
+    )
+
+
+def sample_benchmark(table: pl.DataFrame, size: int, *, seed: int = 123) -> pl.DataFrame:
+    """Draw about `size` rows by seeded lots, balanced over the concepts of the roots; the order of the table is kept.
+
+    Roots are drawn, and every branch goes with its root, so that what is compared stays paired: the result has `size` rows where
+    nothing is branched, else as many whole families as fit into `size`, at least one. A smaller sample is a subset of a larger one
+    with the same seed.
+
+    Raises
+    ------
+    InputError
+        `size` is less than 1.
+    """
+    import numpy as np
+
+    if size < 1:
+        raise InputError(f"the size of a sample must be at least 1, found {size}")
+    families = table.group_by("root", maintain_order=True).agg(
+        pl.len().alias("rows"), pl.coalesce("branched_from", "concept").first().alias("of")
+    )
+    # Lots are drawn over sorted roots, so that the order of the rows in a file does not decide who is kept.
+    families = families.sort("root").with_columns(lot=pl.Series(np.random.default_rng(seed).permutation(families.height)))
+    turns = families.with_columns(turn=pl.col("lot").rank("ordinal").over("of")).sort("turn", "lot")
+    kept = turns.filter((pl.col("rows").cum_sum() <= size) | (pl.int_range(pl.len()) == 0))
+    return table.join(kept.select("root"), on="root", how="semi", maintain_order="left")

@@ -1,0 +1,399 @@
+"""Benchmarks from and to files: Parquet, CSV and JSON that a user wrote, tiltmeter built or SAGED left; written whole or not at all.
+
+SAGED itself writes JSON up to the sentences (its tiers keywords, source_finder, scraped_sentences), CSV from there on. A JSON tier is an
+object, or a list of objects, with `category` (or `concept`: the compared group), `domain` and `keywords`, a mapping of each keyword to
+what is known of it, of which `scraped_sentences` is read, a list of `[sentence, source_tag]`. `prompts` of a keyword, written there by
+hand, are prompts of a benchmark. The CSV tiers (split_sentences, questions) are benchmarks with other names of columns.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import polars as pl
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic_core import PydanticCustomError
+
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
+from tiltmeter.benchmarks.files.inspecting import ROW_CHECKS
+from tiltmeter.errors import InputError
+from tiltmeter.outside_files import UNREADABLE, csv_of, json_of, unreadable, why
+from tiltmeter.paths import is_file
+from tiltmeter.registry import did_you_mean
+from tiltmeter.sanitising import not_utf8
+from tiltmeter.yaml_files import error_sentence
+
+TABLE = "benchmark.parquet"
+"""The benchmark in a folder that `tiltmeter build` filled."""
+_ALIASES = {
+    "concept": ("category", "group"),
+    "prompt": ("prompts", "question", "questions"),
+    "baseline": ("original_answer",),
+    "keyword_in_prompt": ("keywords_containment",),
+}
+"""What SAGED's files call a column, or a user might."""
+_ALMOST = 0.85
+"""Likeness from which a further column is taken for a misspelt one; "baselines" reaches 0.94, "target" and "source_tag" 0.5."""
+_MISSPELT = 0.6
+"""Likeness from which a column may be meant for a needed one; "prompt" and "group" reach 0.55."""
+_YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
+_NEEDED = ("concept", "prompt")
+
+
+def read_benchmark(path: str | Path, *, strict: bool = True) -> pl.DataFrame:
+    """Return a benchmark with the columns BENCHMARK, in the order of the file.
+
+    Parquet, CSV or JSON (a list of rows, or one row a line). Only `concept` and `prompt` must be there: `key` is then the number of
+    the row, `root` the row itself, `kind` "given". Further columns are dropped. Also read: the folder `tiltmeter build` filled,
+    SAGED's tiers (see `saged_tiers`), and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and keyword.
+
+    Parameters
+    ----------
+    strict
+        False: rows without concept or prompt and repeated keys are let through, for `check_benchmark` to report.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, lacks a needed column, or a row cannot be used: file, row and column are named.
+    """
+    path = Path(path)
+    if path.is_dir():
+        if not (path / TABLE).is_file():
+            raise InputError(f"the folder {path} holds no {TABLE}; give the file of the benchmark, or finish tiltmeter build")
+        path = path / TABLE
+    first = 2 if path.suffix.lower() == ".csv" else 1  # a CSV file's first row is below its header
+    table = _typed_columns(path, _renamed_columns(path, _rows_of_file(path)), first)
+    if table["key"].is_null().all() and table["source_tag"].str.contains(_BRANCH_TAG).any():
+        table = _tied_to_roots(table)
+    table = _completed_rows(table)
+    if strict:
+        _refuse_unusable(path, table, first)
+    return table.select(list(BENCHMARK))
+
+
+def _rows_of_file(path: Path) -> pl.DataFrame:
+    """The table in a file, before anything is made of it; raises InputError where there is none, or it is damaged."""
+    if not is_file(path):
+        raise InputError(f"there is no file {path}")
+    try:
+        match path.suffix.lower():
+            case ".parquet":
+                return pl.read_parquet(path, glob=False)
+            case ".csv":
+                return csv_of(path)
+            case ".json" | ".jsonl" | ".ndjson":
+                return _table_of_json(path, load_json(path))
+            case other:
+                raise InputError(f"{path}: unknown kind of file {other!r}; give .parquet, .csv, .json or .jsonl")
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+
+
+def load_json(path: Path) -> list[Any] | dict[str, Any]:
+    """A JSON file whose outermost value is a list or an object, or the lines of one that is named .jsonl.
+
+    Raises
+    ------
+    InputError
+        It cannot be read; the message names the line that is wrong.
+    """
+    before = 0
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if path.suffix.lower() == ".json":
+            loaded = json_of(text)
+        else:
+            loaded = []
+            for before, line in enumerate(text.split("\n")):  # noqa: B007 - for the sentence about a damaged line
+                loaded += [json_of(line)] if line.strip() else []
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {before + error.lineno} is not valid JSON ({error.msg}); correct that line") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not valid JSON ({not_utf8(path.read_bytes()) or why(error)})") from error
+    if not isinstance(loaded, (list, dict)):
+        raise InputError(f"{path}: expected a list or an object, found {json.dumps(loaded)[:60]}")
+    return loaded
+
+
+def _table_of_json(path: Path, loaded: list[Any] | dict[str, Any]) -> pl.DataFrame:
+    rows: list[Any]
+    if _is_tier(loaded):
+        rows = [row | {"prompt": prompt, "position": None} for row, prompt in _texts_of(_checked_tier(path, loaded), "prompts")]
+        if not rows:
+            raise InputError(
+                f"{path} holds keywords or sentences of SAGED's, but no prompts yet; name it under 'saged' in a spec "
+                "and make prompts of it with tiltmeter build"
+            )
+    elif isinstance(loaded, dict):
+        rows = [row for concept, given in loaded.items() for row in _of_concept(path, concept, given)]
+    else:
+        rows = loaded
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise InputError(f"{path}: row {number} is not an object such as {{'concept': ..., 'prompt': ...}}")
+        if wrong := next((name for name, value in row.items() if isinstance(value, (list, dict))), None):
+            raise InputError(f"{path}: row {number}, column {wrong!r} holds a list or an object, not text; give the text itself")
+    columns = dict.fromkeys(name for row in rows for name in row)
+    texts = [{name: value if value is None or isinstance(value, str) else str(value) for name, value in row.items()} for row in rows]
+    return pl.DataFrame(texts, schema=dict.fromkeys(columns, pl.String))
+
+
+def _of_concept(path: Path, concept: str, given: object) -> Iterator[dict[str, Any]]:
+    by_keyword = given if isinstance(given, dict) else {None: given}
+    for keyword, prompts in by_keyword.items():
+        if not isinstance(prompts, list) or not all(isinstance(one, str) for one in prompts):
+            raise InputError(f"{path}: {concept} must hold a list of prompts, or such a list for each keyword, found {str(prompts)[:60]}")
+        yield from ({"concept": concept, "keyword": keyword, "prompt": prompt} for prompt in prompts)
+
+
+def _renamed_columns(path: Path, table: pl.DataFrame) -> pl.DataFrame:
+    """The columns by our names; raises InputError for a needed one that is missing and for one that looks misspelt."""
+    given = table.columns
+    if {"concept", "category"} <= set(given) and "domain" not in given:
+        table = table.rename({"category": "domain"})
+    used = {
+        found: name
+        for name, aliases in _ALIASES.items()
+        if name not in table.columns and (found := next((alias for alias in aliases if alias in table.columns), None))
+    }
+    table = table.rename(used)
+    for name in _NEEDED:
+        if name not in table.columns:
+            raise InputError(f"{path} has no column {name!r} ({did_you_mean(name, given, _MISSPELT) if given else 'it has none'})")
+    absent = [name for name in BENCHMARK if name not in table.columns]
+    for extra in (name for name in table.columns if name not in BENCHMARK):
+        if close := difflib.get_close_matches(extra.lower(), absent, 1, _ALMOST):
+            raise InputError(f"{path}: unknown column {extra!r}: did you mean {close[0]}? (another column may have any other name)")
+    # SAGED's two kinds differ in the name of the column.
+    kind = "question" if "questions" in used else "continuation" if "prompts" in used else None
+    filled = {name: pl.lit(kind if name == "kind" else None, pl.String) for name in absent}
+    return table.with_columns(**filled).select(list(BENCHMARK))
+
+
+def _typed_columns(path: Path, table: pl.DataFrame, first: int) -> pl.DataFrame:
+    """Columns of their types; blank texts are null, prompt and baseline keep their outer spaces."""
+    if nested := next((name for name, kind in table.schema.items() if kind.is_nested() or kind == pl.Binary), None):
+        raise InputError(f"{path}: the column {nested!r} holds {table.schema[nested]}, not text; give the text itself")
+    try:
+        texts = table.with_columns(pl.all().cast(pl.String))
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path} cannot be read as text: {why(error)}") from error
+    texts = texts.with_columns(pl.when(pl.all().str.strip_chars() != "").then(pl.all()))
+    texts = texts.with_columns(pl.exclude("prompt", "baseline").str.strip_chars())
+    said = pl.col("keyword_in_prompt").str.to_lowercase()
+    read = texts.with_columns(
+        keyword_in_prompt=pl.when(said.is_in(_YES)).then(True).when(said.is_in(_NO)).then(False),
+        position=pl.col("position").str.replace(r"\.0$", "").cast(pl.Int32, strict=False),
+    )
+    for name, expected in (("keyword_in_prompt", "true or false"), ("position", "a whole number")):
+        wrong = (texts[name].is_not_null() & read[name].is_null()).arg_true()
+        if len(wrong):
+            raise InputError(f"{path}: row {wrong[0] + first}, column {name!r}: {texts[name][wrong[0]]!r} is not {expected}")
+    return read
+
+
+def _completed_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """Everything that follows from the rest: key, root, kind, and of a branch the concept of its root."""
+    number = (pl.int_range(pl.len()) + 1).cast(pl.String)
+    table = table.with_columns(key=pl.coalesce("key", number), kind=pl.col("kind").fill_null("given"))
+    table = table.with_columns(root=pl.coalesce("root", "key"))
+    roots = table.unique("key", keep="first", maintain_order=True).select(pl.col("key").alias("root"), of_root="concept")
+    joined = table.join(roots, on="root", how="left", maintain_order="left")
+    from_root = pl.when(pl.col("root") != pl.col("key")).then("of_root")
+    return joined.with_columns(branched_from=pl.coalesce("branched_from", from_root))
+
+
+def _refuse_unusable(path: Path, table: pl.DataFrame, first: int) -> None:
+    if table.is_empty():
+        raise InputError(f"{path} holds no prompts; a benchmark needs at least one row")
+    for _, level, flawed, _, finding in ROW_CHECKS:
+        places = table.select(flawed.arg_true()).to_series()
+        if level == "problem" and len(places):
+            raise InputError(f"{path}: row {places[0] + first} is one {finding}")
+
+
+# Files of SAGED
+
+_BRANCH_TAG = r"^br_(.*)_cat_(.*)$"
+"""How SAGED marks a branch: its root's source tag and concept, written into its own source tag."""
+
+
+def _with_tag(given: Any) -> Any:
+    """A text, alone or in a list with the tag of its source, as a text and a tag."""
+    match [given] if isinstance(given, str) else given:
+        case [str(text)]:
+            return text, None
+        case [str(text), str() | None as tag]:
+            return text, tag
+    raise PydanticCustomError("tagged", "must be a text or [text, source tag]")
+
+
+_Tagged = Annotated[tuple[str, str | None], BeforeValidator(_with_tag)]
+
+
+class _TierKeyword(BaseModel):
+    scraped_sentences: list[_Tagged] | None = None
+    prompts: list[_Tagged] | None = None
+
+
+def _as_mapping(given: Any) -> Any:
+    """Keywords alone, as a list, are a mapping to nothing; what is known of a keyword may be left out."""
+    named = {one: None for one in given if isinstance(one, str)} if isinstance(given, list) else given
+    return {key: known if isinstance(known, dict) else {} for key, known in named.items()} if isinstance(named, dict) else given
+
+
+class _TierConcept(BaseModel):
+    concept: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)] = Field(
+        validation_alias=AliasChoices("concept", "category")
+    )
+    domain: str | None = None
+    keywords: Annotated[dict[str, _TierKeyword], BeforeValidator(_as_mapping)]
+
+
+class SagedTiers(NamedTuple):
+    """What a JSON tier of SAGED holds."""
+
+    keywords: pl.DataFrame
+    """Columns KEYWORDS."""
+    sentences: pl.DataFrame
+    """Columns SENTENCES; `source` is null, since SAGED does not keep where a sentence was found."""
+
+
+def read_tiers(path: str | Path) -> SagedTiers:
+    """Return keywords and sentences of one of SAGED's JSON files.
+
+    Raises
+    ------
+    InputError
+        It is no such file, or a value in it is not of its kind; the message names concept and keyword.
+    """
+    path = Path(path)
+    loaded = load_json(path)
+    if not _is_tier(loaded):
+        raise InputError(f"{path} is no file of SAGED's: its objects need the keys 'category', 'domain' and 'keywords'")
+    tier = _checked_tier(path, loaded)
+    keywords = [
+        {"domain": item.domain, "concept": item.concept, "keyword": keyword, "kind": "given"} for item in tier for keyword in item.keywords
+    ]
+    sentences = [row | {"sentence": sentence} for row, sentence in _texts_of(tier, "scraped_sentences")]
+    return SagedTiers(pl.DataFrame(keywords, schema=dict(KEYWORDS)), pl.DataFrame(sentences, schema=dict(SENTENCES)))
+
+
+def _is_tier(loaded: object) -> bool:
+    """Whether this is the content of one of SAGED's JSON files."""
+    items = [loaded] if isinstance(loaded, dict) else loaded
+    return isinstance(items, list) and bool(items) and all(isinstance(item, dict) and "keywords" in item for item in items)
+
+
+def _checked_tier(path: Path, loaded: Any) -> list[_TierConcept]:
+    items = []
+    for number, item in enumerate(loaded if isinstance(loaded, list) else [loaded], 1):
+        try:
+            items.append(_TierConcept.model_validate(item))
+        except ValidationError as error:
+            raise InputError(f"{path}: item {number}: {error_sentence(error, _TierConcept)}") from None
+    return items
+
+
+def _texts_of(tier: list[_TierConcept], name: Literal["scraped_sentences", "prompts"]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Where each sentence or prompt belongs, and its text."""
+    for item in tier:
+        for keyword, known in item.keywords.items():
+            for position, (text, tag) in enumerate(getattr(known, name) or []):
+                about = {"domain": item.domain, "concept": item.concept, "keyword": keyword}
+                yield about | {"source_tag": tag, "position": position}, text
+
+
+def _tied_to_roots(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of SAGED's with its branches tied to their roots: `branched_from`, and `root` where it can be found out.
+
+    SAGED notes the root's concept only, in the source tag. The rows of a branch are together and in the order of the roots they were
+    made from, so the n-th of a block belongs to the n-th root, if there are as many; in a shuffled or sampled file this is unknown,
+    and each row is then its own root.
+    """
+    tagged = table.drop("root").with_columns(
+        branched_from=pl.col("source_tag").str.extract(_BRANCH_TAG, 2),
+        source_tag=pl.coalesce(pl.col("source_tag").str.extract(_BRANCH_TAG, 1), "source_tag"),
+        key=(pl.int_range(pl.len()) + 1).cast(pl.String),
+        folded=pl.col("concept").str.to_lowercase(),
+    )
+    is_root = pl.col("branched_from").is_null()
+    # SAGED lower-cases the names of branches: a concept keeps the name its roots have.
+    names = tagged.filter(is_root).select("folded", name="concept").unique("folded", keep="first")
+    group = ("branched_from", "concept", "source_tag")
+    blocks = (
+        tagged.join(names, on="folded", how="left", maintain_order="left")
+        .with_columns(concept=pl.coalesce("name", "concept"))
+        .with_columns(block=pl.struct(group).rle_id(), turn=pl.int_range(pl.len()).over(group), size=pl.len().over(group))
+        .with_columns(whole=pl.col("block").n_unique().over(group) == 1)
+    )
+    roots = blocks.filter(is_root, "whole").select(pl.col("concept").alias("branched_from"), "source_tag", "turn", "size", root="key")
+    tied = blocks.join(roots, on=["branched_from", "source_tag", "turn", "size"], how="left", maintain_order="left")
+    tag = pl.concat_str(pl.lit("branch of "), "branched_from", pl.lit(": "), "source_tag")  # as in a branch made here
+    return tied.with_columns(
+        root=pl.when("whole").then(pl.coalesce("root", "key")).otherwise("key"), source_tag=pl.coalesce(tag, "source_tag")
+    ).drop("folded", "name", "block", "turn", "size", "whole")
+
+
+# Writing
+
+
+def write_benchmark(table: pl.DataFrame, path: str | Path) -> Path:
+    """Write a benchmark (columns BENCHMARK) as .parquet, .csv or .jsonl; returns the path.
+
+    Raises
+    ------
+    InputError
+        Another suffix, or the place cannot be written; nothing is left half-written.
+    """
+    path, rows, suffix = Path(path), table.select(list(BENCHMARK)), Path(path).suffix.lower()
+    if suffix not in (".parquet", ".csv", ".jsonl"):
+        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; give a name that ends in .parquet, .csv or .jsonl")
+    with writing(path) as aside:
+        if suffix == ".csv":
+            rows.write_csv(aside, quote_style="non_numeric")
+        elif suffix == ".jsonl":
+            rows.write_ndjson(aside)
+        else:
+            rows.write_parquet(aside)
+    return path
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to; it becomes `path` when the block ends without error, and is removed otherwise.
+
+    Raises
+    ------
+    InputError
+        `path` names a folder, or cannot be written.
+    """
+    aside: Path | None = None
+    try:
+        if path.is_dir() or not path.name:
+            raise InputError(f"{path} is a folder; give the name of a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+        os.close(handle)
+        aside = Path(name)
+        yield aside
+        aside.chmod(0o644)
+        aside.replace(path)
+    except (OSError, pl.exceptions.ComputeError) as error:
+        if not isinstance(error, OSError) and "os error" not in str(error).lower():
+            raise
+        reason = getattr(error, "strerror", None) or why(error)
+        raise InputError(f"cannot write {path}: {reason}; choose another place or make room there") from error
+    finally:
+        if aside is not None:
+            aside.unlink(missing_ok=True)

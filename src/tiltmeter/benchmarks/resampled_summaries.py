@@ -1,0 +1,417 @@
+"""Every statistic of every group and column, in the data and in resamples, and every comparison over the groups.
+
+A layout is a list, one entry for each group, of (R, n_g) row numbers; the number N, one past the last row, means "no row". Every
+resample has a generator of its own, so that it is the same whichever others are drawn beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tiltmeter.stats import (
+    COMPARISONS,
+    DEFAULT_FORMULAS,
+    SAGED_FORMULAS,
+    DisparityMeasure,
+    Formulas,
+    GroupValues,
+    Sample,
+    Statistic,
+    SummaryOptions,
+    column_quantiles,
+    excess_p,
+    lifted_interval,
+    standards,
+    summarise,
+)
+from tiltmeter.study import Definition
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.intp]
+Layout = list[Index]
+FEWEST_UNITS = 5  # units of rarer patterns of groups are resampled together: among fewer there is little to draw
+BLOCK_CELLS = 128_000  # values of a block of groups and resamples: 1 MB, which stays in the cache and outweighs the calls
+TABLE_CELLS = 24_000_000  # values of all statistics, groups and resamples of a chunk of columns: 192 MB
+ALONE_CELLS = 4_000_000  # values drawn in all: with fewer, threads wait for each other longer than they work
+
+
+@dataclass(frozen=True, slots=True)
+class DisparityDefinition(Definition):
+    """The formulas of one definition: ours, or those that the package `sagedbias` computes."""
+
+    of_package: bool = False
+
+    @property
+    def _formulas(self) -> Formulas:
+        return SAGED_FORMULAS if self.of_package else DEFAULT_FORMULAS
+
+    def standards(self, values: Floats, options: SummaryOptions) -> Floats:
+        """(C,) standard of the selection rate of each column."""
+        return standards(values, options, self._formulas)
+
+    def sample(self, values: Floats, standard: Floats, options: SummaryOptions) -> Sample:
+        """Values of groups, to be summarised."""
+        return Sample(values, None, standard, options, self._formulas)
+
+    def spread(self, values: Floats) -> GroupValues:
+        """Values of one statistic over groups, to be compared."""
+        return GroupValues(values, self._formulas)
+
+
+class LayoutPlan(Protocol):
+    """A way to lay out rows in groups, many times."""
+
+    size: int
+    gaps: bool
+    """Whether a layout may say "no row"."""
+
+    def layout(self, first: int, last: int) -> Layout:
+        """Rows of every group in the resamples `first` to `last` - 1."""
+        ...
+
+
+class Observed:
+    """The data as they are: one layout."""
+
+    size = 1
+    gaps = False
+
+    def __init__(self, codes: Index, groups: int) -> None:
+        self._rows = [np.nonzero(codes == group)[0][None, :] for group in range(groups)]
+
+    def layout(self, first: int, last: int) -> Layout:
+        """See LayoutPlan."""
+        del first, last
+        return self._rows
+
+
+class Together:
+    """The groups of another plan as one group."""
+
+    def __init__(self, plan: LayoutPlan) -> None:
+        self.size, self.gaps, self._plan = plan.size, plan.gaps, plan
+
+    def layout(self, first: int, last: int) -> Layout:
+        """See LayoutPlan."""
+        return [np.concatenate(self._plan.layout(first, last), axis=1)]
+
+
+class Permutation:
+    """Group labels exchanged among the rows of each unit (all rows, where there are no units)."""
+
+    gaps = False
+
+    def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
+        self.size, self._seed = size, seed
+        unit = np.zeros(len(codes), dtype=np.intp) if units is None else units
+        self._rows = np.argsort(unit, kind="stable")
+        self._unit = unit[self._rows].astype(np.float64)
+        labels = codes[self._rows]
+        self._places = [np.nonzero(labels == group)[0] for group in range(groups)]
+
+    def layout(self, first: int, last: int) -> Layout:
+        """See LayoutPlan."""
+        rows = np.empty((last - first, len(self._rows)), dtype=np.intp)
+        for row, number in zip(rows, range(first, last), strict=True):
+            # Units stay in their order, and rows within a unit are shuffled by the fraction.
+            key = self._unit + np.random.default_rng([self._seed, 1, number]).random(len(row))
+            row[:] = self._rows[np.argsort(key)]
+        return [rows[:, places] for places in self._places]
+
+
+class Bootstrap:
+    """Units drawn with replacement, from units with the same groups; rows within groups, where there are no units.
+
+    Units that cover the same set of groups form a stratum (all of them, in a complete design; one stratum for each group, where every unit
+    is of one group); the units of rare sets form one together. A drawn unit brings all its rows, so that what is paired stays paired.
+    """
+
+    gaps = True
+
+    def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
+        self.size, self._seed, self._missing = size, seed, len(codes)
+        units = np.arange(len(codes)) if units is None else units
+        count = int(units.max()) + 1
+        strata = _strata(codes, groups, units, count)
+        order = np.argsort(strata, kind="stable")
+        sizes = np.bincount(strata)
+        self._first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        self._sizes = np.repeat(sizes, sizes)
+        self._order = order
+        self._groups = [self._tables(codes, units, strata, group, count) for group in range(groups)]
+
+    def layout(self, first: int, last: int) -> Layout:
+        """See LayoutPlan."""
+        drawn = np.empty((last - first, len(self._order)), dtype=np.intp)
+        for row, number in zip(drawn, range(first, last), strict=True):
+            shares = np.random.default_rng([self._seed, 2, number]).random(len(row))
+            row[:] = self._order[self._first + (shares * self._sizes).astype(np.intp)]
+        return [table[drawn[:, places]].reshape(len(drawn), -1) for places, table in self._groups]
+
+    def _tables(self, codes: Index, units: Index, strata: Index, group: int, count: int) -> tuple[Index, Index]:
+        """The draws that may bring a row of a group, and the rows of each unit in it (units x the most rows of one)."""
+        rows = np.nonzero(codes == group)[0]
+        rows = rows[np.argsort(units[rows], kind="stable")]
+        of = units[rows]
+        begins = np.concatenate([[True], of[1:] != of[:-1]])
+        places = np.arange(len(rows))
+        number = places - np.maximum.accumulate(np.where(begins, places, 0))
+        table = np.full((count, int(number.max()) + 1), self._missing, dtype=np.intp)
+        table[of, number] = rows
+        draws = np.nonzero(np.isin(strata[self._order], np.unique(strata[of])))[0]
+        return draws, table
+
+
+def _strata(codes: Index, groups: int, units: Index, count: int) -> Index:
+    pairs = np.unique(units.astype(np.int64) * groups + codes)
+    # A sum of random numbers, one for each group, names a set of groups.
+    names = np.random.default_rng(0).integers(1 << 40, size=groups)
+    sets = np.zeros(count, dtype=np.int64)
+    np.add.at(sets, pairs // groups, names[pairs % groups])
+    _, pattern, sizes = np.unique(sets, return_inverse=True, return_counts=True)
+    alone = np.bincount(pairs // groups, minlength=count) == 1
+    rare = (sizes[pattern] < FEWEST_UNITS) & ~alone
+    found: Index = np.where(rare, len(sizes), pattern)
+    return np.unique(found, return_inverse=True)[1]
+
+
+class Design(NamedTuple):
+    """The measurements as arrays: (C, N) values, (B, N) baselines and each column's row there (-1: none), codes of groups and units."""
+
+    values: Floats
+    baseline_of: Index
+    baselines: Floats
+    codes: Index
+    groups: int
+    units: Index | None
+
+
+def design_of(table: pl.DataFrame, columns: Sequence[str], baselines: Mapping[str, str], codes: Index, unit: str | None) -> Design:
+    """The design of these columns of a table, each with its baseline's column if it has one; `unit` is a column."""
+    bases = list(dict.fromkeys(baselines[column] for column in columns if column in baselines))
+    return Design(
+        values=_matrix(table, columns),
+        baseline_of=np.array([bases.index(baselines[column]) if column in baselines else -1 for column in columns], dtype=np.intp),
+        baselines=_matrix(table, bases),
+        codes=codes,
+        groups=int(codes.max()) + 1,
+        units=None if unit is None else ranks(table[unit]),
+    )
+
+
+def ranks(names: pl.Series) -> Index:
+    """The place of each value among the distinct ones, in order, from 0."""
+    return names.rank("dense").to_numpy().astype(np.intp) - 1
+
+
+def _matrix(table: pl.DataFrame, columns: Sequence[str]) -> Floats:
+    """(C, N) values, NaN where missing or infinite."""
+    if not columns:
+        return np.empty((0, table.height))
+    values = np.ascontiguousarray(table.select(pl.col(columns).cast(pl.Float64)).to_numpy().T)
+    finite = np.isfinite(values)
+    return values if finite.all() else np.where(finite, values, np.nan)
+
+
+class SummaryRequest(NamedTuple):
+    """What to compute."""
+
+    statistics: Mapping[str, Statistic]
+    options: SummaryOptions
+    definition: DisparityDefinition
+    level: float
+    resamples: int
+    permutations: int
+    seed: int
+
+
+class Computed(NamedTuple):
+    """Results by statistic and column, (S, C, G) of groups and (S, C, K) of comparisons; NaN where there is none.
+
+    `group` is the number of the group a comparison is about, -1 for none. `impact` is NaN but for the selection rate.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    rows: Floats
+    compared: Floats
+    compared_low: Floats
+    compared_high: Floats
+    p: Floats
+    group: Floats
+    z: Floats
+    outlier: Floats
+    impact: Floats
+    impact_low: Floats
+    impact_high: Floats
+
+
+def compute(design: Design, request: SummaryRequest) -> Computed:
+    """Compute everything, in chunks of columns beside each other; which chunks there are does not change a value."""
+    columns, repeats = len(design.values), max(request.resamples, request.permutations, 1)
+    workers = 1 if design.values.size * repeats < ALONE_CELLS else _cores()
+    widest = max(1, TABLE_CELLS // (repeats * design.groups * len(request.statistics)))
+    width = min(widest, -(-columns // workers))
+    chunks = [np.arange(first, min(first + width, columns)) for first in range(0, columns, width)]
+    with ThreadPoolExecutor(workers) as pool:
+        found = list(pool.map(lambda chunk: _computed_chunk(design, request, chunk), chunks))
+    return Computed(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> Computed:
+    codes, groups, units = design.codes, design.groups, design.units
+    chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
+    with np.errstate(all="ignore"):
+        standard = request.definition.standards(chosen.values, request.options)
+        observed = summaries(chosen, request, Observed(codes, groups), standard)[..., 0]
+        drawn = summaries(chosen, request, Bootstrap(codes, groups, units, request.resamples, request.seed), standard)
+        null = summaries(chosen, request, Permutation(codes, groups, units, request.permutations, request.seed), standard)
+        rows = np.broadcast_to(_rows_with_value(chosen.values, codes, groups), observed.shape)
+        low, high = _group_intervals(observed, drawn, rows, request)
+        parts = zip(observed, drawn, null, low, high, strict=True)
+        compared = [_comparisons(*part, request) for part in parts]
+        impacts = [
+            _impact_ratios(observed[s], drawn[s], null[s], high[s], request)
+            if name == "selection_rate"
+            else np.full((3, *observed[s].shape), np.nan)
+            for s, name in enumerate(request.statistics)
+        ]
+    return Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *np.stack(impacts, axis=1))
+
+
+def _rows_with_value(values: Floats, codes: Index, groups: int) -> Floats:
+    """How many values each column (C, N) has in each group: (C, G)."""
+    column, row = np.nonzero(np.isnan(values))
+    missing = np.bincount(column * groups + codes[row], minlength=len(values) * groups).reshape(len(values), groups)
+    return (np.bincount(codes, minlength=groups) - missing).astype(np.float64)
+
+
+def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standard: Floats) -> Floats:
+    """Every statistic (S, C, G, R) under a plan of R layouts; NaN where it is not defined. `standard`: of the selection rate (C,)."""
+    columns, rows = design.values.shape
+    values, baselines = design.values, design.baselines
+    if plan.gaps:  # one place more, for "no row"
+        values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (values, baselines))
+    paired = design.baseline_of >= 0
+    table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
+    block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
+    alone = [name for name, one in request.statistics.items() if not one.paired]
+    pairs = [name for name, one in request.statistics.items() if one.paired and paired.any()]
+    number = {name: at for at, name in enumerate(request.statistics)}
+    for first in range(0, plan.size, block):
+        last = min(first + block, plan.size)
+        for groups, index in _group_batches(plan.layout(first, last), columns):
+            sample = request.definition.sample(np.take(values, index, axis=1), standard[:, None, None, None], request.options)
+            for name, found in summarise(sample, alone, request.statistics).items():
+                table[number[name], :, groups, first:last] = found
+            if pairs:
+                both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of, paired)
+                for name, found in summarise(both, pairs, request.statistics).items():
+                    table[number[name]][paired, groups, first:last] = found
+    return table
+
+
+def _group_batches(layout: Layout, columns: int) -> Iterator[tuple[slice, Index]]:
+    """Neighbouring groups of one size together, (groups, R, n) rows, as many as fit a block: fewer, longer steps for a few resamples."""
+    first = 0
+    while first < len(layout):
+        shape = layout[first].shape
+        most = max(1, BLOCK_CELLS // max(1, columns * layout[first].size))
+        last = first + 1
+        while last < min(first + most, len(layout)) and layout[last].shape == shape:
+            last += 1
+        yield slice(first, last), np.stack(layout[first:last])
+        first = last
+
+
+def _group_intervals(observed: Floats, drawn: Floats, rows: Floats, request: SummaryRequest) -> tuple[Floats, Floats]:
+    """Bootstrap percentile intervals of every statistic (S, C, G); a group of one row has none.
+
+    Where all resamples agree on a share, an exact interval: a share of 0 in n rows does not show that it is 0.
+    """
+    low, _, high = column_quantiles(drawn, request.level)
+    slack = 1.0 - ((1.0 - request.level) / 2.0) ** (1.0 / np.maximum(rows, 1))
+    shares = np.array([one.share for one in request.statistics.values()])[:, None, None]
+    agreed = shares & (low == high)
+    low, high = np.where(agreed, np.maximum(0.0, observed - slack), low), np.where(agreed, np.minimum(1.0, observed + slack), high)
+    unknown = np.isnan(observed) | (rows < 2)
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+
+def _comparisons(
+    observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, request: SummaryRequest
+) -> tuple[Floats, ...]:
+    """Every comparison of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier."""
+    here = request.definition.spread(observed)
+    there, permuted = (request.definition.spread(np.moveaxis(part, -2, -1)) for part in (drawn, null))
+    groups = _groups_of(here)
+    results = []
+    for comparison in COMPARISONS.values():
+        raw = comparison.compute(here)
+        unknown = np.isnan(raw)
+        samples, relabelled = comparison.compute(there), comparison.compute(permuted)
+        group = np.where(unknown, -1, groups.get(comparison.group, -1))
+        p = excess_p(raw, relabelled, comparison.extreme) if comparison.extreme else np.full(raw.shape, np.nan)
+        if comparison.none is not None:
+            low, high = _lifted_ends(comparison, raw, samples, relabelled, request.level)
+        elif comparison.group in ("max", "min") and not comparison.extreme:
+            # Of the very group that is the greatest or least: resampled, another one would take its place.
+            low, high = (np.take_along_axis(side, np.maximum(group, 0)[:, None], axis=1)[:, 0] for side in (group_low, group_high))
+        else:
+            low, _, high = column_quantiles(samples, request.level)
+        results.append((raw, np.where(unknown, np.nan, low), np.where(unknown, np.nan, high), p, group.astype(np.float64)))
+    test = here.dixon
+    outlier = np.where(observed == here.max[:, None], test.high[:, None], np.where(observed == here.min[:, None], test.low[:, None], 0.0))
+    outlier = np.where(np.isnan(observed) | np.isnan(test.critical)[:, None], np.nan, outlier > test.critical[:, None])
+    return (*(np.stack(part, axis=-1) for part in zip(*results, strict=True)), here.z, outlier)
+
+
+def _lifted_ends(comparison: DisparityMeasure, raw: Floats, samples: Floats, relabelled: Floats, level: float) -> tuple[Floats, Floats]:
+    """The interval of a distance that noise lifts, or of a ratio that noise lowers."""
+    assert comparison.none is not None
+    sign, none = comparison.extreme, comparison.none
+    low, high = lifted_interval(sign * (raw - none), sign * (samples - none), sign * (relabelled - none), level)
+    return (low, high) if sign > 0 else (np.maximum(none - high, 0.0), none - low)
+
+
+def _groups_of(here: GroupValues) -> dict[str, Index]:
+    """(C,) number of the group with the least and the greatest value, that furthest from the mean, and the farther end."""
+    low = np.argmin(np.where(np.isnan(here.values), np.inf, here.values), axis=-1)
+    high = np.argmax(np.where(np.isnan(here.values), -np.inf, here.values), axis=-1)
+    far = np.argmax(np.where(np.isnan(here.z), -1.0, np.abs(here.z)), axis=-1)
+    return {"min": low, "max": high, "z": far, "end": np.where(here.dixon.low > here.dixon.high, low, high)}
+
+
+def _impact_ratios(observed: Floats, drawn: Floats, null: Floats, group_high: Floats, request: SummaryRequest) -> Floats:
+    """(3, C, G) impact ratio of every group, its rate over the greatest rate, and its interval.
+
+    The greatest of many rates is lifted by noise, so that plain intervals would flag groups without cause. The upper end is 1 unless
+    relabelling seldom gives a ratio as small in any group; then it is the bootstrap's, over the greatest *observed* group's own resampled
+    rate, widened to hold for all groups of the level at once, and never below what the exact interval of the group's rate allows.
+    """
+    greatest = np.fmax.reduce(observed, axis=-1)[:, None]
+    impact = np.where(greatest > 0, observed / greatest, np.nan)
+    top = np.argmax(np.where(np.isnan(observed), -np.inf, observed), axis=-1)
+    over = np.take_along_axis(drawn, top[:, None, None], axis=1)
+    ratios = np.where(over > 0, drawn / over, np.nan)
+    alpha = (1.0 - request.level) / max(1, observed.shape[-1] - 1)
+    low, _, _ = column_quantiles(ratios, request.level)
+    _, _, high = column_quantiles(ratios, 1.0 - 2.0 * alpha)
+    smallest = np.fmin.reduce(null / np.fmax.reduce(null, axis=1)[:, None], axis=1)
+    p = excess_p(impact, np.broadcast_to(smallest[:, None], (*impact.shape, smallest.shape[-1])), -1)
+    high = np.where(p < 1.0 - request.level, np.minimum(1.0, np.maximum(high, group_high / greatest)), 1.0)
+    unknown = np.isnan(p) | np.isnan(group_high)
+    return np.stack([impact, np.where(unknown, np.nan, np.minimum(low, impact)), np.where(unknown, np.nan, np.maximum(high, impact))])

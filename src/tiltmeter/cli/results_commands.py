@@ -1,0 +1,255 @@
+"""Commands that look at runs: show, report, compare, gate, view, export."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltmeter.cli import command_options as o
+from tiltmeter.cli.command_options import Journal, local_only
+from tiltmeter.errors import EXIT_OK, InputError
+from tiltmeter.exports import FORMATS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tiltmeter.runs import Run
+
+EXAMPLES = 10
+"""Answers shown unless the user says otherwise."""
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
+
+
+def _load(name: str) -> Run:
+    from tiltmeter.runs import load
+
+    return load(name)
+
+
+def show(
+    name: RunName,
+    all_metrics: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones.")] = False,
+    normalised: Annotated[
+        bool, typer.Option("--normalised", help="Key metrics of all models side by side on one scale, with their average.")
+    ] = False,
+    metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
+    part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", "--subject", metavar="GROUP", help="Only numbers about this group or identity, every one.")
+    ] = None,
+    concept: Annotated[str | None, typer.Option(metavar="CONCEPT", help="Only this concept.")] = None,
+    context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="Only numbers of this location or role, every one.")] = None,
+    wording: Annotated[str | None, typer.Option(metavar="WORDING", help="Only numbers of this wording, every one.")] = None,
+    examples: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many answers (with --metric) [default: 10].", show_default=False)
+    ] = None,
+    output: o.Format = "table",
+) -> None:
+    """Print the findings of a run, or the very answers behind one of them."""
+    from tiltmeter.reports import print_blocks, print_evidence, print_json, print_problems
+    from tiltmeter.runs import narrowed
+    from tiltmeter.runs.viewing import blocks_of, findings_table
+    from tiltmeter.study import metric_name
+
+    as_json = o.as_json(output)
+    _refuse_together(metric, normalised, all_metrics, examples)
+    run = _load(name)
+    narrow = {"model": model, "part": part, "group": group, "concept": concept, "context": context, "wording": wording}
+    if metric is not None:
+        print_evidence(run.evidence(metric, limit=examples or EXAMPLES, **narrow), as_json=as_json)
+        return
+    findings = narrowed(run.findings, narrow)
+    if normalised:
+        _print_normalised(run, findings, as_json=as_json)
+        return
+    print_problems(run.about["problems"])
+    single = any((group, concept, context, wording))
+    if as_json:
+        held = narrowed(run.definitional, narrow, may_be_none=True).to_dicts()
+        shown = findings if all_metrics or single else findings.filter("key")
+        print_json(shown.with_columns(name=metric_name()).to_dicts() + held)
+    elif single:
+        print_blocks([findings_table("Findings", findings)])
+    else:
+        print_blocks(blocks_of([run], only={"model": model, "part": part}), everything=all_metrics)
+
+
+def _print_normalised(run: Run, findings: pl.DataFrame, *, as_json: bool) -> None:
+    from tiltmeter.probes.presentation import average_note, normalised_block, normalised_table
+    from tiltmeter.reports import print_blocks, print_json
+
+    grades = run.grades
+    table = normalised_table(findings, grades)
+    if table.height <= 1:  # nothing but the average
+        raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
+    if as_json:
+        rounded = [{name: round(cell, 4) if isinstance(cell, float) else cell for name, cell in row.items()} for row in table.to_dicts()]
+        print_json([*rounded[:-1], rounded[-1] | {"note": average_note(findings, grades)}])
+    else:
+        print_blocks([normalised_block(findings, grades)])
+
+
+def _refuse_together(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None) -> None:
+    """Raises InputError for options of which one would be ignored."""
+    if metric is None and examples is not None:
+        raise InputError("--examples is about the answers behind one metric: add --metric METRIC, or leave it out")
+    given = {"--metric": metric is not None, "--normalised": normalised, "--all": all_metrics}
+    if sum(given.values()) > 1:
+        raise InputError(f"{' and '.join(flag for flag, is_given in given.items() if is_given)} cannot be combined: leave out one of them")
+
+
+def report(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, their URLs, or their names under runs/.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", callback=o.local_only, metavar="FILE", help="The page [default: report.html in the first run]."),
+    ] = None,
+    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every figure here, as PNG, SVG and PDF.")] = None,
+    published: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Published results of other models (GenderBench's JSON), shown as background.")
+    ] = None,
+) -> None:
+    """Write one self-contained HTML page about one or more runs."""
+    from tiltmeter.probes.published import read_published
+    from tiltmeter.reports import Report, write_charts, write_page
+    from tiltmeter.runs.viewing import blocks_of
+
+    runs = [_load(name) for name in names]
+    blocks = blocks_of(runs, None if published is None else read_published(published))
+    if figures is not None:
+        for path in write_charts(blocks, figures):
+            typer.echo(path, err=True)
+    first = runs[0].folder
+    page = write_page(Report([run.about for run in runs], blocks), output or first.path / "report.html")
+    if output is None:
+        first.hand_over(page)
+    typer.echo(first.named(page))
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.", show_default=False)],
+    second: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="The run to compare it with [default: two models of the first].", show_default=False),
+    ] = None,
+    model_a: Annotated[str | None, typer.Option(metavar="NAME", help="Model of the first side, where there are several.")] = None,
+    model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Model of the second side, where there are several.")] = None,
+    all_metrics: Annotated[bool, typer.Option("--all", help="Every number, not only key metrics and concepts that differ.")] = False,
+    output: o.Format = "table",
+) -> None:
+    """Compare two models or runs: what got better or worse, how surely. One run alone: how its wordings and repeated answers agree."""
+    from tiltmeter.comparing import compare as compared, compared_blocks, repeat_stability, within_blocks, wording_sensitivity
+    from tiltmeter.reports import print_blocks, print_json
+
+    as_json = o.as_json(output)
+    if second is None and model_a is None and model_b is None:
+        if all_metrics:
+            raise InputError("--all is about the differences between two models or runs: name a second run, or --model-a and --model-b")
+        wordings, stability = wording_sensitivity(first), repeat_stability(first)
+        if as_json:
+            print_json({"wordings": wordings.to_dicts(), "stability": stability.to_dicts()})
+        else:
+            print_blocks(within_blocks(wordings, stability))
+        return
+    found = compared(first, second, model_a=model_a, model_b=model_b)
+    if as_json:
+        chosen = found.chosen(every=all_metrics)
+        print_json({"first": found.first, "second": found.second, "notes": found.notes, "differences": chosen.to_dicts()})
+    else:
+        print_blocks(compared_blocks(found, every=all_metrics), everything=True)
+
+
+def gate(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.", show_default=False)],
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            metavar="MARK",
+            envvar="TILTMETER_FAIL_ON",
+            help="Key metrics marked cautionary, critical or catastrophic, or worse, fail; none: marks decide nothing.",
+        ),
+    ] = "critical",
+    certain: Annotated[
+        bool, typer.Option("--certain", help="Fail only where the whole interval is beyond the mark or limit, not the estimate alone.")
+    ] = False,
+    baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Fail where a metric is surely worse than in this run.")] = None,
+    maximum: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--max",
+            metavar="METRIC=VALUE",
+            help="The most a number may be: METRIC, PART/METRIC, METRIC[group=...,context=...]; METRIC.p or .q for its p or q.",
+        ),
+    ] = None,
+    minimum: Annotated[list[str] | None, typer.Option("--min", metavar="METRIC=VALUE", help="The least it may be.")] = None,
+    allow_ungraded: Annotated[
+        bool, typer.Option("--allow-ungraded", help="Leave out what could not be graded or computed, instead of failing.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", envvar="GITHUB_STEP_SUMMARY", help="Also append a Markdown summary to this file.")
+    ] = None,
+    output: o.Format = "table",
+) -> None:
+    """Whether a run passes: exit status 0 yes, 1 no, 2 wrong usage, 3 the run is incomplete, 4 a model gave no answers."""
+    from tiltmeter.gating import Limit, Rules, append_summary, gate as judge, print_verdict, write_junit
+    from tiltmeter.runs import load
+
+    as_json = o.as_json(output)
+    bounds = [Limit.parse(bound, text) for bound, texts in (("max", maximum), ("min", minimum)) for text in texts or ()]
+    rules = Rules(None if fail_on == "none" else fail_on, certain, tuple(bounds), allow_ungraded)
+    verdict = judge(load(run), rules, None if baseline is None else load(baseline))
+    if junit is not None:
+        write_junit(verdict, junit)
+    if summary is not None:
+        append_summary(verdict, summary)
+    try:
+        print_verdict(verdict, as_json=as_json)
+        sys.stdout.flush()
+    except BrokenPipeError:  # its reader left; what the gate found stands all the same
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if verdict.exit_code != EXIT_OK:
+        raise typer.Exit(verdict.exit_code)
+
+
+def view(
+    name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, URL, or name under runs/ [default: all].")] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; there is no password.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen at.")] = 8501,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser window.")] = False,
+    journal: Journal = None,
+) -> None:
+    """Look through runs in a browser, finished or in progress."""
+    from tiltmeter.app import serve
+
+    serve(name, host=host, port=port, browser=not no_browser, journal=journal)
+
+
+def export(
+    name: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")],
+    format_name: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="findings, normalised, responses, measures, design, examples, or one of the method's own [default: findings].",
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones (plain tables always hold every row).")] = False,
+    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", callback=local_only, metavar="PATH", help="The file or folder to make [default: in RUN/exports/]."),
+    ] = None,
+) -> None:
+    """Give a run to another tool: tables, a paper, a dataset, a model card, an experiment tracker."""
+    from tiltmeter.exports import export as make
+    from tiltmeter.sanitising import printable
+
+    for place in make(name, format_name, output, table=table, every=every, model=model):
+        typer.echo(printable(place, one_line=True))

@@ -1,0 +1,182 @@
+"""Two models, or two runs, number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from tiltmeter.comparing.differences import VERDICTS, judged_differences
+from tiltmeter.comparing.sides import Side, choose, document_of, opened
+from tiltmeter.errors import InputError
+from tiltmeter.runs import Run
+from tiltmeter.study import Part, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs between two sides.
+
+    Attributes
+    ----------
+    first, second
+        Names of the sides, each a run and a model.
+    differences
+        The columns of `tiltmeter.comparing.DIFFERENCES`: one row per number that both have, second minus first.
+    notes
+        What only one side has, what was left out, and what else differs, in words.
+    """
+
+    first: Mapping[str, str]
+    second: Mapping[str, str]
+    differences: pl.DataFrame
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many key metrics got each verdict."""
+        counts = dict(self.differences.drop_nulls("verdict").group_by("verdict").len().iter_rows())
+        return {verdict: counts.get(verdict, 0) for verdict in VERDICTS}
+
+    def chosen(self, *, every: bool = False) -> pl.DataFrame:
+        """The differences of key metrics, and those of concepts that surely differ; or every one."""
+        surely = pl.col("concept").is_not_null() & (pl.col("q") < 1 - pl.col("level")).fill_null(value=False)
+        return self.differences if every else self.differences.filter(pl.col("key") | surely)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
+        return f"Comparison({_label(self.first)} -> {_label(self.second)}: {counts})"
+
+
+def compare(
+    a: Run | str | Path, b: Run | str | Path | None = None, *, model_a: str | None = None, model_b: str | None = None
+) -> Comparison:
+    """Compare two models of one run, or of two runs of a study, over what both have.
+
+    Parameters
+    ----------
+    a, b
+        Runs, their folders, or their names under the runs folder; without `b` two models of `a`.
+    model_a, model_b
+        Which model of either run; may be left out where a run holds one only, or one run two.
+
+    Returns
+    -------
+    Comparison
+        Prompts that are word for word the same on both sides are paired, so that what makes them hard or easy cancels; prompts only one
+        side has are left out of that, which the notes say. See `judged_differences` for q-values, `tiltmeter.stats.paired_difference` for
+        intervals, and `tiltmeter.comparing.MARGIN` for what "unchanged" means.
+
+    Raises
+    ------
+    InputError
+        A run or model cannot be found, the runs follow different definitions, or have no part in common.
+    """
+    first, second = choose(a, b, model_a, model_b)
+    notes = [*_differences_of_settings(first, second)]
+    shared = [part for part in first.parts if part in second.parts]
+    if not shared:
+        raise InputError(
+            f"{first.run.place} ({', '.join(first.parts)}) and {second.run.place} ({', '.join(second.parts)}) have no part in common: "
+            "compare two runs of one study"
+        )
+    notes += [
+        f"only {_label(_named(side))} has {', '.join(own)}"
+        for side, other in ((first, second), (second, first))
+        if (own := [part for part in side.parts if part not in other.parts])
+    ]
+    findings = [side.findings.filter(pl.col("part").is_in(shared)) for side in (first, second)]
+    contrasts, said = _contrasts(first, second, shared)
+    return Comparison(
+        _named(first), _named(second), judged_differences(findings[0], findings[1], contrasts, first.run.grades), tuple(notes + said)
+    )
+
+
+def _named(side: Side) -> dict[str, str]:
+    return {"run": side.run.path.name, "model": side.model}
+
+
+def _label(name: Mapping[str, str]) -> str:
+    return f"{name['model']} ({name['run']})"
+
+
+def _differences_of_settings(first: Side, second: Side) -> list[str]:
+    """What the two runs were made with that is not the same.
+
+    Raises
+    ------
+    InputError
+        The definitions differ: the same name then stands for different numbers.
+    """
+    if first.run.path == second.run.path:
+        return []
+    definitions = [", ".join(side.findings["definition"].unique().sort()) for side in (first, second)]
+    if definitions[0] != definitions[1]:
+        raise InputError(
+            f"{first.run.place} follows the definition {definitions[0]!r} and {second.run.place} {definitions[1]!r}: the same names then "
+            "stand for different numbers; run the command of one of them again with the other's --definition, which asks nothing again"
+        )
+    words = {
+        "level": "confidence levels",
+        "system_message": "system messages",
+        "sampling": "sampling",
+        "judge": "judges",
+        "params": "parameters",
+    }
+    documents = [document_of(side.run) for side in (first, second)]
+    return [
+        f"{name} differ: {_short(documents[0].get(key))} and {_short(documents[1].get(key))}"
+        for key, name in words.items()
+        if documents[0].get(key) != documents[1].get(key)
+    ]
+
+
+def _short(value: object) -> str:
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{key}={one}" for key, one in value.items() if one not in (None, [], {}))
+    text = "none" if value in (None, "") else str(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, pl.DataFrame], list[str]]:
+    """CONTRASTS of the parts that have a way of their own to compare, and what is to be said about the others."""
+    try:
+        parts, settings = opened(first.run)
+    except InputError as error:
+        return {}, [f"nothing is paired, as the study cannot be made again here: {error}"]
+    found: dict[str, pl.DataFrame] = {}
+    said: list[str] = []
+    common = first.prompts.filter(pl.col("prompt").str.strip_chars() != "").join(
+        second.prompts, on=["part", "prompt_id", "prompt"], how="semi"
+    )
+    for name in shared:
+        if name not in parts:
+            said.append(f"{name}: nothing is paired, as the study of {first.run.path.name} no longer has this part")
+            continue
+        keys = common.filter(pl.col("part") == name)
+        sizes = [side.prompts.filter(pl.col("part") == name).height for side in (first, second)]
+        if keys.height < max(sizes):
+            said.append(
+                f"{name}: {keys.height:,} prompts are the same on both sides, of {sizes[0]:,} and {sizes[1]:,}{_then(keys, parts[name])}"
+            )
+        if (made := _contrast(parts[name], first, second, keys, settings)) is not None:
+            found[name] = made
+    return found, said
+
+
+def _then(keys: pl.DataFrame, part: Part) -> str:
+    if keys.height:
+        return "; differences are over these"
+    return "; all answers are compared, unpaired" if part.contrasts_unpaired else "; the findings are compared, unpaired"
+
+
+def _contrast(part: Part, first: Side, second: Side, keys: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
+    if keys.is_empty() and not part.contrasts_unpaired:
+        return None
+    measures = [side.measures(part.name) for side in (first, second)]
+    if keys.height:
+        measures = [rows.join(keys, on="prompt_id", how="semi", maintain_order="left") for rows in measures]
+    views = [side.view(part.name, rows) for side, rows in zip((first, second), measures, strict=True)]
+    return part.contrast(views[0], views[1], settings)

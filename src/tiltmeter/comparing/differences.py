@@ -1,0 +1,239 @@
+"""Findings of two sides beside each other, with differences, q-values, and verdicts on what is better and what is worse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from tiltmeter import stats
+from tiltmeter.study import CONTRASTS, MARKS, NAMED, UNITS
+
+VERDICTS = ("better", "worse", "unchanged", "undecidable")
+
+MARGIN = 0.02
+"""Share of the greatest bias a metric can show within which two models are called unchanged. Of a metric from 0 (no bias) to 1 it is
+0.02, well inside every healthy tier; a tenth of the healthy tier would ask for more items than any probe has."""
+
+FEWEST_READ = 0.5
+"""Where fewer of the answers of a side could be read, what was read may not stand for the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictScale:
+    """How far values of a metric are from "no bias".
+
+    `centre` means "no bias"; `side` is +1 where only more is worse, -1 where only less is, 0 where either is. `most` is the greatest
+    distance there can be, None where there is no bound.
+    """
+
+    centre: float
+    side: int
+    most: float | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> VerdictScale | None:
+        """The scale of a finding, from its tiers and null; None where nothing says which direction is better."""
+        low, high, null = row["range_low"], row["range_high"], row["null_value"]
+        healthy = [band for band in row["bands"] or () if band["mark"] == MARKS[0]]
+        if healthy:
+            begin, end = min(band["low"] for band in healthy), max(band["high"] for band in healthy)
+            if begin > low and end < high:
+                centre = (begin + end) / 2 if null is None else null
+                return cls(centre, 0, max(high - centre, centre - low))
+            if begin > low:
+                centre = high if null is None else null
+                return cls(centre, -1, centre - low)
+            centre = low if null is None else null
+            return cls(centre, 1, high - centre)
+        if null is None:
+            return None
+        arms = [abs(end - null) for end in (low, high) if end is not None]
+        return cls(null, 0, max(arms) if len(arms) == 2 else None)
+
+    def distance(self, value: float) -> float:
+        """How far a value is from "no bias", at least 0."""
+        away = value - self.centre
+        return abs(away) if self.side == 0 else max(0.0, away * self.side)
+
+    def ends(self, row: Mapping[str, Any]) -> tuple[float, float]:
+        """The first side, and the first and the difference, as they lie from "no bias"."""
+        away = row["first"] - self.centre
+        return away, away + row["difference"]
+
+    def change(self, row: Mapping[str, Any]) -> tuple[float, float, float]:
+        """Second distance minus first, with the ends of its interval.
+
+        The second is the first and the difference, which may be over fewer prompts than either side's own estimate.
+
+        On one side of "no bias" it is the difference itself. Across it the two errors add up instead of cancelling, so that the arms of
+        both intervals are added, which is never too short.
+        """
+        first, second = self.ends(row)
+        change = self.distance(self.centre + second) - self.distance(self.centre + first)
+        down, up = row["difference"] - row["low"], row["high"] - row["difference"]
+        if self.side == 0 and first * second < 0:
+            wide = sum(max(row[f"{side}_high"] - row[side], row[side] - row[f"{side}_low"]) for side in ("first", "second"))
+            return change, change - wide, change + wide
+        grows = self.side or (1 if first + second >= 0 else -1)
+        down, up = (down, up) if grows > 0 else (up, down)
+        return change, change - down, change + up
+
+
+def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
+    """The verdict about one key metric, and what is to be said about it.
+
+    "unchanged": the whole interval of the change lies within MARGIN. "better", "worse": q < alpha and the change's interval excludes 0.
+    "undecidable": neither.
+    """
+    if any(row[name] is None for name in ("first", "second", "difference", "low", "high")):
+        return "undecidable", "no interval"
+    scale = VerdictScale.of(row)
+    if scale is None:
+        return "undecidable", "nothing says which direction is better"
+    if any(row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")):
+        return "undecidable", "fewer than half of the answers could be read"
+    known = all(row[f"{side}_{end}"] is not None for side in ("first", "second") for end in ("low", "high"))
+    first, second = scale.ends(row)
+    if not known and scale.side == 0 and first * second < 0:
+        return "undecidable", "no interval of its own on either side of no bias"
+    change, low, high = scale.change(row)
+    surely = row["q"] is not None and row["q"] < alpha
+    if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
+        return "unchanged", "differs, but by less than matters" if surely else None
+    if surely and (low > 0 or high < 0):
+        return ("worse" if change > 0 else "better"), None
+    if surely:
+        return "undecidable", "differs, but not surely in its distance from no bias"
+    return "undecidable", None
+
+
+DIFFERENCES: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "part": pl.String,
+    **NAMED,
+    "first": pl.Float64,  # the first side's estimate, as its run gives it; null where it has none
+    "second": pl.Float64,
+    "difference": pl.Float64,  # second minus first, over the prompts both have
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "level": pl.Float64,
+    "p": pl.Float64,
+    "q": pl.Float64,  # over all key metrics; over all other numbers; over all single concepts of a part and metric
+    "verdict": pl.String,  # of VERDICTS; null where a number is not a key metric
+    "note": pl.String,
+    "first_mark": pl.String,
+    "second_mark": pl.String,
+    "key": pl.Boolean,
+    "harm": pl.String,
+    "n": pl.Int64,
+    "paired": pl.Boolean,
+    "how": pl.String,
+}
+"""One row per number that both sides have."""
+
+ALONE = "the intervals of both sides, taken as independent"
+NO_INTERVAL = "none: a side has no interval"
+_OWN = ("estimate", "low", "high", "mark", "read")
+_SHARED = ("level", "key", "harm", "null_value", "unit", "range_low", "range_high", "bands", "items")
+_KEYS = ("part", *NAMED)
+
+
+def judged_differences(
+    first: pl.DataFrame, second: pl.DataFrame, contrasts: Mapping[str, pl.DataFrame], grades: pl.DataFrame
+) -> pl.DataFrame:
+    """DIFFERENCES of two sides.
+
+    Parameters
+    ----------
+    first, second
+        FINDINGS of one model each.
+    contrasts
+        CONTRASTS by part. A number of a part that its contrasts do not hold is compared by the intervals of both sides, taken as
+        independent; so are all numbers of a part without contrasts. A finding about a single concept is in a run because it was found,
+        which is no fair sample of what there is to compare: single concepts are compared by contrasts only.
+    grades
+        GRADES of the first side, which say what is better and what is worse.
+
+    Returns
+    -------
+    Three kinds of families have q-values of their own (Benjamini-Hochberg): the key metrics, which were named beforehand and of which
+    verdicts are given; all other numbers; the single concepts of each part and metric.
+    """
+    beside = _beside(_graded(first, grades), second)
+    told = [rows.with_columns(part=pl.lit(part)) for part, rows in contrasts.items()]
+    paired = pl.concat([pl.DataFrame(schema={**CONTRASTS, "part": pl.String}), *(one.select(*CONTRASTS, "part") for one in told)])
+    met = beside.join(paired, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
+    whole = pl.concat([_by_intervals(met), _of_contrasts_alone(paired, beside, first)], how="diagonal")
+    judged = _with_verdicts(_with_q(whole))
+    return judged.select(pl.col(name).cast(kind) for name, kind in DIFFERENCES.items())
+
+
+def _graded(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+    """Findings with `range_low`, `range_high` and `bands`: those of their grades, else the range of their unit."""
+    own = ("range_low", "range_high", "bands")
+    joined = findings.join(grades.select("model", *_KEYS, *own), on=["model", *_KEYS], how="left", nulls_equal=True, maintain_order="left")
+    for name, end in zip(own[:2], (0, 1), strict=True):
+        of_unit = pl.col("unit").replace_strict({unit: ends[end] for unit, ends in UNITS.items()}, default=None, return_dtype=pl.Float64)
+        joined = joined.with_columns(pl.coalesce(name, of_unit))
+    return joined
+
+
+def _beside(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+    """The numbers both sides have, single concepts excepted."""
+    read = pl.when(pl.col("attempts") > 0).then(pl.col("answered") / pl.col("attempts")).alias("read")
+    sides = []
+    for findings, name in ((first, "first"), (second, "second")):
+        made = findings.filter(pl.col("concept").is_null()).with_columns(read)
+        made = made.unique(_KEYS, keep="first", maintain_order=True)
+        own = {"estimate": name, **{one: f"{name}_{one}" for one in _OWN[1:]}}
+        sides.append(made.select(*_KEYS, *_OWN, *(_SHARED if name == "first" else ["items"])).rename(own))
+    return sides[0].join(sides[1], on=_KEYS, nulls_equal=True, maintain_order="left", suffix="_second")
+
+
+def _by_intervals(met: pl.DataFrame) -> pl.DataFrame:
+    """Rows no contrast was made of: both sides' intervals decide."""
+    sides = {
+        end: met.select(f"first{end}", f"second{end}").cast(pl.Float64).fill_null(float("nan")).to_numpy() for end in ("", "_low", "_high")
+    }
+    level: float = met["level"][0] if met.height else 0.95
+    found = stats.independent_difference(sides[""], sides["_low"], sides["_high"], level)
+    lacking = pl.col("how").is_null()
+    own = {"difference": sides[""][:, 1] - sides[""][:, 0], **found._asdict()}
+    filled = [pl.when(lacking).then(pl.Series(values).fill_nan(None)).otherwise(name).alias(name) for name, values in own.items()]
+    n = pl.when(lacking).then(pl.min_horizontal("items", "items_second")).otherwise("n").alias("n")
+    known = pl.Series(found.low).is_not_nan()
+    how = pl.when(lacking).then(pl.when(known).then(pl.lit(ALONE)).otherwise(pl.lit(NO_INTERVAL))).otherwise("how").alias("how")
+    return met.with_columns(*filled, n, how, pl.col("paired").fill_null(False))
+
+
+def _of_contrasts_alone(paired: pl.DataFrame, beside: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+    """Contrasts of what is no finding on both sides, such as a concept's rate."""
+    level, harm = first["level"].first(), first.select("harm", "part").unique("part")
+    own = paired.join(beside, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
+    return own.with_columns(level=pl.lit(level, pl.Float64), key=pl.lit(False)).join(harm, on="part", how="left", maintain_order="left")
+
+
+def _with_q(whole: pl.DataFrame) -> pl.DataFrame:
+    single = pl.col("concept").is_not_null()
+    family = (
+        pl.when(single)
+        .then(pl.concat_str(pl.lit("concepts"), "part", "metric", separator="/"))
+        .when(pl.col("key").fill_null(False))
+        .then(pl.lit("key"))
+    )
+    names = whole.select(family.otherwise(pl.lit("other")).alias("family"))["family"]
+    p = whole["p"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    q = p.copy()
+    for name in names.unique():
+        mine = (names == name).to_numpy()
+        q[mine] = stats.benjamini_hochberg(p[mine])
+    return whole.with_columns(q=pl.Series(q).fill_nan(None))
+
+
+def _with_verdicts(whole: pl.DataFrame) -> pl.DataFrame:
+    key, others = whole.filter(pl.col("key").fill_null(False)), whole.filter(~pl.col("key").fill_null(False))
+    said = [verdict_of(row, 1.0 - row["level"]) for row in key.iter_rows(named=True)]
+    verdicts = pl.DataFrame(said, schema={"verdict": pl.String, "note": pl.String}, orient="row")
+    return pl.concat([pl.concat([key, verdicts], how="horizontal"), others], how="diagonal")

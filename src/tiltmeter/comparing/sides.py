@@ -1,0 +1,166 @@
+"""The two sides of a comparison: which models of which runs, what they have in common, and the tables of either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter import registry
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+from tiltmeter.runs import Run, load, resolve
+from tiltmeter.study import DESIGN, NotRun, Part, Settings
+from tiltmeter.yaml_files import yaml_of
+
+_CORE = (*DESIGN, "model", "repetition", "outcome", "label", "stratum")
+_TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline", "pair")
+"""Columns of somebody else's texts, for a part that is made without any."""
+
+
+class SideView:
+    """The tables of one part of one side; see `tiltmeter.study.RunView`."""
+
+    def __init__(self, run: Run, model: str, part: str, measures: pl.DataFrame) -> None:
+        self.measures = measures
+        self._run, self._owner = run, {"model": model, "part": part}
+
+    def stage(self, table: str) -> pl.DataFrame:
+        """See `tiltmeter.study.RunView`."""
+        stages = self._run.folder.stages()
+        if table not in stages:
+            raise NotRun(f"the run has no table {table}")
+        rows = stages[table]
+        known = rows.collect_schema().names()
+        for name, value in self._owner.items():
+            if name in known:
+                rows = rows.filter(pl.col(name).is_null() | (pl.col(name) == value))
+        return rows.collect()
+
+
+class Side:
+    """One model of one run.
+
+    Attributes
+    ----------
+    run, model
+        Which.
+    """
+
+    def __init__(self, run: Run, model: str) -> None:
+        self.run, self.model = run, model
+
+    @cached_property
+    def findings(self) -> pl.DataFrame:
+        """FINDINGS of the model."""
+        return self.run.findings.filter(pl.col("model") == self.model)
+
+    @cached_property
+    def parts(self) -> list[str]:
+        """Names of the parts something was found of."""
+        return list(self.findings["part"].unique(maintain_order=True))
+
+    @cached_property
+    def prompts(self) -> pl.DataFrame:
+        """`part`, `prompt_id` and `prompt` of every prompt the model has an attempt at."""
+        design = self.run.folder.scan("design").select("part", "prompt_id", "prompt")
+        asked = self.run.folder.scan("measures").filter(pl.col("model") == self.model).select("prompt_id").unique()
+        return design.join(asked, on="prompt_id", how="semi", maintain_order="left").collect()
+
+    def measures(self, part: str) -> pl.DataFrame:
+        """The measures of one part, without columns that belong to others."""
+        rows = self.run.folder.scan("measures").filter(pl.col("model") == self.model, pl.col("part") == part).collect()
+        return rows.select(name for name in rows.columns if name in _CORE or rows[name].null_count() < rows.height)
+
+    def view(self, part: str, measures: pl.DataFrame) -> SideView:
+        """The tables of the part, with these of its measures."""
+        return SideView(self.run, self.model, part, measures)
+
+
+def models_of(run: Run) -> list[str]:
+    """Models the run found something of, in order."""
+    names = run.folder.scan("findings").select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
+    if not names:
+        raise InputError(f"{run.place} holds no findings: no part of its study could be run")
+    return names
+
+
+def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
+    """The two sides that are meant.
+
+    Raises
+    ------
+    InputError
+        A run cannot be opened, or which model is meant cannot be told; the message names the models there are and the flag.
+    """
+    first = a if isinstance(a, Run) else load(a)
+    second = first if b is None else b if isinstance(b, Run) else load(b)
+    names = models_of(first), models_of(second)
+    if first.path.resolve() == second.path.resolve():
+        if len(names[0]) == 2:
+            model_a = model_a or next(name for name in names[0] if name != model_b)
+            model_b = model_b or next(name for name in names[1] if name != model_a)
+        elif len(names[0]) == 1:
+            raise InputError(f"{first.place} holds one model, {names[0][0]}: give a second run to compare it with")
+    chosen = [
+        _pick(run, known, given, flag)
+        for run, known, given, flag in ((first, names[0], model_a, "--model-a"), (second, names[1], model_b, "--model-b"))
+    ]
+    if first.path.resolve() == second.path.resolve() and chosen[0] == chosen[1]:
+        raise InputError(f"both sides are {chosen[0]} of {first.place}: choose two models with --model-a and --model-b")
+    return Side(first, chosen[0]), Side(second, chosen[1])
+
+
+def _pick(run: Run, known: list[str], given: str | None, flag: str) -> str:
+    if given is None:
+        if len(known) > 1:
+            raise InputError(f"{run.place} holds {len(known)} models ({', '.join(known)}): choose one with {flag}")
+        return known[0]
+    if given not in known:
+        raise InputError(f"{flag} {given!r} is no model of {run.place}: {did_you_mean(given, known)}")
+    return given
+
+
+def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
+    """The parts of a run's study by name, and its settings.
+
+    Raises
+    ------
+    InputError
+        The study cannot be made again here, for instance because a file of the user's is gone.
+    """
+    try:
+        found = resolve(str(run.path / "study.yaml"))
+    except InputError:
+        document = document_of(run)
+        family, _, name = str(document.get("study")).partition("/")
+        known = name == "texts" and family in registry.names("studies")
+        of_texts = getattr(registry.load("studies", family), "of_texts", None) if known else None
+        if of_texts is None:
+            raise
+        settings = {key: document.get(key) for key in ("definition", "seed", "limit", "resamples", "level", "judge", "params")}
+        found = resolve(family, settings=settings)
+        study = of_texts(pl.DataFrame(schema=dict.fromkeys(_TEXTS, pl.String)), found.settings.params)
+        return {part.name: part for part in study.parts}, found.settings
+    return {part.name: part for part in found.study.parts}, found.settings
+
+
+def document_of(run: Run) -> dict[str, Any]:
+    """The content of a run's study.yaml.
+
+    Raises
+    ------
+    InputError
+        It cannot be read.
+    """
+    import yaml
+
+    path = run.path / "study.yaml"
+    try:
+        loaded = yaml_of(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"{path} cannot be read; run the study again to make it anew") from error
+    return loaded if isinstance(loaded, dict) else {}

@@ -1,0 +1,174 @@
+"""Within one run: how far its numbers hang on the wording, and whether answers repeat themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+
+import polars as pl
+
+from tiltmeter import stats
+from tiltmeter.comparing.sides import Side, models_of, opened
+from tiltmeter.runs import Run, load
+from tiltmeter.study import NAMED, Part, Settings
+
+WORDINGS: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "model": pl.String,
+    "part": pl.String,
+    **NAMED,
+    "wordings": pl.Int64,
+    "spread": pl.Float64,  # greatest minus least value over the wordings
+    "least": pl.String,  # the wording with the least value
+    "greatest": pl.String,
+    "p": pl.Float64,  # no difference between any two of them
+    "q": pl.Float64,  # over all numbers of the model
+    "how": pl.String,
+}
+"""One row per key metric that was asked in several wordings."""
+
+HOW = "smallest p of all pairs of wordings, times their number; each pair over the same items"
+
+
+def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> pl.DataFrame:
+    """How much each key metric differs between the wordings of a run (WORDINGS); no rows where there is one wording only.
+
+    Each pair of wordings is contrasted over the items both were asked of, as two models would be. The spread is lifted by noise where
+    wordings do not differ; p tells whether they do (Bonferroni over pairs).
+
+    Parameters
+    ----------
+    model
+        One model of the run; all by default.
+
+    Raises
+    ------
+    InputError
+        The run cannot be opened, or its study cannot be made again here.
+    """
+    opened_run = run if isinstance(run, Run) else load(run)
+    found: list[pl.DataFrame] = []
+    asked = opened_run.folder.scan("design").select("part", "wording").unique().collect()
+    several = asked.group_by("part").len().filter(pl.col("len") > 1)["part"].sort().to_list()
+    if several:
+        parts, settings = opened(opened_run)
+        for name in [model] if model is not None else models_of(opened_run):
+            side = Side(opened_run, name)
+            mine = [_of_part(parts[part], side, settings) for part in several if part in parts and part in side.parts]
+            made = pl.concat([pl.DataFrame(schema=dict(WORDINGS)), *mine])
+            p = made["p"].fill_null(float("nan")).to_numpy()
+            found.append(made.with_columns(q=pl.Series(stats.benjamini_hochberg(p)).fill_nan(None)))
+    return pl.concat([pl.DataFrame(schema=dict(WORDINGS)), *found])
+
+
+def _of_part(part: Part, side: Side, settings: Settings) -> pl.DataFrame:
+    measures = side.measures(part.name)
+    key = side.findings.filter(pl.col("key"))["metric"].unique()
+    wordings = measures["wording"].unique().sort().to_list()
+    pairs = []
+    for one, other in combinations(wordings, 2):
+        views = [side.view(part.name, measures.filter(pl.col("wording") == wording)) for wording in (one, other)]
+        made = part.contrast(views[0], views[1], settings)
+        if made is not None:
+            pairs.append(made.filter(pl.col("metric").is_in(key.implode())).with_columns(one=pl.lit(one), other=pl.lit(other)))
+    if not pairs:
+        return pl.DataFrame(schema=dict(WORDINGS))
+    whole = pl.concat(pairs)
+    tested = whole.group_by(*NAMED, maintain_order=True).agg(p=(pl.col("p").min() * pl.col("p").count()).clip(upper_bound=1.0))
+    # The first wording is where the others are measured from.
+    first = whole.filter(pl.col("one") == wordings[0])
+    origin = first.unique([*NAMED], maintain_order=True).with_columns(other=pl.lit(wordings[0]), difference=pl.lit(0.0))
+    placed = (
+        pl.concat([origin, first])
+        .group_by(*NAMED, maintain_order=True)
+        .agg(
+            wordings=pl.len().cast(pl.Int64),
+            spread=pl.col("difference").max() - pl.col("difference").min(),
+            least=pl.col("other").get(pl.col("difference").arg_min()),
+            greatest=pl.col("other").get(pl.col("difference").arg_max()),
+        )
+    )
+    made = placed.join(tested, on=[*NAMED], how="left", nulls_equal=True, maintain_order="left").with_columns(
+        model=pl.lit(side.model), part=pl.lit(part.name), q=pl.lit(None), how=pl.lit(HOW)
+    )
+    return made.select(pl.col(name).cast(kind) for name, kind in WORDINGS.items())
+
+
+STABILITY: Mapping[str, pl.DataType | type[pl.DataType]] = {
+    "model": pl.String,
+    "part": pl.String,
+    "prompts": pl.Int64,  # asked, and answered, more than once
+    "answers": pl.Int64,
+    "of": pl.String,  # "labels", or "numbers" where the labels are such
+    "identical": pl.Float64,  # share of the pairs of answers to one prompt that got the same label
+    "alpha": pl.Float64,  # Krippendorff's: 1 always the same, 0 no more alike than answers to other prompts
+    "low": pl.Float64,  # of alpha
+    "high": pl.Float64,
+    "level": pl.Float64,
+}
+"""One row per model and part that asked prompts more than once."""
+
+RESAMPLES = 1_000
+SEED = 123
+
+
+def repeat_stability(run: Run | str | Path, model: str | None = None) -> pl.DataFrame:
+    """Agreement between the answers to one prompt (STABILITY); no rows where every prompt was asked once.
+
+    Labels are compared as names, a refusal or an unreadable answer being a label of its own; where all labels of a part are numbers, alpha
+    is the one for numbers (squared differences) and what could not be read is left out. Failed attempts are no answers. The interval is a
+    bootstrap of items with all their prompts.
+
+    Parameters
+    ----------
+    model
+        One model of the run; all by default.
+
+    Raises
+    ------
+    InputError
+        The run cannot be opened.
+    """
+    opened = run if isinstance(run, Run) else load(run)
+    level = float(opened.about["level"])
+    columns = ("model", "part", "item", "prompt_id", "outcome", "label")
+    measures = opened.folder.scan("measures").filter(pl.col("outcome") != "failed").select(columns)
+    rows = []
+    for name in [model] if model is not None else models_of(opened):
+        mine = measures.filter(pl.col("model") == name).filter(pl.len().over("prompt_id") > 1).collect()
+        for (part,), answers in mine.group_by("part", maintain_order=True):
+            rows.append({"model": name, "part": part, **_agreement(answers, level)})
+    return pl.DataFrame(rows, schema=dict(STABILITY), infer_schema_length=None)
+
+
+def _agreement(answers: pl.DataFrame, level: float) -> dict[str, object]:
+    numbers = answers.filter(pl.col("outcome") == "answered").select(
+        "item", "prompt_id", value=pl.col("label").cast(pl.Float64, strict=False)
+    )
+    numeric = numbers.height > 0 and numbers["value"].null_count() == 0
+    owner = ["item", "prompt_id"]
+    if numeric:
+        said = numbers.group_by(*owner, "value").agg(n=pl.len().cast(pl.Float64))
+        value, n = pl.col("value"), pl.col("n")
+        sums = {"m": n.sum(), "s": (n * value).sum(), "ss": (n * value * value).sum(), "equal": (n * (n - 1)).sum()}
+        units = said.group_by(owner).agg(**sums).sort(owner)
+        columns = stats.interval_columns(*(units[name].to_numpy() for name in sums))
+        of_totals = stats.interval_repeats
+    else:
+        labels = answers.select(*owner, label=pl.coalesce("label", "outcome"))
+        units = labels.group_by(*owner, "label").len().sort("label").pivot("label", index=owner, values="len").fill_null(0).sort(owner)
+        columns = stats.nominal_columns(units.drop(owner).to_numpy())
+        of_totals = stats.nominal_repeats
+    items = pl.DataFrame(columns).with_columns(item=units["item"]).group_by("item").sum().sort("item").drop("item").to_numpy()
+    here = of_totals(items.sum(axis=0))
+    drawn = of_totals(stats.resampled_totals(items, resamples=RESAMPLES, seed=SEED))
+    low, high = stats.percentile_interval(drawn.alpha, level)
+    found = {"identical": float(here.identical), "alpha": float(here.alpha), "low": low, "high": high}
+    counted = answers.filter(pl.col("outcome") == "answered") if numeric else answers
+    return {
+        "prompts": units.height,
+        "answers": counted.height,
+        "of": "numbers" if numeric else "labels",
+        **{name: None if one != one else one for name, one in found.items()},
+        "level": level,
+    }

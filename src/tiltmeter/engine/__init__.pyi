@@ -1,0 +1,14 @@
+from .engines import Engine as Engine, open_engine as open_engine
+from .generation import generate as generate
+from .journal import Journal as Journal, Row as Row, Taken as Taken, open_journal as open_journal
+from .prices import Cost as Cost, Price as Price, Prices as Prices
+from .progress import (
+    NOTEBOOK as NOTEBOOK,
+    Display as Display,
+    Snapshot as Snapshot,
+    Tally as Tally,
+    in_notebook as in_notebook,
+    open_display as open_display,
+)
+from .rate_limit import Limits as Limits
+from .work_queue import Keys as Keys, Request as Request, request_key as request_key

@@ -1,0 +1,268 @@
+"""Progress of a `generate` call: the counts, and how they are shown (rich, plain, json or not at all), always on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from time import monotonic
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TextIO
+
+from tiltmeter.errors import InputError
+from tiltmeter.sanitising import printable
+
+NOTEBOOK: Final = "notebook"
+"""One line that changes in place below a cell; for `tiltmeter.run`, since no command runs there."""
+NOTEBOOK_INTERVAL: Final = 0.5
+PLAIN_INTERVAL: Final = 5.0
+JSON_INTERVAL: Final = 1.0
+_BAR: Final = 20
+_FIRST: Final = ("left", "cost", "failed", "paused", "rate", "errors", "held", "in_flight", "tokens")
+"""What is shown beside the bar and the count, as far as it fits, the most important first."""
+_LONGEST_TIME: Final = "  99:59:59 to go"
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one `generate` call; final when it returns, growing while it runs.
+
+    Once a run has ended by itself, `total == held + repeated + answered + failures`.
+    """
+
+    model: str
+    total: int = 0
+    """Requests read from the iterable."""
+    held: int = 0
+    """Found in the journal, so not asked (also: answered for us by another process that shares the journal)."""
+    repeated: int = 0
+    """Asked for again in the same run while the first asking was under way or had failed."""
+    answered: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    """Requests given up, by the kind of their last error; each is a row with status "failed", asked again by the next run."""
+    errors: Counter[str] = field(default_factory=Counter)
+    """Attempts that failed, by kind, retried or not."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    unmetered: int = 0
+    """Answers for which the endpoint reported no token counts; `cost` is then a lower bound."""
+    cost: float | None = None
+    """US dollars for the answers of this run, None when the model's price is not known."""
+    seconds: float = 0.0
+    stopped: str | None = None
+    """One sentence why the run ended before everything was asked, None when it did not."""
+    interrupted: bool = False
+    """Whether a signal ended the run."""
+
+    @property
+    def failures(self) -> int:
+        """Requests given up, of all kinds."""
+        return self.failed.total()
+
+    @property
+    def done(self) -> int:
+        """Requests that need nothing more in this run."""
+        return self.held + self.repeated + self.answered + self.failures
+
+    @property
+    def complete(self) -> bool:
+        """Whether every request has an answer in the journal."""
+        return self.stopped is None and not self.interrupted and not self.failed
+
+
+class Snapshot(NamedTuple):
+    """What a display is shown: the counts so far and the state of the moment."""
+
+    tally: Tally
+    in_flight: int
+    width: int
+    """Requests that may be in flight now (the adaptive limit)."""
+    rate: float
+    """Requests finished (answered or given up) a second, over the last ten seconds or so."""
+    paused: float
+    """Seconds for which the endpoint asked for a pause, 0 when it did not."""
+
+
+class Display(AbstractContextManager["Display"]):
+    """Shows the progress of one `generate` call; used as a context manager around it.
+
+    `update` is called from the event loop several times a second and once after the end: it has to return quickly, and must
+    keep no reference to the snapshot, whose tally goes on changing.
+    """
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Show the present state; this display shows nothing."""
+
+    def close(self) -> None:
+        """Show the final state and give the terminal back."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def in_notebook() -> bool:
+    """Whether this is the kernel of a notebook (not IPython in a terminal)."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+def open_display(kind: str | None, total: int | None, label: str, stream: TextIO | None = None) -> Display:
+    """Return a display of this kind (None: rich on a terminal, plain elsewhere).
+
+    Parameters
+    ----------
+    total
+        Requests there will be; None where it is not known beforehand (then there is no ETA).
+    label
+        What is being done, shown first.
+    stream
+        Where to, standard error by default.
+
+    Raises
+    ------
+    InputError
+        There is no such kind.
+    """
+    stream = stream or sys.stderr
+    label = printable(label, one_line=True)
+    if kind in (None, "rich"):
+        kind = "rich" if stream.isatty() else "plain"
+    line = partial(_plain_line, label, total)
+    write = partial(print, file=stream, flush=True)
+    match kind:
+        case "rich":
+            return _RichDisplay(total, label, stream)
+        case "plain":
+            return _LineDisplay(line, write, PLAIN_INTERVAL)
+        case "json":
+            return _LineDisplay(partial(_json_line, label, total), write, JSON_INTERVAL)
+        case "notebook":
+            return _LineDisplay(line, _notebook_line(label), NOTEBOOK_INTERVAL)
+        case "none":
+            return Display()
+    raise InputError(f"--display {kind!r} is not known: use one of rich, plain, json, none")
+
+
+class _LineDisplay(Display):
+    """Shows a line of text after each interval, and the last one at the end."""
+
+    def __init__(self, line: Callable[[Snapshot], str], show: Callable[[str], None], interval: float) -> None:
+        self._line, self._show, self._interval = line, show, interval
+        self._next = monotonic() + interval
+        self._latest = ""
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._latest = self._line(snapshot)
+        if monotonic() >= self._next:
+            self._next = monotonic() + self._interval
+            self.close()
+
+    def close(self) -> None:
+        if self._latest:
+            self._show(self._latest)
+        self._latest = ""
+
+
+def _notebook_line(label: str) -> Callable[[str], None]:
+    """A line of text below the present cell, and the function that replaces it, also from another thread."""
+    ipython: Any = import_module("IPython.display")
+    handle: Any = ipython.display(ipython.Pretty(f"{label}: begins"), display_id=True)
+    return lambda line: None if handle is None else handle.update(ipython.Pretty(line))
+
+
+class _RichDisplay(Display):
+    """A bar with the count and what fits beside it; the label is above where it leaves no room."""
+
+    def __init__(self, total: int | None, label: str, stream: TextIO) -> None:
+        from rich.cells import cell_len
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._total = total
+        console = Console(file=stream, emoji=False)
+        count = 0 if total is None else len(_progress_count(total, total)) + len(_LONGEST_TIME)
+        self._room = console.width - _BAR - 2
+        beside = cell_len(label) + 1
+        columns = [BarColumn(bar_width=_BAR), TextColumn("{task.fields[details]}", markup=False)]
+        if beside + count <= self._room:
+            columns.insert(0, TextColumn("{task.description}", markup=False))
+            self._room -= beside
+        else:
+            console.print(label, markup=False, highlight=False, soft_wrap=True)
+        self._progress = Progress(*columns, console=console, refresh_per_second=4)
+        self._task = self._progress.add_task(label, total=total, details=_progress_count(0, total))
+        self._progress.start()
+
+    def update(self, snapshot: Snapshot) -> None:
+        parts = _progress_parts(snapshot, self._total)
+        details = _progress_count(snapshot.tally.done, self._total)
+        for name in _FIRST:
+            if name in parts and len(details) + 2 + len(parts[name]) <= self._room:
+                details += f"  {parts[name]}"
+        self._progress.update(self._task, completed=snapshot.tally.done, details=details)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def _plain_line(label: str, total: int | None, snapshot: Snapshot) -> str:
+    return f"{label}: {_progress_count(snapshot.tally.done, total)} done, {', '.join(_progress_parts(snapshot, total).values())}"
+
+
+def _json_line(label: str, total: int | None, snapshot: Snapshot) -> str:
+    tally = snapshot.tally
+    counts = ("done", "held", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "cost")
+    values: dict[str, Any] = {
+        "label": label,
+        "model": tally.model,
+        "total": total,
+        **{name: getattr(tally, name) for name in counts},
+        "rate": None if math.isnan(snapshot.rate) else round(snapshot.rate, 3),
+        "eta": _seconds_left(snapshot, total),
+        "in_flight": snapshot.in_flight,
+        "limit": snapshot.width,
+        "paused": round(snapshot.paused, 3),
+    }
+    return json.dumps(values, allow_nan=False)
+
+
+def _progress_count(done: int, total: int | None) -> str:
+    return f"{done:,}" + (f"/{total:,}" if total is not None else "")
+
+
+def _seconds_left(snapshot: Snapshot, total: int | None) -> float | None:
+    """Seconds to go at the present rate, None when they cannot be estimated."""
+    return None if total is None or not snapshot.rate > 0 else round(max(0, total - snapshot.tally.done) / snapshot.rate, 1)
+
+
+def _progress_parts(snapshot: Snapshot, total: int | None) -> dict[str, str]:
+    """What there is to say beside the count, by name."""
+    tally = snapshot.tally
+    left = _seconds_left(snapshot, total)
+    parts = {
+        "held": f"{tally.held:,} from the journal" if tally.held else "",
+        "rate": "" if math.isnan(snapshot.rate) else f"{snapshot.rate:,.1f}/s",
+        "left": f"{_clock(left)} to go" if left else "",
+        "in_flight": f"{snapshot.in_flight} of {snapshot.width} in flight",
+        "paused": f"paused {snapshot.paused:.0f} s" if snapshot.paused else "",
+        "tokens": f"{tally.input_tokens:,}+{tally.output_tokens:,} tokens",
+        "cost": f"{'at least ' if tally.unmetered else ''}${tally.cost:,.4f}" if tally.cost else "",
+    }
+    for name, counts in (("failed", tally.failed), ("errors", tally.errors)):
+        parts[name] = f"{name} ({', '.join(f'{kind} {count:,}' for kind, count in counts.most_common())})" if counts else ""
+    return {name: words for name, words in parts.items() if words}
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,329 @@
+"""How one endpoint is asked: the user's limits, an adaptive bound on concurrency, a shared pause, rate caps, and what follows a failure.
+
+Additive increase, multiplicative decrease, as TCP does it: the bound starts low and doubles every round trip until the
+endpoint first says "too much" (429, 503, 529); then it halves and grows by one a round trip. Only a request that was sent
+*after* the last cut may cut again: one burst of refusals is one piece of news. A pause holds for every request to the endpoint.
+Rejected: latency as a signal (answers of very different length look like congestion); a fixed cool-down between cuts (its
+right length depends on the endpoint's latency).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import sys
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Final
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message, ModelError
+
+START: Final = 8
+LONGEST_PAUSE: Final = 30.0
+_OVERLOAD_KINDS: Final = frozenset({"rate_limit", "overloaded"})
+_OVERLOAD_STATUS: Final = frozenset({429, 503, 529})
+_RESERVED_FILES: Final = 32
+"""Files a run may open beside what is open and its connections: journal, tables, libraries."""
+
+_FIRST_RETRY: Final = 0.5
+_LONGEST_RETRY: Final = 30.0
+NO_SERVER_AFTER: Final = 3.0
+NOTHING_WORKS_AFTER: Final = 20
+REVOKED_AFTER: Final = 5
+_ABOUT_ONE_PROMPT: Final = frozenset({"context_length", "content_filter"})
+
+_log = logging.getLogger("tiltmeter.engine")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on how hard an endpoint is asked and how long an answer is waited for.
+
+    Raises
+    ------
+    InputError
+        A bound is not a positive number; the message names it and the value.
+    """
+
+    max_connections: int = 64
+    """Requests in flight at most; the adaptive limit moves between 1 and this."""
+    requests_per_minute: float | None = None
+    """None: no cap. Requests are spaced evenly, so no window of a minute holds more."""
+    tokens_per_minute: float | None = None
+    """None: no cap. Input and output tokens together, estimated before a request and corrected by what it really used."""
+    timeout: float = 120.0
+    """Seconds one attempt may take."""
+    retries: int = 6
+    """Attempts after the first one that may fail in passing. Waiting out a rate limit does not count, only the deadline ends it."""
+    deadline: float = 900.0
+    """Seconds one request may take with all its attempts and waits."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_connections", 1), ("retries", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        for name in ("requests_per_minute", "tokens_per_minute", "timeout", "deadline"):
+            value = getattr(self, name)
+            if value is None and name.endswith("per_minute"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+                raise InputError(f"{name} must be a positive number, not {value!r}")
+
+
+def within_open_files(limits: Limits) -> Limits:
+    """Return `limits`, with fewer connections where the process may not open as many files; says so on the log.
+
+    Each connection is a file to the operating system. The process's own limit is raised first, as far as it may be.
+    """
+    if sys.platform == "win32":
+        return limits
+    import resource
+
+    try:
+        open_now = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:  # the system does not say
+        open_now = 32
+    needed = open_now + _RESERVED_FILES + limits.max_connections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return limits
+    with suppress(OSError, ValueError):  # some systems have a further limit of their own
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed if hard == resource.RLIM_INFINITY else min(needed, hard), hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= needed:
+        return limits
+    fitting = max(1, limits.max_connections - (needed - soft))
+    _log.warning(
+        "this process may have %d files open, so that %d of %d connections are used at most; raise the limit with ulimit -n",
+        soft, fitting, limits.max_connections,
+    )  # fmt: skip
+    return replace(limits, max_connections=fitting)
+
+
+def is_overload(error: ModelError) -> bool:
+    """Whether the endpoint said that it is asked too much, rather than that something broke."""
+    return error.scope == "transient" and (error.status in _OVERLOAD_STATUS or error.kind in _OVERLOAD_KINDS)
+
+
+class _MinuteBudget:
+    """Evenly spaced use of a budget per minute: each use reserves the next free moment."""
+
+    def __init__(self, per_minute: float) -> None:
+        self._seconds_each = 60.0 / per_minute
+        self._free_at = 0.0
+
+    def reserve(self, amount: float, now: float) -> float:
+        """The moment from which `amount` may be used."""
+        moment = max(self._free_at, now)
+        self._free_at = moment + amount * self._seconds_each
+        return moment
+
+    def correct(self, surplus: float) -> None:
+        """Account for `surplus` more (or, negative, fewer) than was reserved."""
+        self._free_at += surplus * self._seconds_each
+
+
+class RateLimit:
+    """The gate all requests to one endpoint pass; lives in one event loop.
+
+    `enter` before a request, `leave` after it, and one of `succeeded`, `overloaded` by its outcome.
+    A `local` model (of this process) gets all requests it may have from the start: it answers them in batches.
+    """
+
+    def __init__(self, limits: Limits, *, local: bool = False) -> None:
+        self._ceiling = limits.max_connections
+        self._width = float(self._ceiling if local else min(START, self._ceiling))
+        self._slow_start = True
+        self._cut_at = 0.0
+        self._cuts_in_a_row = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._requests = _MinuteBudget(limits.requests_per_minute) if limits.requests_per_minute else None
+        self._tokens = _MinuteBudget(limits.tokens_per_minute) if limits.tokens_per_minute else None
+        self._mean_output = 256.0
+        self.in_flight = 0
+        self.paused_until = 0.0
+
+    @property
+    def width(self) -> int:
+        """Requests that may be in flight now."""
+        return int(self._width)
+
+    def estimate(self, messages: Sequence[Message], max_tokens: int | None) -> float:
+        """Tokens a request will probably use (0 without a token cap): a quarter of its characters and an answer of usual length."""
+        if self._tokens is None:
+            return 0.0
+        output = self._mean_output if max_tokens is None else min(self._mean_output, max_tokens)
+        return sum(len(message.content) for message in messages) / 4 + output
+
+    async def enter(self, tokens: float) -> None:
+        """Wait until one more request may be sent, then count it as in flight."""
+        if self._requests is not None or self._tokens is not None:
+            await self._wait_for_budget(tokens)
+        while True:
+            wait = self.paused_until - monotonic() if self.paused_until else 0.0
+            if wait > 0:
+                await asyncio.sleep(wait)
+            elif self.in_flight < int(self._width):
+                self.in_flight += 1
+                return
+            else:
+                await self._wait_for_slot()
+
+    def leave(self) -> None:
+        """The request is over, however it ended."""
+        self.in_flight -= 1
+        if self._waiting:
+            self._wake()
+
+    def succeeded(self, reserved: float, input_tokens: int | None, output_tokens: int | None) -> None:
+        """An answer came: widen, and correct the token budget by what it really used."""
+        self._cuts_in_a_row = 0
+        if self._width < self._ceiling:
+            self._width = min(self._width + (1.0 if self._slow_start else 1.0 / self._width), float(self._ceiling))
+            if self._waiting:
+                self._wake()
+        if self._tokens is not None and output_tokens is not None:
+            self._mean_output += 0.05 * (output_tokens - self._mean_output)
+            self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
+
+    def overloaded(self, sent_at: float, retry_after: float | None) -> None:
+        """The endpoint refused a request sent at `sent_at` (monotonic) as too much: halve once per burst, pause all requests."""
+        now = monotonic()
+        if sent_at > self._cut_at:
+            self._slow_start = False
+            self._width = max(1.0, self._width / 2)
+            self._cut_at = now
+            self._cuts_in_a_row += 1
+            if retry_after is None:
+                retry_after = random.uniform(0.5, 1.0) * min(LONGEST_PAUSE, 0.5 * 2 ** min(self._cuts_in_a_row, 10))
+        if retry_after is not None:
+            self.paused_until = max(self.paused_until, now + retry_after)
+
+    async def _wait_for_budget(self, tokens: float) -> None:
+        moment = now = monotonic()
+        for budget, amount in ((self._requests, 1.0), (self._tokens, tokens)):
+            if budget is not None:
+                moment = max(moment, budget.reserve(amount, now))
+        if moment > now:
+            await asyncio.sleep(moment - now)
+
+    async def _wait_for_slot(self) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            with suppress(ValueError):
+                self._waiting.remove(turn)
+            if turn.done() and not turn.cancelled():
+                self._wake()  # the turn was given to us just now: pass it on
+            raise
+
+    def _wake(self) -> None:
+        free = int(self._width) - self.in_flight
+        while free > 0 and self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                free -= 1
+
+
+_RATE_LIMITS: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[str, Limits], RateLimit]] = WeakKeyDictionary()
+
+
+def rate_limit_of(endpoint: str, limits: Limits, *, local: bool = False) -> RateLimit:
+    """Return the rate limit of an endpoint in the running event loop: shared by all that ask it under the same limits meanwhile."""
+    of_loop = _RATE_LIMITS.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+    found = of_loop.get((endpoint, limits))
+    if found is None:
+        found = of_loop[endpoint, limits] = RateLimit(limits, local=local)
+    return found
+
+
+def retry_delay(error: ModelError, counted: int, elapsed: float, limits: Limits) -> float | None:
+    """Seconds to wait before asking again, None when the request is to be given up.
+
+    Parameters
+    ----------
+    counted
+        Failed attempts so far that count (all but rate limits).
+    elapsed
+        Seconds since the request was first sent.
+    """
+    if error.scope != "transient" or counted > limits.retries:
+        return None
+    # Full jitter: requests that failed together must not come back together.
+    delay = random.uniform(0.0, min(_LONGEST_RETRY, _FIRST_RETRY * 2.0 ** min(max(counted - 1, 0), 16)))
+    if error.retry_after is not None:
+        delay += error.retry_after
+    return delay if elapsed + delay < limits.deadline else None
+
+
+class Streak:
+    """Notices that nothing works (any more), so that a run of a million prompts ends with one sentence rather than a million failures.
+
+    Each method gives that sentence, or None to go on.
+    """
+
+    def __init__(self, endpoint: str, limits: Limits) -> None:
+        self._endpoint = endpoint
+        self._limits = limits
+        self._unreachable_since: float | None = None
+        self._reached = False
+        self._fatal = 0
+        self._given_up = 0
+        self.worked = False
+        """Whether any request was answered, in this run or, as the journal shows, before it."""
+
+    def answered(self) -> None:
+        """An answer came: whatever failed before was not everything."""
+        self.worked = self._reached = True
+        self._fatal = self._given_up = 0
+
+    def attempt_failed(self, error: ModelError, now: float) -> str | None:
+        """One attempt failed at `now` (seconds on any steady clock)."""
+        if error.retry_after is not None and error.retry_after > self._limits.deadline:
+            return (
+                f"{self._endpoint} asks to wait {error.retry_after:.0f} s, longer than the deadline of {self._limits.deadline:g} s: "
+                f"run again later, answers so far are kept ({error})"
+            )
+        if error.kind != "connection":
+            self._reached = True
+        if self._reached:
+            return None
+        if self._unreachable_since is None:
+            self._unreachable_since = now
+        if now - self._unreachable_since < NO_SERVER_AFTER:
+            return None
+        return self._no_server(error)
+
+    def given_up(self, error: ModelError) -> str | None:
+        """A request was given up because of `error`."""
+        if error.scope == "fatal":
+            self._fatal += 1
+            if not self.worked:
+                return str(error.detail)
+            if self._fatal >= REVOKED_AFTER:
+                return f"{self._endpoint} worked before but now refuses everything: {error.detail}"
+        if error.kind in _ABOUT_ONE_PROMPT or (self.worked and error.scope == "permanent"):
+            return None
+        self._given_up += 1
+        if not self.worked and self._given_up >= NOTHING_WORKS_AFTER:
+            if not self._reached:
+                return self._no_server(error)
+            return f"{self._endpoint} answered none of the first {self._given_up} requests, the last with {error}"
+        if self.worked and self._given_up >= max(2 * self._limits.max_connections, NOTHING_WORKS_AFTER):
+            return f"{self._endpoint} worked before but the last {self._given_up} requests were given up, the last with {error}"
+        return None
+
+    def _no_server(self, error: ModelError) -> str:
+        return f"no server answers at {self._endpoint}: start it, or check the address ({error.detail})"

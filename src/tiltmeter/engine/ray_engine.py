@@ -1,0 +1,443 @@
+"""The engine on a Ray cluster: the local engine asks models that live in workers, and encoders have their texts computed there.
+
+A worker is one actor. The calling process keeps a pool of them and begins sessions, in which each call goes to the worker with the
+fewest. A worker keeps its model loaded from session to session, and loads another one when the work of a new session differs.
+A worker that is lost is replaced, and what it had is given to another: calls are answered at least once, results are taken once.
+Ray's own `max_restarts` is not used, so that one handle is one process with one state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import pickle
+import platform
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import replace
+from importlib.metadata import version
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tiltmeter.engine.engines import Engine, RayOptions, last_line
+from tiltmeter.engine.rate_limit import Limits
+from tiltmeter.errors import InputError, ProviderError, TiltmeterError
+from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
+from tiltmeter.models.huggingface import BulkModel
+from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
+from tiltmeter.models.weights import find_weights, is_out_of_memory
+
+BATCHES: Final = 4
+"""Batches of texts that a worker has at a time."""
+MOST_LOSSES: Final = 5
+"""Workers lost in a row, without any result, before a session is given up; as many more as there are workers."""
+START: Final = 300
+"""Seconds without any worker after which a session is given up: a cluster that grows by itself needs minutes."""
+FIRST: Final = 20.0
+"""Seconds a session waits for its first worker before it takes calls, which then wait (and can be interrupted)."""
+IDLE: Final = 15.0
+"""Seconds after which a worker with nothing to do is ended, where there are more than the fewest."""
+
+
+class ModelWork:
+    """Completions of one model. A payload is the arguments of `Model.complete`, a result a Completion or the arguments of a ModelError."""
+
+    def __init__(self, model: Model, timeout: float) -> None:
+        self.whose, self.local = model.name, bool(getattr(model, "local", False))
+        self._model, self._fingerprint = model, model.fingerprint
+        self._timeout = None if self.local else timeout  # a model of the worker itself is never late: requests wait for their turn
+
+    async def start(self) -> None:
+        """Open the model."""
+        if self._model.fingerprint != self._fingerprint:
+            raise ProviderError(
+                f"{self.whose} is not the same on every machine: here {self._fingerprint}, on a worker {self._model.fingerprint}; "
+                "give all of them the same files, and say which device and dtype to use"
+            )
+        await self._model.__aenter__()
+
+    async def do(self, payload: Any) -> Completion | dict[str, Any]:
+        """Return the result of one call; failures have the words they have in the local engine."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._model.complete(*payload)
+        except ModelError as error:
+            return vars(error)
+        except TimeoutError:
+            return {"kind": "timeout", "detail": f"no answer within {self._timeout or 0:g} s"}
+        except Exception as error:  # its message might hold a key
+            return {"kind": "internal", "detail": f"the provider failed with {type(error).__name__}", "scope": "permanent"}
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self._model.__aexit__(None, None, None)
+
+
+class VectorWork:
+    """Vectors of one encoder, or scores of one classifier. A payload is what to compute, and a batch of texts.
+
+    A result is an array, None where the batch does not fit into the memory of the worker, or a TiltmeterError.
+    """
+
+    def __init__(self, kind: str, name: str, device: str, identity: str) -> None:
+        self.whose = f"the {kind} {name}"
+        self._kind, self._name, self._device, self._identity = kind, name, device, identity
+
+    async def start(self) -> None:
+        """Find the weights; they are read for the first batch."""
+        open_model = SentenceEncoder if self._kind == "encoder" else TextClassifier
+        self._model = open_model(self._name, store=None, device=self._device)
+        if self._model.identity != self._identity:
+            raise ProviderError(f"{self.whose} is not the same on every machine: give all of them the same files")
+
+    async def do(self, payload: tuple[str, Sequence[str]]) -> Any:
+        """Return the result of one call."""
+        try:
+            return await asyncio.to_thread(self._model.compute, *payload)
+        except Exception as error:
+            return None if is_out_of_memory(error) else _failure_of(error)
+
+    async def close(self) -> None:
+        """Do nothing: weights go with the last reference to them."""
+
+
+class RayWorker:
+    """An asynchronous actor, one for each worker of the pool."""
+
+    def __init__(self) -> None:
+        self._pickled = b""
+        self._work: Any = None
+        self._session = 0
+        self._beginning = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def begin(self, session: int, pickled: bytes, release: str) -> TiltmeterError | None:
+        """Begin a session in place of the one before; load its work (made by this release of Tiltmeter) unless it is loaded."""
+        async with self._beginning:
+            await self.end(self._session)
+            if pickled != self._pickled:
+                try:
+                    await self._load(pickled, release)
+                except Exception as error:
+                    return _failure_of(error)
+            self._session = session
+            return None
+
+    async def do(self, session: int, payload: Any) -> Any:
+        """Return the result of one call, None where the session has ended."""
+        if session != self._session:
+            return None
+        task = asyncio.create_task(self._work.do(payload))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.wait([task])
+        return None if task.cancelled() else task.result()
+
+    async def end(self, session: int) -> None:
+        """End this session, if it has not ended; calls under way are cancelled."""
+        if session == self._session:
+            self._session = 0
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _load(self, pickled: bytes, release: str) -> None:
+        if version("tiltmeter") != release:
+            raise ProviderError(
+                f"this has tiltmeter {version('tiltmeter')} and not {release}: install the same version on every node of the cluster"
+            )
+        if self._work is not None:
+            await self._work.close()
+            self._work, self._pickled = None, b""
+            gc.collect()
+        try:
+            work = pickle.loads(pickled)  # noqa: S301 - it comes from the calling process, through Ray
+        except (ImportError, AttributeError, OSError) as error:
+            raise ProviderError(f"something the work needs is missing: {error}; install it on every node of the cluster") from None
+        await work.start()
+        self._work, self._pickled = work, pickled
+
+
+def _failure_of(error: Exception) -> TiltmeterError:
+    if isinstance(error, TiltmeterError):
+        return type(error)(f"{error} (on the worker {platform.node()})")
+    return ProviderError(f"the worker {platform.node()} failed with {type(error).__name__}")  # its message might hold a key
+
+
+class WorkerPool:
+    """The workers of a cluster, from the first session to `close`; one session at a time, by `lock`."""
+
+    def __init__(self, options: RayOptions) -> None:
+        self.options = options
+        self.least, self.most = options.workers
+        self.lock = threading.RLock()
+        self.actors: list[Any] = []
+        self.numbers = count(1)
+        """Of sessions and calls: no number is used twice."""
+
+    def hire(self) -> Any:
+        """Create one more worker, which starts as soon as the cluster has room for it."""
+        import ray
+
+        actor = ray.remote(RayWorker).options(num_cpus=self.options.cpus, num_gpus=self.options.gpus).remote()
+        self.actors.append(actor)
+        return actor
+
+    def dismiss(self, actor: Any) -> None:
+        """End a worker."""
+        import ray
+
+        self.actors.remove(actor)
+        ray.kill(actor)
+
+    def close(self) -> None:
+        """End all workers."""
+        while self.actors:
+            self.dismiss(self.actors[0])
+
+
+class PoolSession:
+    """One piece of work on the workers of a pool, inside one event loop.
+
+    When the work cannot be done, `failure` says why: it is the result of all calls, and is raised at the end.
+
+    Parameters
+    ----------
+    slots
+        Calls a worker has at a time at most; where there are more, workers are added.
+
+    Raises
+    ------
+    InputError
+        The work holds something that cannot be pickled.
+    """
+
+    def __init__(self, pool: WorkerPool, work: ModelWork | VectorWork, slots: int) -> None:
+        import ray.cloudpickle
+
+        self._pool, self._whose, self._slots = pool, work.whose, slots
+        self._session = next(pool.numbers)
+        try:
+            self._work = bytes(ray.cloudpickle.dumps(work))  # type: ignore[no-untyped-call]  # unlike pickle, it takes what a script defined
+        except Exception as error:
+            said = f"{work.whose} cannot be sent to the workers of a cluster ({last_line(error)}); leave --engine ray out"
+            raise InputError(said) from None
+        self.failure: TiltmeterError | None = None
+        self._calls: dict[Any, int] = {}
+        """Calls that each worker that is ready has."""
+        self._used: set[Any] = set()
+        """Workers that were given a call since they were last looked at."""
+        self._free: asyncio.PriorityQueue[tuple[int, int, Any]] = asyncio.PriorityQueue()
+        """A place for one call: how many calls its worker has before it, a number, the worker. The least busy worker comes first."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._waiting = self._losses = 0
+        self._ready = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        while len(self._pool.actors) < self._pool.least:
+            self._pool.hire()
+        self._tasks = [asyncio.create_task(self._begin(actor)) for actor in self._pool.actors]
+        self._tasks.append(asyncio.create_task(self._dismiss_idle()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST):
+                await self._ready.wait()
+        if self.failure:
+            await self.__aexit__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for actor in self._calls:
+            actor.end.remote(self._session)
+        if self.failure:
+            raise self.failure
+
+    async def call(self, payload: Any) -> Any:
+        """Return the result a worker gives for this payload, or the TiltmeterError for which there can be none."""
+        while True:
+            self._waiting += 1
+            self._grow()
+            try:
+                place = await self._free.get()
+            finally:
+                self._waiting -= 1
+            actor = place[2]
+            if self.failure:
+                self._free.put_nowait(place)  # for the next that waits
+                return self.failure
+            if actor not in self._calls:
+                continue  # it was lost or dismissed
+            self._calls[actor] += 1
+            self._used.add(actor)
+            try:
+                with self._noticing_losses(actor):
+                    result = await actor.do.remote(self._session, payload)
+                    self._losses = 0
+                    return result
+            finally:
+                if actor in self._calls:
+                    self._calls[actor] -= 1
+                    self._free.put_nowait(place)
+
+    def _grow(self) -> None:
+        """Add a worker where more calls wait than those that are ready can take."""
+        if self._waiting > self._free.qsize() and len(self._calls) == len(self._pool.actors) < self._pool.most:
+            self._hire()
+
+    def _hire(self) -> None:
+        self._tasks.append(asyncio.create_task(self._begin(self._pool.hire())))
+
+    async def _begin(self, actor: Any) -> None:
+        """Give a worker calls as soon as it has started and loaded the work."""
+        begun = asyncio.ensure_future(actor.begin.remote(self._session, self._work, version("tiltmeter")))
+        failure: TiltmeterError | None = None
+        with self._noticing_losses(actor):
+            while not (failure or (await asyncio.wait([begun], timeout=START))[0]):
+                if not self._calls:
+                    cpus, gpus = self._pool.options.cpus, self._pool.options.gpus
+                    said = f"the cluster has had no room for a worker of {cpus:g} CPUs and {gpus:g} GPUs for {START} s"
+                    failure = ProviderError(f"{said}: see what it has with `ray status`")
+            if failure := failure or begun.result():
+                self._fail(failure)
+                return
+            self._calls[actor] = 0
+            self._used.add(actor)
+            for before in range(self._slots):
+                self._free.put_nowait((before, next(self._pool.numbers), actor))
+            self._grow()
+            self._ready.set()
+
+    @contextmanager
+    def _noticing_losses(self, actor: Any) -> Iterator[None]:
+        """Replace a worker that is lost meanwhile; end the session where the cluster is."""
+        import ray
+
+        try:
+            yield
+        except ray.exceptions.RayError as error:
+            self._replace(actor, error)
+        except Exception as error:
+            self._fail(ProviderError(f"the connection to the cluster was lost ({type(error).__name__})"))
+
+    async def _dismiss_idle(self) -> None:
+        """End workers that have had nothing to do for a while, where there are more than the fewest."""
+        while True:
+            self._used.clear()
+            await asyncio.sleep(IDLE)
+            for actor in [one for one, calls in self._calls.items() if not calls and one not in self._used]:
+                if len(self._pool.actors) > self._pool.least:
+                    del self._calls[actor]
+                    self._pool.dismiss(actor)
+
+    def _fail(self, failure: TiltmeterError) -> None:
+        """End the session; every call gets this result."""
+        self.failure = self.failure or failure
+        self._ready.set()
+        self._free.put_nowait((-1, 0, None))
+
+    def _replace(self, actor: Any, error: Exception) -> None:
+        """Have another worker in place of one that was lost; its calls are asked again."""
+        if actor not in self._pool.actors:  # another of its calls has noticed
+            return
+        self._pool.dismiss(actor)
+        self._calls.pop(actor, None)
+        self._losses += 1
+        if self._losses < MOST_LOSSES + len(self._pool.actors):
+            self._hire()
+        else:
+            said = f"workers of the cluster were lost {self._losses} times in a row ({last_line(error)}); answers so far are kept"
+            self._fail(ProviderError(f"{self._whose}: {said}"))
+
+
+class RemoteModel(PoolSession):
+    """A model whose completions come from the workers of a pool; the local engine asks it as any other.
+
+    Journal, retries, rate limits, time limits and progress are those of the local engine, and stay in the calling process.
+    """
+
+    def __init__(self, pool: WorkerPool, model: Model, timeout: float, slots: int) -> None:
+        work = ModelWork(model, timeout)
+        super().__init__(pool, work, slots)
+        self.name, self.fingerprint, self.endpoint, self.local = model.name, model.fingerprint, model.endpoint, work.local
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
+        """See `Model.complete`."""
+        result = await self.call((messages, sampling, sample))
+        if isinstance(result, Completion):
+            return result
+        if isinstance(result, TiltmeterError):
+            raise ModelError("internal", str(result), scope="fatal")
+        raise ModelError(**result)
+
+
+class RemoteVectors:
+    """Computes batches of texts in the workers of a pool, for an encoder or a classifier of the calling process."""
+
+    def __init__(self, pool: WorkerPool, work: VectorWork) -> None:
+        self._pool, self._work, self.workers = pool, work, pool.most
+
+    def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[Any]:
+        """Return one array a batch. Raises MemoryError where a batch does not fit into the memory of a worker."""
+        with self._pool.lock, ThreadPoolExecutor(1) as thread:  # a thread, because an event loop may run in this one (a notebook)
+            results = thread.submit(asyncio.run, self._results(what, batches)).result()
+        for result in results:
+            if isinstance(result, TiltmeterError):
+                raise result
+            if result is None:
+                raise MemoryError
+        return results
+
+    async def _results(self, what: str, batches: Sequence[Sequence[str]]) -> list[Any]:
+        async with PoolSession(self._pool, self._work, BATCHES) as session:
+            return await asyncio.gather(*(session.call((what, batch)) for batch in batches))
+
+
+class RayEngine(Engine):
+    """The engine on a cluster. One kind of work has the workers at a time.
+
+    The limits hold for all workers together: each has its share of the connections. A model that lives in the workers has no endpoint
+    to spare: each worker may have `max_connections` requests under way.
+    """
+
+    def __init__(self, name: str, options: RayOptions) -> None:
+        self.name = name
+        self._options, self._device = options, "cuda" if options.gpus else "cpu"
+        self._pool = WorkerPool(options)
+
+    @contextmanager
+    def _placed(self, model: Model, limits: Limits) -> Iterator[tuple[Model, Limits]]:
+        most = self._pool.most
+        local = bool(getattr(model, "local", False))
+        slots = self._options.batch or (limits.max_connections if local else math.ceil(limits.max_connections / most))
+        if isinstance(model, BulkModel):
+            if self._options.gpus < 1:
+                said = "-M runner=vllm needs whole GPUs for each worker: give -E gpus=1 or more, or leave runner=vllm out"
+                raise ProviderError(f"{model.name}: {said}")
+            model = copy(model)
+            model.gpus = int(self._options.gpus)
+        with self._pool.lock:
+            remote = RemoteModel(self._pool, model, limits.timeout, slots)
+            yield remote, replace(limits, max_connections=slots * most) if local else limits
+
+    def encoder(self, name_or_path: str | Path, *, store: Path | None) -> SentenceEncoder:
+        """See `Engine.encoder`; the store is read and written here, the vectors it lacks are made by workers."""
+        return SentenceEncoder(name_or_path, store=store, device=self._device, elsewhere=self._remote("encoder", name_or_path))
+
+    def classifier(self, name_or_path: str | Path, *, store: Path | None) -> TextClassifier:
+        """See `Engine.classifier`; as `encoder`."""
+        return TextClassifier(name_or_path, store=store, device=self._device, elsewhere=self._remote("classifier", name_or_path))
+
+    def close(self) -> None:
+        """End the workers; they are created again when there is work."""
+        self._pool.close()
+
+    def _remote(self, kind: str, name_or_path: str | Path) -> RemoteVectors:
+        place = Path(name_or_path).expanduser()
+        name = str(place.absolute() if place.is_dir() else name_or_path)
+        return RemoteVectors(self._pool, VectorWork(kind, name, self._device, find_weights(name).identity))

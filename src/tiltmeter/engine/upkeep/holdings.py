@@ -1,0 +1,416 @@
+"""Opening a journal that exists, what it holds of each model, which runs are at work on it, and removing what is no longer wanted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Final, Literal, NamedTuple
+
+from sqlalchemy import Connection, Engine, LargeBinary, cast, create_engine, delete, func, or_, select
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import StaticPool
+
+from tiltmeter.engine import journal as journals
+from tiltmeter.engine.database import (
+    claims,
+    completions,
+    connect,
+    models,
+    owners,
+    parse_url,
+    sentence_of,
+    shown,
+    sqlite_file,
+    tables,
+    version_of,
+)
+from tiltmeter.engine.journal import Liveness, Owner, open_journal, release_owners
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+from tiltmeter.sanitising import redacted
+
+WITH_LOG: Final = "mode=ro"
+ALONE: Final = "immutable=1"
+"""How SQLite is to open a file of which nothing may change, with and without the log beside it."""
+_LOOK: Final = 1.0
+"""Seconds between two looks at the heartbeat of runs elsewhere."""
+
+Say = Callable[[str], None]
+
+
+class Claimant(NamedTuple):
+    """One run that has enrolled at the journal."""
+
+    owner: str
+    """Its token."""
+    process: str
+    """`HOST, process NUMBER`."""
+    state: Literal["alive", "dead", "elsewhere"]
+    """"elsewhere": on another machine, where only watching its heartbeat shows whether it is alive."""
+    claims: int
+    """Prompts it is asking."""
+
+
+class ModelStats(NamedTuple):
+    """What the journal holds of one model."""
+
+    model: str
+    """Its fingerprint: what answers are kept under."""
+    name: str | None
+    """What users call it, where the journal knows."""
+    answers: int
+    failed: dict[str, int]
+    """Failures by kind, the most frequent first."""
+    input_tokens: int
+    output_tokens: int
+    unmetered: int
+    """Answers whose tokens are not known."""
+    text_bytes: int
+    """Of answers and thinking, in UTF-8."""
+    first: float
+    """When the oldest and the newest row were recorded, in seconds since 1970, UTC."""
+    last: float
+
+    @property
+    def failures(self) -> int:
+        """Failures of all kinds."""
+        return sum(self.failed.values())
+
+
+class Stats(NamedTuple):
+    """What a journal holds."""
+
+    journal: str
+    schema: int
+    answers: int
+    failed: int
+    size: int
+    """Bytes on disk, with indexes and what is free inside; for an SQLite file also its -wal and -shm."""
+    models: list[ModelStats]
+    """The model with most rows first."""
+    claimants: list[Claimant]
+
+
+class Pruned(NamedTuple):
+    """What was removed, or would be."""
+
+    answers: int
+    """Paid for, and to be paid for again when a run needs them."""
+    failed: int
+    input_tokens: int
+    """Of the answers, where known."""
+    output_tokens: int
+    claims: int
+    """Of runs that are dead."""
+    size_before: int
+    """Bytes on disk."""
+    size_after: int | None = None
+    """None when nothing was removed yet."""
+    note: str | None = None
+    """What became of the space, where it could not be given back."""
+
+
+def stats(where: str | Path) -> Stats:
+    """Return what the journal at a path or URL holds; added up in the database.
+
+    Raises
+    ------
+    InputError
+        There is no journal, or the database refuses.
+    """
+    with opened_to_read(where) as engine, reading(engine) as connection:
+        found = sorted(_model_stats(connection), key=lambda one: (-one.answers - one.failures, one.model))
+        answers, failed = sum(one.answers for one in found), sum(one.failures for one in found)
+        schema = version_of(connection) or 0
+        return Stats(shown(engine.url), schema, answers, failed, _size_on_disk(connection), found, _claimants(connection, Liveness()))
+
+
+def prune(
+    where: str | Path,
+    *,
+    failed: bool = False,
+    before: datetime | None = None,
+    model: str | None = None,
+    apply: bool = False,
+    say: Say = lambda line: None,
+) -> Pruned:
+    """Remove the rows that fulfil every condition given (none given: no rows), and the claims of dead runs.
+
+    Parameters
+    ----------
+    failed
+        Only failures.
+    before
+        Only rows recorded before this moment (without a time zone: UTC).
+    model
+        Only rows of this model, see `of_model`.
+    apply
+        False: only count.
+    say
+        Called with a sentence when there is something to wait for.
+
+    Raises
+    ------
+    InputError
+        There is no journal or no such model, a run is alive on the journal, or the database refuses; nothing is removed then.
+    """
+    with (opened if apply else opened_to_read)(where) as engine:
+        with reading(engine) as connection:
+            chosen: list[Any] = [completions.c.status == "failed"] if failed else []
+            if before is not None:
+                chosen.append(completions.c.created_at < (before if before.tzinfo else before.replace(tzinfo=UTC)).timestamp())
+            if model is not None:
+                chosen.append(of_model(connection, model))
+            of_models = [*_model_stats(connection, *chosen)] if chosen else []
+            size = _size_on_disk(connection)
+        dead = require_idle(engine, say)
+        found = Pruned(
+            answers=sum(one.answers for one in of_models),
+            failed=sum(one.failures for one in of_models),
+            input_tokens=sum(one.input_tokens for one in of_models),
+            output_tokens=sum(one.output_tokens for one in of_models),
+            claims=sum(one.claims for one in dead),
+            size_before=size,
+        )
+        if not apply:
+            return found
+        with closing(engine.raw_connection()) as driver:
+            if engine.dialect.name == "sqlite":  # what it notes to undo a statement that removes most rows would be most of the journal
+                driver.cursor().execute("PRAGMA temp_store=FILE")
+        with engine.begin() as connection:
+            if chosen:
+                connection.execute(delete(completions).where(*chosen))
+            release_owners(connection, [one.owner for one in dead])
+        note = _give_space_back(engine)
+        with reading(engine) as connection:
+            return found._replace(size_after=_size_on_disk(connection), note=note)
+
+
+def journal_file(where: str | Path) -> Path | None:
+    """Return the SQLite file that `where` means, None when it is the URL of a server.
+
+    Raises
+    ------
+    InputError
+        It is a journal in memory, which no other process can see, or can be no journal.
+    """
+    url = parse_url(where)
+    file = sqlite_file(url)
+    if file is None and url.get_backend_name() == "sqlite":
+        raise InputError("a journal in memory ends with its process: there is nothing to maintain; give a file or a server with --journal")
+    return file
+
+
+def log_of(file: Path) -> Path:
+    """The write-ahead log of an SQLite file."""
+    return file.with_name(f"{file.name}-wal")
+
+
+def open_file_to_read(file: Path, mode: str | None = None) -> sqlite3.Connection:
+    """Open an SQLite file so that nothing of it can change.
+
+    Without a log beside it no process has the file open: then SQLite needs to make neither a log nor locks.
+    """
+    mode = mode or (WITH_LOG if log_of(file).exists() else ALONE)
+    address = f"{file.absolute().as_uri()}?{mode}"
+    connection = sqlite3.connect(address, uri=True, timeout=30.0, check_same_thread=False, isolation_level=None)
+    connection.text_factory = lambda text: text.decode(errors="surrogateescape")  # what is no UTF-8 fails as a value, not as a read
+    return connection
+
+
+@contextmanager
+def opened(where: str | Path) -> Iterator[Engine]:
+    """The journal at `where`, brought to the present schema as a run would do, and closed at the end.
+
+    Raises
+    ------
+    InputError
+        There is no journal, or the database refuses, also inside the block.
+    """
+    with opened_to_read(where):  # a file that is no journal does not become one
+        pass
+    open_journal(where).close()
+    with _closed_after(connect(where)) as engine:
+        yield engine
+
+
+@contextmanager
+def opened_to_read(where: str | Path) -> Iterator[Engine]:
+    """The journal at `where` as it is: nothing is made, changed or brought to another schema.
+
+    Raises
+    ------
+    InputError
+        There is no journal, it is of a newer Tiltmeter, an SQLite file was changed meanwhile, or the database refuses, also inside the
+        block.
+    """
+    file = journal_file(where)
+    if file is None:
+        engine = connect(where)
+        missing = f"there is no journal in {shown(engine.url)}; name another database with --journal"
+    else:
+        if not file.exists():
+            raise InputError(f"there is no journal {file}; name another with --journal")
+        if file.is_file() and file.stat().st_size == 0:
+            raise InputError(f"{file} is an empty file, not a journal; name another with --journal")
+        url = URL.create("sqlite", database=str(file))
+        engine = create_engine(url, poolclass=StaticPool, creator=lambda: open_file_to_read(file))
+        missing = f"{file} is a database, but no journal; name another with --journal"
+    before = None if file is None or log_of(file).exists() else _last_change(file)
+    with _closed_after(engine):
+        with reading(engine) as connection:
+            if not engine.dialect.has_table(connection, "completions") or version_of(connection) is None:
+                raise InputError(missing)
+        yield engine
+        if file is not None and before is not None and before != _last_change(file):
+            raise InputError(f"journal {file} was changed while it was read; run the same command again")
+
+
+def _last_change(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+@contextmanager
+def _closed_after(engine: Engine) -> Iterator[Engine]:
+    """Turn what a database refuses into an InputError of one sentence, and close it at the end."""
+    try:
+        yield engine
+    except DBAPIError as error:
+        raise InputError(sentence_of(error, shown(engine.url))) from None
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A transaction that only reads and keeps no other from writing."""
+    with engine.connect().execution_options(reads=True) as connection, connection.begin():
+        yield connection
+
+
+def require_idle(engine: Engine, say: Say) -> list[Claimant]:
+    """Return the enrolled runs, all of them dead; watches those of other machines for as long as their heartbeat may be silent.
+
+    Raises
+    ------
+    InputError
+        A run is alive on the journal.
+    """
+    liveness, start, waited = Liveness(), monotonic(), False
+    while True:
+        with reading(engine) as connection:
+            found = _claimants(connection, liveness)
+        for one in found:
+            if one.state == "alive":
+                said = f"a run is at work on it ({one.process}); wait for its end or stop it, then try again"
+                raise InputError(f"journal {shown(engine.url)}: {said}")
+        if all(one.state == "dead" for one in found):
+            return found
+        if not waited:
+            waited = True
+            say(f"watching for up to {journals.EXPIRY:.0f} s whether runs of other machines are alive")
+        sleep(min(_LOOK, max(0.01, journals.EXPIRY - (monotonic() - start))))
+
+
+def _claimants(connection: Connection, liveness: Liveness) -> list[Claimant]:
+    """Every enrolled run; those elsewhere are judged by what `liveness` has seen of them before."""
+    number = func.count(claims.c.key).label("claims")
+    query = select(*owners.c, number).join_from(owners, claims, owners.c.owner == claims.c.owner, isouter=True)
+    found = []
+    for row in connection.execute(query.group_by(*owners.c).order_by(owners.c.owner)):
+        machine, _, rest = row.process.partition("|")
+        state = liveness.state(Owner(row.owner, row.process), row.beat)
+        process = f"{machine.partition('/')[0]}, process {rest.partition('|')[0]}" if rest else row.process
+        found.append(Claimant(row.owner, process, state, row.claims))
+    return found
+
+
+def of_model(connection: Connection, model: str) -> Any:
+    """Return the condition that a row is of `model`: its fingerprint, or its name (`provider/name`) wherever it was asked.
+
+    Raises
+    ------
+    InputError
+        The journal has no row of it.
+    """
+    column = completions.c.model
+    names = model_names(connection)
+    named = [fingerprint for fingerprint, name in names.items() if name == model]
+    chosen = or_(column == model, column.in_(named), *(column.startswith(model + mark, autoescape=True) for mark in ("@", " ")))
+    if connection.execute(select(completions.c.key).where(chosen).limit(1)).first() is None:
+        known = sorted({*connection.execute(select(column).distinct()).scalars(), *names.values()})
+        hint = f"; {did_you_mean(model, known)}" if known else ""
+        raise InputError(f"--model {redacted(model)}: the journal has no row of it{hint}")
+    return chosen
+
+
+def model_names(connection: Connection) -> dict[str, str]:
+    """What users call the models, by fingerprint; nothing where the journal is older than its table of names."""
+    if not connection.dialect.has_table(connection, models.name):
+        return {}
+    return {row.fingerprint: row.name for row in connection.execute(select(models.c.fingerprint, models.c.name))}
+
+
+def _model_stats(connection: Connection, *chosen: Any) -> Iterator[ModelStats]:
+    row = completions.c
+    sqlite = connection.dialect.name == "sqlite"
+    texts = [func.length(cast(one, LargeBinary)) if sqlite else func.octet_length(one) for one in (row.text, row.thinking)]
+    size = func.coalesce(texts[0], 0) + func.coalesce(texts[1], 0)
+    # OFFSET keeps the database from joining the two: SQLite would otherwise carry every text through its sorting.
+    columns = (row.model, row.status, row.error_kind, row.input_tokens, row.output_tokens, row.created_at, size.label("bytes"))
+    one = select(*columns).where(*chosen).offset(0).subquery().c
+    answered = one.status == "ok"
+    sums = (
+        func.count().filter(answered),
+        func.sum(one.input_tokens),
+        func.sum(one.output_tokens),
+        func.count().filter(answered, one.output_tokens.is_(None)),
+        func.sum(one.bytes),
+    )
+    kinds = select(row.model, row.error_kind, func.count()).where(row.status != "ok", *chosen).group_by(row.model, row.error_kind)
+    failed: dict[str, dict[str, int]] = defaultdict(dict)
+    for model, kind, number in connection.execute(kinds.order_by(func.count().desc())):
+        failed[model][kind or "unknown"] = number
+    names = model_names(connection)
+    times = func.min(one.created_at), func.max(one.created_at)
+    for model, first, last, *counts in connection.execute(select(one.model, *times, *sums).group_by(one.model)):
+        answers, input_tokens, output_tokens, unmetered, text_bytes = (int(count or 0) for count in counts)
+        yield ModelStats(model, names.get(model), answers, failed[model], input_tokens, output_tokens, unmetered, text_bytes, first, last)
+
+
+def _size_on_disk(connection: Connection) -> int:
+    """Bytes that a journal takes, with what is free inside."""
+    file = sqlite_file(connection.engine.url)
+    if file is None:
+        return sum(int(connection.execute(select(func.pg_total_relation_size(table.name))).scalar_one()) for table in tables.sorted_tables)
+    beside = (file, log_of(file), file.with_name(f"{file.name}-shm"))
+    return sum(path.stat().st_size for path in beside if path.exists())
+
+
+def _give_space_back(engine: Engine) -> str | None:
+    """Give free space back to the system; a sentence when that is not possible."""
+    file = sqlite_file(engine.url)
+    if file is None:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            for table in (completions, claims):
+                connection.exec_driver_sql(f"VACUUM (ANALYZE) {table.name}")
+        return "the server uses the space again for new answers; VACUUM FULL, run by its administrator, would give it back to the disk"
+    engine.dispose()
+    # A connection of our own: the engine's keeps temporary tables in memory, and SQLite rebuilds the whole file as one.
+    with closing(sqlite3.connect(file, isolation_level=None, timeout=30.0)) as own:
+        try:
+            own.execute("VACUUM")
+            own.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError as error:
+            return (
+                "the rows are removed, and new answers will use their space, but the file stays as large as it was "
+                f"({error}): making it smaller takes up to twice its new size in free space; prune again when there is that much"
+            )
+    return None

@@ -1,0 +1,233 @@
+"""For model hubs: a section and metadata for a model card, and a run as a dataset folder with its card."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.blocks import Column, Table
+from tiltmeter.errors import InputError
+from tiltmeter.exports.documents import limits, notes_of, summary
+from tiltmeter.exports.exporting import Wanted
+from tiltmeter.exports.plain_tables import findings_of
+from tiltmeter.reports import markdown, writing
+from tiltmeter.runs import Run, RunFolder
+from tiltmeter.runs.folder import reading
+from tiltmeter.runs.viewing import findings_table
+from tiltmeter.study import NAMED, metric_name
+
+HOW_TO_SPEAK = (
+    "These numbers say what a model associates with groups of people in its answers to these prompts. They say nothing about people, and a"
+    " model in which no bias was shown may still have some that these prompts do not ask for."
+)
+
+
+def front_matter(metadata: Mapping[str, Any]) -> str:
+    """Metadata between two rules, as the hub reads it; texts from outside are YAML scalars."""
+    import yaml
+
+    return f"---\n{yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=False, width=1_000_000)}---\n"
+
+
+def sources(about: Mapping[str, Any]) -> str:
+    """A section on the outside data of a run: origin, licence, restriction, citation; empty where there was none."""
+    data = about["data"]
+    if not data:
+        return ""
+    fields = {"Data": "title", "Licence": "licence", "Origin": "origin", "Version": "version", "Cite": "citation"}
+    rows = [[str(entry.get(field) or "") for field in fields.values()] for entry in data]
+    restricted = [f"{entry.get('title') or entry['name']} ({entry['restricted']})" for entry in data if entry.get("restricted")]
+    warning = (
+        f"**Not free to be passed on:** prompts made of {markdown.text('; '.join(restricted))}."
+        " Whether you may publish them is yours to judge.\n\n"
+        if restricted
+        else ""
+    )
+    cells = [Column(name, list(values)) for name, values in zip(fields, zip(*rows, strict=True), strict=True)]
+    return f"## Outside data\n\n{warning}{markdown.table(Table('', cells))}\n"
+
+
+_ARGS = (
+    "low", "high", "level", "p", "q", "attempts", "answered", "mark", "mark_best", "mark_worst",
+    "group", "group_2", "concept", "context", "wording"
+)  # fmt: skip
+
+
+def write_card(wanted: Wanted) -> list[str]:
+    """Front matter with one result per finding that has a value, then a section with interval, marks, and limits.
+
+    Raises
+    ------
+    InputError
+        The run has several models and none was chosen.
+    """
+    about = wanted.run.about
+    names = [one["name"] for one in about["models"]]
+    if wanted.model is None and len(names) > 1:
+        raise InputError(f"a model card is about one model; choose with --model: {', '.join(names)}")
+    name = wanted.model or names[0]
+    findings = _described(findings_of(wanted._replace(model=name)), wanted.run.grades)
+    with writing(wanted.path) as aside:
+        aside.write_text(_metadata(name, findings, about) + _section(name, findings, about), encoding="utf-8", newline="\n")
+    return [str(wanted.path)]
+
+
+def _metadata(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> str:
+    results = []
+    for (study, part), mine in findings.filter(pl.col("estimate").is_finite()).group_by("study", "part", maintain_order=True):
+        title = about["parts"].get(str(part), {}).get("title", str(part))
+        dataset = {"type": f"{study}/{part}", "name": title, "config": about["definition"]}
+        metrics = [_metric(row) for row in mine.iter_rows(named=True)]
+        results.append({"task": {"type": "text-generation", "name": "Bias"}, "dataset": dataset, "metrics": metrics})
+    index = {"model-index": [{"name": name, "results": results}]} if results else {}
+    return front_matter({"tags": ["tiltmeter"], **index})
+
+
+def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
+    args = {key: row[key] for key in _ARGS if row[key] is not None and not (isinstance(row[key], float) and not math.isfinite(row[key]))}
+    return {"type": row["name"], "value": row["estimate"], "name": row["description"] or row["name"], "args": args}
+
+
+def _described(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+    """Findings with `name`, their short name, and `description`, null where no grade has one."""
+    keys = ["model", "part", *NAMED]
+    joined = findings.join(grades.select(*keys, "description"), on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return joined.with_columns(name=metric_name())
+
+
+def _section(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> str:
+    facts = "".join(f"- {what}: {markdown.text(said)}\n" for what, said in summary(about, name).items())
+    notes = "".join(f"- Note: {markdown.text(note)}\n" for note in [*notes_of(findings), *_doubts(findings), *limits(about)])
+    command = f"\n### How to repeat it\n\n{markdown.fenced(str(about['command']))}\n" if about.get("command") else ""
+    said = findings.drop_nulls("description").unique(["part", "name"], maintain_order=True)
+    meanings = [
+        Column(title, said[field].to_list()) for title, field in (("Part", "part"), ("Metric", "name"), ("What it says", "description"))
+    ]
+    return (
+        f"\n## Bias\n\n{facts}\n{HOW_TO_SPEAK}\n\n{markdown.table(findings_table('Findings', findings))}\n### What the metrics say\n\n"
+        f"{markdown.table(Table('', meanings))}\n### Limits\n\n{notes}{command}\n{sources(about).replace('## ', '### ', 1)}"
+    )
+
+
+def _doubts(findings: pl.DataFrame) -> list[str]:
+    ungraded = findings.filter(pl.col("mark") == "ungraded").height
+    missing = findings.filter(pl.col("estimate").is_null() | pl.col("estimate").is_nan()).height
+    lost, all_ = findings.select((pl.col("attempts") - pl.col("answered")).sum().alias("lost"), pl.col("attempts").sum()).row(0)
+    said = [
+        (ungraded, f"{ungraded} of {findings.height} numbers could not be graded: more items or readable answers are needed."),
+        (missing, f"{missing} of {findings.height} numbers could not be computed and are not among the metadata."),
+        (lost, f"Over all numbers, {lost:,} of {all_:,} attempts gave no readable answer (refused, unreadable, empty or failed)."),
+    ]
+    return [sentence for count, sentence in said if count]
+
+
+_CARD = "README.md"
+_STAGES = "stages"
+_OWN = ("findings", "responses", "measures", "design")
+_ABOUT = {
+    "findings": "one row per number: estimate, interval, p, q, mark, what was counted and how it is defined",
+    "responses": "one row per model and attempt, with the answer",
+    "measures": "one row per model and attempt: what was read from the answer",
+    "design": "one row per prompt, with the factors that vary",
+    "examples": "the answers that moved each key number most",
+}
+
+
+def write_dataset(wanted: Wanted) -> list[str]:
+    """A folder with a card (README.md), run.json, study.yaml, and every table as Parquet, byte for byte that of the run.
+
+    `datasets.load_dataset(FOLDER, "findings")` opens it, and so does `tiltmeter.load(FOLDER)`.
+    """
+    target = wanted.path
+    try:
+        if target.exists() and not _replaceable(target):
+            raise InputError(f"{target} exists and is no dataset that Tiltmeter wrote; give a new folder with -o")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".dataset.") as aside:
+            made = Path(aside) / "new"
+            _fill(made, wanted)
+            if target.exists():
+                target.replace(Path(aside) / "old")
+            made.replace(target)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or error}; give a folder in a place you may write to") from error
+    return [str(target)]
+
+
+def _replaceable(target: Path) -> bool:
+    """An empty folder, or one that holds nothing but an earlier export."""
+    if not target.is_dir():
+        return False
+    names = {one.relative_to(target).as_posix() for one in target.rglob("*")}
+    ours = {_CARD, "run.json", "study.yaml", _STAGES}
+    strange = {name for name in names - ours if not name.removeprefix(f"{_STAGES}/").endswith(".parquet")}
+    card = target / _CARD
+    return not names or (not strange and card.is_file() and "\n- tiltmeter\n" in card.read_text(encoding="utf-8", errors="replace"))
+
+
+def _tables(folder: RunFolder) -> dict[str, Path]:
+    """Tables by the name of their configuration, the findings first as the default."""
+    own = {name: folder.table_path(name) for name in _OWN}
+    return own | {path.stem: path for path in sorted((folder.path / _STAGES).glob("*.parquet")) if path.stem not in own}
+
+
+def _fill(made: Path, wanted: Wanted) -> None:
+    folder = wanted.run.folder
+    folder.whole()
+    made.mkdir()
+    configs = {}
+    for name, path in _tables(folder).items():
+        place = path.relative_to(folder.path)
+        (made / place).parent.mkdir(exist_ok=True)
+        if _rows(folder, name):  # the hub opens no table without rows
+            configs[name] = place.as_posix()
+        shutil.copyfile(path, made / place)
+    for name in ("run.json", "study.yaml"):
+        shutil.copyfile(folder.path / name, made / name)
+    (made / _CARD).write_text(_card(wanted, configs), encoding="utf-8", newline="\n")
+
+
+def _rows(folder: RunFolder, table: str) -> int:
+    """How many rows a table has; raises InputError where it is damaged."""
+    with reading(folder.path):
+        lazy = folder.scan(table) if table in _OWN else folder.stages()[table]
+        counted: int = lazy.select(pl.len()).collect().item()
+    return counted
+
+
+def _card(wanted: Wanted, configs: Mapping[str, str]) -> str:
+    about = wanted.run.about
+    metadata = {
+        "pretty_name": f"Tiltmeter: {about['title']}",
+        "license": "other",
+        "license_name": "as-stated-for-each-source",
+        "license_link": _CARD,
+        "tags": ["tiltmeter", "bias", "fairness", "evaluation"],
+        "configs": [
+            {"config_name": name, "data_files": place} | ({"default": True} if name == "findings" else {})
+            for name, place in configs.items()
+        ],
+    }
+    facts = "".join(f"- {name}: {markdown.text(said)}\n" for name, said in summary(about).items())
+    tables = "".join(f"- `{name}`: {_ABOUT.get(name, 'a table of the method')}\n" for name in configs)
+    key = findings_of(wanted)
+    notes = "".join(f"\nNote: {markdown.text(note)}\n" for note in [*notes_of(key), *limits(about)])
+    return (
+        f"{front_matter(metadata)}\n# Tiltmeter: {markdown.text(about['title'])}\n\n{facts}\n"
+        "Prompts, answers and findings of a measurement of bias. Answers are what models said, unedited; they may be offensive.\n"
+        f"{HOW_TO_SPEAK}\n\n## Tables\n\n{tables}\n## Key findings\n\n{markdown.table(findings_table('Findings', key))}{notes}\n"
+        f"{sources(about)}\n"
+        "## Licence\n\nPrompts carry the licences of the data they were made of; answers are subject to the terms of the models that gave"
+        " them.\n" + _again(wanted.run, about)
+    )
+
+
+def _again(run: Run, about: Mapping[str, Any]) -> str:
+    command = about.get("command")
+    return f"\n## How to repeat it\n\n{markdown.fenced(str(command))}\n" if command else ""

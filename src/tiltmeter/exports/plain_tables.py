@@ -1,0 +1,124 @@
+"""The tables of a run as CSV, JSON, JSON Lines and Parquet."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.exports.exporting import Wanted
+from tiltmeter.probes.presentation import normalised_table
+from tiltmeter.registry import did_you_mean
+from tiltmeter.reports import writing
+from tiltmeter.runs.folder import reading
+
+_OWN = ("design", "responses", "measures", "findings")
+
+
+def scan(wanted: Wanted) -> pl.LazyFrame:
+    """The table that is wanted, every row of it; raises InputError where the run has none of that name."""
+    run, name = wanted.run, wanted.table
+    if name == "normalised":
+        return normalised_of(wanted).lazy()
+    if name == "examples":
+        lazy = run.examples.lazy()
+    elif name in _OWN:
+        lazy = run.folder.scan(name)
+    elif name in (stages := run.folder.stages()):
+        lazy = stages[name]
+    else:
+        known = [*_OWN, "normalised", "examples", *stages]
+        raise InputError(f"{run.place} has no table {name!r}: {did_you_mean(name, list(dict.fromkeys(known)))}")
+    if wanted.model is None:
+        return lazy
+    if "model" not in lazy.collect_schema():
+        raise InputError(f"--table {name} says nothing about single models; leave out --model")
+    return lazy.filter(pl.col("model") == wanted.model)
+
+
+def findings_of(wanted: Wanted) -> pl.DataFrame:
+    """The findings to be shown to readers: the key ones, or every one."""
+    findings = wanted.run.findings
+    if wanted.model is not None:
+        findings = findings.filter(pl.col("model") == wanted.model)
+    return findings if wanted.every or wanted.table == "normalised" else findings.filter("key")
+
+
+def normalised_of(wanted: Wanted) -> pl.DataFrame:
+    """Key metrics of the models side by side; raises InputError where none has a normalised score."""
+    table = normalised_table(findings_of(wanted), wanted.run.grades)
+    if table.height <= 1:  # nothing but the average
+        raise InputError(f"no metric of {wanted.run.place} has a normalised score: only probes are put on one scale; use --table findings")
+    return table
+
+
+_ACTS = r"^(?:['\t\r\n]|[\s\p{C}]*[=+\-@＝＋－＠﹢﹣−])"
+
+
+def neutral(name: str) -> pl.Expr:
+    """Texts of a column with an apostrophe before those that could be taken for a formula."""
+    column = pl.col(name)
+    return pl.when(column.str.contains(_ACTS)).then(pl.lit("'") + column).otherwise(column).alias(name)
+
+
+def neutral_names(names: list[str]) -> list[str]:
+    """The same for the names of columns."""
+    return pl.DataFrame({"name": names}).select(neutral("name")).to_series().to_list()
+
+
+def as_json(name: str) -> pl.Expr:
+    """A column of lists or structs as JSON texts; null stays null, and a number that is none becomes null."""
+    wrapped = pl.struct(pl.col(name).alias("v")).struct.json_encode().str.slice(len('{"v":')).str.head(-1)
+    return pl.when(pl.col(name).is_not_null()).then(wrapped).alias(name)
+
+
+def csv_table(lazy: pl.LazyFrame) -> pl.LazyFrame:
+    """A table fit for CSV: lists and structs as JSON, texts and names of columns that could be taken for formulas made harmless."""
+    schema = lazy.collect_schema()
+    nested = [as_json(name) for name, kind in schema.items() if kind.is_nested()]
+    texts = [neutral(name) for name, kind in schema.items() if kind == pl.String]
+    return lazy.with_columns(*nested, *texts).rename(dict(zip(schema.names(), neutral_names(schema.names()), strict=True)))
+
+
+def write_csv(wanted: Wanted) -> list[str]:
+    """The table as CSV: UTF-8, texts in quotes, a null as nothing between commas; see `tiltmeter.exports.plain_tables` for formulas."""
+    return _sink(wanted, lambda lazy, aside: csv_table(lazy).sink_csv(aside, quote_style="non_numeric"))
+
+
+def write_jsonl(wanted: Wanted) -> list[str]:
+    """The table as one JSON object a line; a number that is none or infinite is null."""
+    return _sink(wanted, lambda lazy, aside: lazy.sink_ndjson(aside))
+
+
+def write_json(wanted: Wanted) -> list[str]:
+    """The table as one JSON list of objects."""
+    return _sink(wanted, _json)
+
+
+def write_parquet(wanted: Wanted) -> list[str]:
+    """The table as Parquet."""
+    return _sink(wanted, lambda lazy, aside: lazy.sink_parquet(aside, compression="zstd", maintain_order=True))
+
+
+def _sink(wanted: Wanted, sink: Callable[[pl.LazyFrame, Path], None]) -> list[str]:
+    # What cannot be written is told by `writing`; whatever else Polars says is about the table that is read.
+    with reading(wanted.run.path):
+        lazy = scan(wanted)
+        with writing(wanted.path) as aside:
+            sink(lazy, aside)
+    return [str(wanted.path)]
+
+
+def _json(lazy: pl.LazyFrame, aside: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=aside.parent, prefix=".lines") as folder:
+        lines = Path(folder) / "lines"
+        lazy.sink_ndjson(lines)
+        with lines.open("rb") as source, aside.open("wb") as target:
+            before = b"[\n"
+            for line in source:
+                target.write(before + line.rstrip(b"\n"))
+                before = b",\n"
+            target.write(b"\n]\n" if before == b",\n" else b"[]\n")

@@ -1,0 +1,153 @@
+"""Clusters of texts: which lie together, and what each cluster is about."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tiltmeter.errors import InputError
+from tiltmeter.features.scoring import number_texts, score_all
+from tiltmeter.models import Encoder
+
+MOST: Final = 10
+"""Clusters tried at most where their number is chosen."""
+DIGITS: Final = 3
+"""Digits to which the vectors of different texts must differ to count as different points."""
+
+_WORD: Final = r"\p{L}[\p{L}\p{M}]*(?:['\u2019-]\p{L}[\p{L}\p{M}]*)*"
+_SHORTEST, _LONGEST = 3, 40
+_REPEATED_FROM: Final = 10
+"""For a cluster of so many texts a word must be in two texts: what one text alone says is no theme."""
+_NEAR: Final = 0.5
+_TOP: Final = 3
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Clusters and where each text belongs."""
+
+    cluster: pl.Series
+    """The number of each text's cluster, the largest being 0; null where the text is null or blank, or could not be encoded."""
+    themes: pl.DataFrame
+    """One row per cluster: `cluster`, `size` (texts), `theme` (list of up to three words)."""
+
+
+def cluster_texts(texts: pl.Series, about: str, *, encoder: Encoder, k: int | Literal["silhouette"] = 3, seed: int = 0) -> Clusters:
+    """Divide texts into clusters by k-means on their vectors.
+
+    What comes out does not depend on the order of rows. Every distinct text is encoded once.
+
+    Parameters
+    ----------
+    about
+        What all the texts are about: words near it are no theme.
+    k
+        Clusters (fewer where fewer texts differ), or "silhouette": from 2 to 10, as many as divide the texts best.
+
+    Raises
+    ------
+    InputError
+        `k` is no positive number, or the encoder cannot be used.
+    """
+    if k != "silhouette" and k < 1:
+        raise InputError(f"k={k}: texts are divided into at least 1 cluster; give a larger number, or silhouette to have it chosen")
+    given = number_texts(texts)
+    points = score_all(encoder.encode, given.distinct, encoder.encode([]).shape[1]).values.astype(np.float32, copy=False)
+    readable = np.array(sorted(np.flatnonzero(np.isfinite(points).all(axis=1)), key=lambda number: given.distinct[number]), np.intp)
+    labels = np.full(len(given.distinct) + 1, -1)  # the last one is of -1, no text
+    counts = np.bincount(given.texts[given.texts >= 0], minlength=len(given.distinct)).astype(np.float32)
+    themes: list[list[str]] = []
+    if readable.size:
+        rng = np.random.default_rng([seed, int.from_bytes(hashlib.sha256(about.encode()).digest()[:8], "big")])
+        labels[readable], centres = partition(points[readable], counts[readable], k, rng)
+        themes = _themes(given.distinct, labels[:-1], centres, about, encoder)
+    sizes = np.bincount(labels[:-1][readable], counts[readable], len(themes)).astype(np.int64)
+    theme = pl.Series("theme", themes, dtype=pl.List(pl.String))
+    return Clusters(
+        cluster=pl.Series("cluster", labels[given.texts], dtype=pl.Int64).replace(-1, None),
+        themes=pl.DataFrame({"cluster": np.arange(len(themes)), "size": sizes}).with_columns(theme),
+    )
+
+
+def partition(
+    points: Vectors, weights: NDArray[np.float32], k: int | Literal["silhouette"], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], Vectors]:
+    """Divide points into `k` clusters (fewer where fewer points differ), or into as many as the mean silhouette is highest for (2 to 10).
+
+    The best of ten starts of scikit-learn's k-means, on one thread, so that the same input gives the same clusters.
+
+    Parameters
+    ----------
+    points
+        Shape (points, dimensions), of length 1 where the number of clusters is to be chosen; at least one.
+    weights
+        How many times each point counts.
+
+    Returns
+    -------
+    Labels (points,), the heaviest cluster being 0, and centres, weighted means (clusters, dimensions).
+    """
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    different = len(np.unique(points.round(DIGITS), axis=0))
+    sizes = range(2, min(MOST, different, len(points) - 1) + 1) if k == "silhouette" else [min(k, different)]
+    tried = []
+    with threadpool_limits(1):
+        for size in sizes or [1]:
+            model = KMeans(size, n_init=10, random_state=int(rng.integers(2**32)))
+            _, first, found = np.unique(model.fit(points, sample_weight=weights).labels_, return_index=True, return_inverse=True)
+            # Numbered by weight, then by the first point.
+            order = np.lexsort((first, -np.bincount(found, weights)))
+            labels = np.argsort(order)[found]
+            belongs = (labels == np.arange(len(order))[:, None]) * weights
+            tried.append((labels, (belongs @ points / belongs.sum(axis=1, keepdims=True)).astype(np.float32)))
+    scores = [np.average(silhouette(points, weights, *one), weights=weights) for one in tried] if len(tried) > 1 else [0]
+    return tried[int(np.argmax(scores))]
+
+
+def silhouette(points: Vectors, weights: NDArray[np.float32], labels: NDArray[np.int64], centres: Vectors) -> NDArray[np.float64]:
+    """Silhouette of each point by cosine distance (Rousseeuw 1987), exact, without comparing all pairs; 0 for one alone in its cluster.
+
+    The mean of 1 - x.y over the y of a cluster is 1 - x.(mean of the y), for vectors of length 1. (scikit-learn's compares all pairs, and
+    has no weights.)
+    """
+    rows = np.arange(len(points))
+    mean = 1 - points.astype(np.float64) @ centres.T
+    own_size = np.bincount(labels, weights, len(centres))[labels]
+    own = mean[rows, labels] * own_size / np.maximum(own_size - 1, 1)
+    mean[rows, labels] = np.inf
+    other = mean.min(axis=1)
+    return np.where(own_size > 1, (other - own) / np.maximum(np.maximum(other, own), 1e-12), 0.0)
+
+
+def _themes(texts: Sequence[str], labels: NDArray[np.int64], centres: Vectors, about: str, encoder: Encoder) -> list[list[str]]:
+    """Up to three words of each cluster nearest to its centre by cosine, none near (0.5 or more) to `about` or to a word taken before."""
+    members = pl.DataFrame({"word": texts, "cluster": labels}).with_row_index("text").filter(pl.col("cluster") >= 0)
+    members = members.with_columns(pl.col("word").str.to_lowercase().str.extract_all(_WORD), texts=pl.len().over("cluster"))
+    said = members.explode("word").unique().filter(pl.col("word").str.len_chars().is_between(_SHORTEST, _LONGEST))
+    repeated = pl.len().over("word") > 1
+    said = said.filter(repeated | (pl.col("texts") < _REPEATED_FROM)).select("cluster", "word").unique().sort("cluster", "word")
+    words = said["word"].unique().sort().to_list()
+    vectors = score_all(encoder.encode, [about, *words], centres.shape[1]).values
+    table, own = dict(zip(words, vectors[1:], strict=True)), np.nan_to_num(vectors[0])
+    themes = []
+    for cluster, centre in enumerate(centres):
+        some = said.filter(pl.col("cluster") == cluster)["word"].to_list()
+        found = np.array([table[word] for word in some]).reshape(len(some), len(centre))
+        free = np.isfinite(found[:, 0]) & ~(found @ own >= _NEAR)
+        taken: list[int] = []
+        while len(taken) < _TOP and free.any():
+            taken.append(int(np.where(free, found @ centre, -np.inf).argmax()))
+            free &= ~(found @ found[taken[-1]] >= _NEAR)
+            free[taken[-1]] = False
+        themes.append([some[place] for place in taken])
+    return themes

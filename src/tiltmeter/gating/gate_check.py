@@ -1,0 +1,309 @@
+"""Rules and an earlier run held against the findings of a run, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.comparing import compare
+from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError
+from tiltmeter.gating.rule_files import Limit, Rules
+from tiltmeter.paths import sha256
+from tiltmeter.runs import Run
+from tiltmeter.study import MARKS, NAMED, metric_name
+
+FAILING = ("failed", "undecided")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule held against one number."""
+
+    rule: str
+    """`fail-on critical`, `max gest/stereotype_rate=0.1`, `baseline NAME`."""
+    status: str
+    """"passed", "failed", "undecided" (there is no number or mark to decide by: does not pass) or "skipped" (the same, allowed)."""
+    reason: str
+    """One sentence with the number and its interval."""
+    study: str
+    part: str
+    model: str
+    metric: str
+    group: str | None = None
+    concept: str | None = None
+    context: str | None = None
+    wording: str | None = None
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def number(self) -> str:
+        """Which number: `part/metric (group, concept, context, wording)`."""
+        narrowed = ", ".join(one for one in (self.group, self.concept, self.context, self.wording) if one)
+        return f"{self.part}/{self.metric}" + (f" ({narrowed})" if narrowed else "")
+
+    def opened_by(self, run: str) -> str:
+        """The command that shows the answers behind the number."""
+        import shlex
+
+        chosen = {name: getattr(self, name) for name in ("metric", "part", "model", "group", "concept", "context", "wording")}
+        words = [word for name, value in chosen.items() if value is not None for word in (f"--{name}", value)]
+        return shlex.join(["tiltmeter", "show", run, *words])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a run passes, and all that was looked at."""
+
+    run: str
+    """Where it lives."""
+    about: dict[str, Any]
+    """The content of its run.json."""
+    checks: Sequence[Check]
+    problems: Sequence[str] = ()
+    """Why nothing the run says could pass: it is incomplete, empty, or its model gave no answers."""
+    notes: Sequence[str] = ()
+    """What decides nothing but should be known."""
+    barred: int = EXIT_OK
+    """Exit status of the problems."""
+
+    @property
+    def failures(self) -> list[Check]:
+        """The checks that do not pass, those with a number first."""
+        return sorted((one for one in self.checks if one.status in FAILING), key=lambda one: FAILING.index(one.status))
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether anything was looked at that was not skipped; a gate that looks at nothing does not pass."""
+        return any(one.status != "skipped" for one in self.checks)
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed, 1 a check failed or nothing was checked, 3 the run is incomplete or empty, 4 a model gave no answers at all."""
+        if self.barred != EXIT_OK:
+            return self.barred
+        return EXIT_OK if self.is_checked and not self.failures else EXIT_GATE
+
+    @property
+    def passed(self) -> bool:
+        """Whether the exit status is 0."""
+        return self.exit_code == EXIT_OK
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line."""
+        counts = {status: sum(one.status == status for one in self.checks) for status in ("passed", "failed", "undecided", "skipped")}
+        said = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
+        if not self.is_checked:
+            said = f"nothing could be checked, {said}" if said else "nothing could be checked"
+        if self.problems:
+            return f"gate not passed: the run cannot be judged ({said})"
+        return f"gate {'passed' if self.passed else 'failed'}: {said}"
+
+
+def made_check(rule: str, status: str, reason: str, row: Mapping[str, Any]) -> Check:
+    """The check of a row of FINDINGS with `name`, its short name."""
+    names = ("study", "part", "model", "group", "concept", "context", "wording", "estimate", "low", "high")
+    return Check(rule, status, reason, metric=row["name"], **{name: row[name] for name in names})
+
+
+def shown_number(value: float, against: float | None = None) -> str:
+    """A number in as few digits, from three on, as tell it from the limit it is held against."""
+    for digits in range(3, 17):
+        text = f"{value:.{digits}g}"
+        if against is None or value == against or float(text) != against:
+            return text
+    return repr(value)
+
+
+_NUMBER = ("part", *NAMED)
+
+
+def against_baseline(run: Run, findings: pl.DataFrame, baseline: Run, earlier: pl.DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
+    """A check for each key metric both runs have, or the run should have; what is to be said about the comparison is noted.
+
+    A model is compared with the one of the same name, or with the only one the baseline holds. `findings` and `earlier` are those of the
+    two runs, with `name`, their short names.
+
+    Raises
+    ------
+    InputError
+        The runs cannot be compared, or which models are meant cannot be told.
+    """
+    if run.path.resolve() == baseline.path.resolve():
+        raise InputError(f"--baseline {baseline.path} is the run itself: give the run it should be no worse than")
+    known = earlier["model"].unique(maintain_order=True).to_list()
+    checks: list[Check] = []
+    for (model,), mine in findings.group_by("model", maintain_order=True):
+        before = model if model in known else known[0] if len(known) == 1 else None
+        if before is None:
+            raise InputError(f"--baseline {baseline.path} holds {', '.join(known)}, not {model}: give a run of this model, or of one alone")
+        comparison = compare(baseline, run, model_a=before, model_b=str(model))
+        notes += (note for note in comparison.notes if note not in notes)
+        rule = f"baseline {baseline.path.name}"
+        rows = {_name(row): row for row in mine.iter_rows(named=True)}
+        told = comparison.differences.drop_nulls("verdict")
+        checks += (_compared(rule, row, rows[_name(row)], rules) for row in told.iter_rows(named=True))
+        checks += _lacking(rule, mine, earlier.filter(pl.col("model") == before), str(model), rules)
+    return checks
+
+
+def _name(row: Mapping[str, Any]) -> tuple[str | None, ...]:
+    return tuple(row[name] for name in _NUMBER)
+
+
+def _compared(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rules: Rules) -> Check:
+    """What is undecidable does not fail, as nothing says it is worse, unless a number or most of its answers are lacking."""
+    if row["first"] is None or row["second"] is None:
+        side = "the baseline" if row["first"] is None else "this run"
+        return made_check(rule, rules.open, f"cannot be compared: {side} has no number", finding)
+    said = f"{shown_number(row['second'])} against {shown_number(row['first'])} in the baseline"
+    if row["low"] is not None:
+        level = f"{100 * row['level']:g}% interval " if row["level"] is not None else ""
+        q = f", q = {shown_number(row['q'])}" if row["q"] is not None else ""
+        said += f", a difference of {shown_number(row['difference'])} ({level}{shown_number(row['low'])} … {shown_number(row['high'])}{q})"
+    if row["verdict"] == "undecidable" and row["note"]:
+        unread = 2 * finding["answered"] < finding["attempts"]
+        return made_check(rule, rules.open if unread else "skipped", f"{said}: {row['note']}", finding)
+    words = {"undecidable": "not surely worse"}.get(row["verdict"], row["verdict"])
+    return made_check(rule, "failed" if row["verdict"] == "worse" else "passed", f"{said}: {words}", finding)
+
+
+def _lacking(rule: str, mine: pl.DataFrame, earlier: pl.DataFrame, model: str, rules: Rules) -> Iterator[Check]:
+    """Key metrics the baseline has in a part the run has too; of single concepts, each run finds its own."""
+    missing = (
+        earlier.filter("key", pl.col("concept").is_null())
+        .join(mine.select("part").unique(), on="part", how="semi", maintain_order="left")
+        .join(mine, on=_NUMBER, how="anti", nulls_equal=True, maintain_order="left")
+    )
+    for row in missing.iter_rows(named=True):
+        unknown = {"model": model, "estimate": None, "low": None, "high": None}
+        yield made_check(rule, rules.open, "the baseline has this number, the run does not", row | unknown)
+
+
+def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
+    """Whether a run keeps to the rules; it is judged by its findings and run.json.
+
+    A run that is incomplete, holds no number, or has a model that gave no answers does not pass whatever its numbers are.
+
+    Parameters
+    ----------
+    baseline
+        A run no metric may have become worse than, with confidence: see `tiltmeter.comparing`.
+
+    Raises
+    ------
+    InputError
+        A limit names a number the run does not have; no rule applies to it; its files do not belong together.
+    """
+    about = run.about
+    findings = _findings(run, about)
+    barred, problems = _problems(findings, about)
+    earlier = None
+    if baseline is not None:
+        earlier = _findings(baseline, baseline.about)
+        _, faults = _problems(earlier, baseline.about)
+        problems += [f"baseline {baseline.path.name}: {fault}" for fault in faults]
+        barred = barred or (EXIT_INCOMPLETE if faults else EXIT_OK)
+    checks: list[Check] = []
+    notes: list[str] = []
+    try:
+        checks += _checks(findings, rules, notes)
+        if baseline is not None and earlier is not None:
+            checks += against_baseline(run, findings, baseline, earlier, rules, notes)
+        if not checks:
+            why = "its key metrics have no tiers" if rules.fail_on else "no mark is to fail"
+            raise InputError(f"no rule applies to {run.place}: {why}; set limits with --max or --min METRIC=VALUE, or give a --baseline")
+    except InputError as error:
+        if not problems:
+            raise
+        problems.append(str(error))  # what a limit is about may be just what is missing from the run
+    return Verdict(run.place, about, checks, problems, notes, barred)
+
+
+def _checks(findings: pl.DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
+    """Of the marks and limits; what decides nothing is noted."""
+    checks: list[Check] = []
+    if rules.fail_on is not None:
+        checks += _marks(findings, rules, rules.fail_on)
+        if not checks:
+            notes.append(f"no key metric of this run has tiers: fail-on {rules.fail_on} decides nothing")
+    for limit in rules.limits:
+        checks += _limited(limit.choose(findings), rules, limit)
+    return checks
+
+
+def _findings(run: Run, about: Mapping[str, Any]) -> pl.DataFrame:
+    """The findings run.json speaks of: those of a run that was broken off while it was written anew are not to be judged by it."""
+    findings = run.findings
+    noted = about["tables"].get("findings")
+    if not isinstance(noted, dict) or noted.get("sha256") != sha256(run.folder.table_path("findings")):
+        raise InputError(f"{run.place}: findings.parquet is not the one its run.json speaks of; run the study again to make both anew")
+    return findings.with_columns(pl.col("estimate", "low", "high", "p", "q").fill_nan(None), name=metric_name())
+
+
+def _problems(findings: pl.DataFrame, about: Mapping[str, Any]) -> tuple[int, list[str]]:
+    """The exit status of a run that cannot be judged, and why."""
+    named = [model["name"] for model in about["models"]]
+    counts = findings.group_by("model").agg(pl.col("attempts", "failed").sum())
+    attempts = dict(zip(counts["model"], counts.select("attempts", "failed").iter_rows(), strict=True))
+    silent = [name for name, (n, failed) in attempts.items() if n and n == failed]
+    problems = [f"{name}: every one of its answers failed" for name in sorted(silent)]
+    problems += [f"{name}: the run holds no number about it" for name in named if not attempts.get(name, (0, 0))[0]]
+    if not named and findings.is_empty():
+        problems.append("the run holds no number")
+    problems += about["problems"]
+    if not about["complete"] and not problems:
+        problems.append("the run is incomplete")
+    status = EXIT_PROVIDER if silent else EXIT_INCOMPLETE if problems else EXIT_OK
+    return status, problems
+
+
+def _marks(findings: pl.DataFrame, rules: Rules, worst: str) -> Iterator[Check]:
+    beyond = MARKS[MARKS.index(worst) :]
+    for row in findings.filter("key", pl.col("mark").is_not_null()).iter_rows(named=True):
+        deciding = row["mark_best"] or row["mark"] if rules.certain else row["mark"]
+        if row["mark"] not in MARKS:
+            status, reason = rules.open, f"ungraded{_because(row)}"
+        else:
+            status = "failed" if deciding in beyond else "passed"
+            reason = f"{shown_number(row['estimate'])}{_interval(row)} is {row['mark']}{_reaching(row)}"
+        yield made_check(f"fail-on {worst}{' for certain' * rules.certain}", status, reason, row)
+
+
+def _limited(chosen: pl.DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
+    above = limit.bound == "max"
+    end = "low" if above else "high"
+    rule = limit.text + " for certain" * (rules.certain and limit.column == "estimate")
+    for row in chosen.iter_rows(named=True):
+        value = row[limit.column]
+        if value is None:
+            yield made_check(rule, rules.open, f"{limit.column} could not be computed{_because(row)}", row)
+            continue
+        deciding = row[end] if rules.certain and limit.column == "estimate" and row[end] is not None else value
+        violated = deciding > limit.value if above else deciding < limit.value
+        called = "" if limit.column == "estimate" else f"{limit.column} = "
+        said = f"{called}{shown_number(value, limit.value)}{_interval(row) if not called else ''}"
+        beyond = value > limit.value if above else value < limit.value
+        compared = ("more than" if above else "less than") if beyond else ("at most" if above else "at least")
+        unsure = ", but not for certain" * (beyond and not violated)
+        yield made_check(rule, "failed" if violated else "passed", f"{said} is {compared} {limit.value:g}{unsure}", row)
+
+
+def _because(row: Mapping[str, Any]) -> str:
+    return f": {row['note']}" if row["note"] else f": {row['answered']:,} of {row['attempts']:,} answers could be used"
+
+
+def _reaching(row: Mapping[str, Any]) -> str:
+    others = [mark for mark in (row["mark_best"], row["mark_worst"]) if mark not in (None, row["mark"])]
+    return f", could be {' or '.join(dict.fromkeys(others))}" if others else ""
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    if row["low"] is None or row["high"] is None:
+        return " (no interval)"
+    return f" ({100 * row['level']:g}% interval {shown_number(row['low'])} … {shown_number(row['high'])})"

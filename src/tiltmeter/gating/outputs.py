@@ -1,0 +1,156 @@
+"""The verdict of a gate for machines and people: JUnit, a Markdown summary, lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+from tiltmeter.errors import InputError
+from tiltmeter.gating.gate_check import Check, Verdict
+from tiltmeter.reports import print_text
+from tiltmeter.reports.files import writing
+from tiltmeter.sanitising import printable
+
+_NONCHARACTERS = dict.fromkeys((0xFFFE, 0xFFFF), 0xFFFD)
+"""What XML 1.0 does not allow besides control characters and surrogates."""
+
+
+def write_junit(verdict: Verdict, path: Path) -> None:
+    """Write the file whole or not at all; it holds the elements and attributes that both the schema of Ant and that of Jenkins allow.
+
+    What could not be decided counts as a failure, a problem of the run itself as an error.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    root = Xml.Element("testsuites")
+    counts = {
+        "tests": len(verdict.checks) + len(verdict.problems) + 1,
+        "failures": len(verdict.failures) + (not verdict.is_checked),
+        "errors": len(verdict.problems),
+        "skipped": sum(one.status == "skipped" for one in verdict.checks),
+    }
+    suite = Xml.SubElement(
+        root,
+        "testsuite",
+        {
+            "name": _legal(f"tiltmeter gate {verdict.about['study']}"),
+            "package": "tiltmeter",
+            "id": "0",
+            **{name: str(count) for name, count in counts.items()},
+            "time": "0",
+            "timestamp": _written(verdict),
+            "hostname": "localhost",
+        },
+    )
+    Xml.SubElement(suite, "properties")
+    for problem in verdict.problems:
+        case = Xml.SubElement(suite, "testcase", {"classname": "run", "name": "can be judged", "time": "0"})
+        Xml.SubElement(case, "error", {"message": _legal(problem), "type": "problem"})
+    case = Xml.SubElement(suite, "testcase", {"classname": "run", "name": "something was checked", "time": "0"})
+    if not verdict.is_checked:
+        Xml.SubElement(case, "failure", {"message": _legal(verdict.headline), "type": "unchecked"})
+    for check in verdict.checks:
+        _add(suite, check, verdict.run)
+    for name in ("system-out", "system-err"):
+        Xml.SubElement(suite, name)
+    with writing(path) as aside:
+        Xml.ElementTree(root).write(aside, encoding="utf-8", xml_declaration=True)
+
+
+def _written(verdict: Verdict) -> str:
+    """When the run was written, as the schema wants it: in UTC, which it does not say. The same verdict is the same file."""
+    try:
+        return datetime.fromisoformat(verdict.about["written"]).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        raise InputError(f"{verdict.run}/run.json is damaged: 'written' is no time; run the study again to make it anew") from None
+
+
+def _add(suite: Xml.Element, check: Check, run: str) -> None:
+    where = {"classname": _legal(f"{check.model}.{check.part}"), "name": _legal(f"{check.number} [{check.rule}]"), "time": "0"}
+    case = Xml.SubElement(suite, "testcase", where)
+    if check.status == "skipped":
+        Xml.SubElement(case, "skipped")
+    elif check.status != "passed":
+        failure = Xml.SubElement(case, "failure", {"message": _legal(check.reason), "type": check.status})
+        failure.text = _legal(f"{check.model} {check.number}: {check.reason}. The answers behind it: {check.opened_by(run)}")
+
+
+def _legal(text: str) -> str:
+    return printable(text, one_line=True).translate(_NONCHARACTERS)
+
+
+ROWS = 200
+_LENGTH = 150
+"""Rows, and characters of a cell, at most: GitHub refuses a summary of more than 1 MiB, and a character may take five bytes."""
+_ACTS = re.compile(r"(?![,%()=])[!-/:-@\[-`{-~]")
+"""The punctuation Markdown, GitHub or HTML could see anything in."""
+
+
+def append_summary(verdict: Verdict, path: Path) -> None:
+    """Add the verdict to the end of a Markdown file, which is made where there is none.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(_markdown(verdict))
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; give --summary the name of a file you may write to") from error
+
+
+def _markdown(verdict: Verdict) -> str:
+    study = verdict.about["study"]
+    lines = [f"### Tiltmeter: {_plain(verdict.headline)}", "", f"{_plain(study)}, run {_plain(verdict.run)}"]
+    if said := (*verdict.problems, *verdict.notes):
+        lines += ["", *(f"* {_plain(line)}" for line in said[:ROWS])]
+    checks = verdict.failures + [one for one in verdict.checks if one.status not in ("failed", "undecided")]
+    if checks:
+        lines += ["", "| | model | number | reason | rule |", "|---|---|---|---|---|"]
+    for one in checks[:ROWS]:
+        cells = (one.status, one.model, one.number, one.reason, one.rule)
+        lines.append(f"| {' | '.join(map(_plain, cells))} |")
+    if len(checks) > ROWS:
+        lines += ["", f"and {len(checks) - ROWS:,} more checks"]
+    return "\n".join(lines) + "\n\n"
+
+
+def _plain(text: str) -> str:
+    """Text that stays text: in Markdown a character reference never opens markup, and does not end the cell of a table."""
+    shown = printable(text, one_line=True)
+    if len(shown) > _LENGTH:
+        shown = f"{shown[:_LENGTH]}…"
+    return _ACTS.sub(lambda found: f"&#{ord(found[0])};", shown)
+
+
+def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
+    """Print what does not pass and why, then the outcome; as JSON everything that was looked at."""
+    if as_json:
+        print(_json(verdict))
+        return
+    lines = [f"PROBLEM    {problem}" for problem in verdict.problems]
+    lines += [f"{one.status.upper():9}  {one.model}  {one.number}: {one.reason}  [{one.rule}]" for one in verdict.failures]
+    lines += [f"note       {note}" for note in verdict.notes]
+    lines += [f"SKIPPED    {one.model}  {one.number}: {one.reason}  [{one.rule}]" for one in verdict.checks if one.status == "skipped"]
+    for line in [*lines, verdict.headline]:
+        print_text(line)
+    if verdict.failures:
+        print(printable(f"the answers behind the first: {verdict.failures[0].opened_by(verdict.run)}", one_line=True))
+
+
+def _json(verdict: Verdict) -> str:
+    """ASCII only, so that no terminal obeys a name."""
+    shown = {name: getattr(verdict, name) for name in ("run", "passed", "exit_code", "headline", "problems", "notes")}
+    checks = [{**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks]
+    text = json.dumps({**shown, "checks": checks}, indent=2, allow_nan=False)
+    return re.sub("\x7f", r"\\u007f", text)

@@ -1,0 +1,130 @@
+"""What a run must keep to."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+from tiltmeter.study import MARKS
+
+_NAMES = ("model", "part", "group", "concept", "context", "wording")
+"""What a limit may be narrowed by, as in `tiltmeter show`."""
+_OF_THE_WHOLE = ("group", "concept", "context", "wording")
+_LIMIT = re.compile(r"(?:(?P<part>[^\[\]]+)/)?(?P<metric>[^\[\]/]+?)(?:\.(?P<column>p|q))?(?:\[(?P<narrow>.*)\])?", re.DOTALL)
+_FORMER = {"subject": "group"}
+"""What the first edition called them."""
+_NEXT = re.compile(rf",\s*(?=(?:{'|'.join((*_NAMES, *_FORMER))})=)")
+"""A comma within a value parts nothing: concepts are made of any words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most or the least a number may be."""
+
+    bound: str
+    """"max" or "min"."""
+    name: str
+    """As the user wrote it: `METRIC`, `PART/METRIC`, with `.p` or `.q` behind it where not the estimate is meant, and then
+    `[group=...,concept=...,context=...,model=...]` to single out some of the numbers so named."""
+    value: float
+    metric: str = field(init=False)
+    part: str | None = field(init=False)
+    column: str = field(init=False)
+    narrow: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Take the name apart; raises InputError where it is none, or the value is no finite number."""
+        if not math.isfinite(self.value):
+            raise InputError(f"--{self.bound} {self.name}={self.value}: the value is not a finite number")
+        found = _LIMIT.fullmatch(self.name)
+        if found is None:
+            raise InputError(f"--{self.bound} {self.name!r} is not METRIC, PART/METRIC or METRIC[group=...,context=...]")
+        narrow: dict[str, str] = {}
+        for piece in _NEXT.split(found["narrow"]) if found["narrow"] is not None else ():
+            name, equals, wanted = piece.partition("=")
+            name = _FORMER.get(name, name)
+            if not equals or name not in _NAMES or name in narrow:
+                choices = ", ".join(f"{one}=..." for one in _NAMES)
+                raise InputError(f"--{self.bound} {self.name!r}: {piece!r} is not one of {choices}, each once")
+            narrow[name] = wanted
+        taken = {"metric": found["metric"], "part": found["part"], "column": found["column"] or "estimate", "narrow": narrow}
+        for name, one in taken.items():
+            object.__setattr__(self, name, one)
+
+    @classmethod
+    def parse(cls, bound: str, text: str) -> Self:
+        """`NAME=VALUE` of `--max` or `--min`; raises InputError where it is none."""
+        name, _, value = text.rpartition("=")
+        try:
+            return cls(bound, name, float(value))
+        except ValueError:
+            raise InputError(f"--{bound} {text!r} is not METRIC=VALUE with a number, for instance gest/stereotype_rate=0.1") from None
+
+    @property
+    def text(self) -> str:
+        """The limit in words: `max gest/stereotype_rate=0.1`."""
+        return f"{self.bound} {self.name}={self.value:g}"
+
+    def choose(self, findings: pl.DataFrame) -> pl.DataFrame:
+        """The findings it is about; `findings` are FINDINGS with `name`, their short names.
+
+        Of a group, concept, context or wording that is not given, that of the whole is meant where a part has it for a model, and
+        otherwise every one; where some of what remains is key, only that. A limit without a part is about every part that has the metric.
+
+        Raises
+        ------
+        InputError
+            The run has no such number: a limit that is never looked at would pass for ever.
+        """
+        fits = self._only(findings.with_columns(metric="name"), "metric", self.metric)
+        if self.part is not None:
+            known = fits["part"].unique(maintain_order=True).to_list()
+            fits = fits.filter((pl.col("part") == self.part) | (pl.format("{}/{}", "study", "part") == self.part))
+            self._refuse_none(fits, "part", self.part, known)
+        for name, wanted in self.narrow.items():
+            fits = self._only(fits, name, wanted)
+        for name in _OF_THE_WHOLE:
+            if name not in self.narrow:
+                whole = pl.col(name).is_null()
+                fits = fits.filter(whole | ~whole.any().over("study", "part", "model"))
+        return fits.filter(pl.col("key") | ~pl.col("key").any().over("study", "part", "model"))
+
+    def _only(self, findings: pl.DataFrame, name: str, wanted: str) -> pl.DataFrame:
+        known = findings[name].drop_nulls().unique(maintain_order=True).to_list()
+        fits = findings.filter(pl.col(name) == wanted)
+        self._refuse_none(fits, name, wanted, known)
+        return fits
+
+    def _refuse_none(self, fits: pl.DataFrame, name: str, wanted: str, known: list[str]) -> None:
+        if fits.is_empty():
+            raise InputError(f"--{self.bound} {self.name}: no number of this run has the {name} {wanted!r}: {did_you_mean(wanted, known)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Everything a run must keep to."""
+
+    fail_on: str | None = "critical"
+    """Key metrics with this mark or a worse one fail; None: marks decide nothing."""
+    certain: bool = False
+    """A mark or limit fails only where the whole interval lies at or beyond it; otherwise the estimate decides."""
+    limits: tuple[Limit, ...] = ()
+    allow_ungraded: bool = False
+    """What could not be computed or graded is left out instead of failing."""
+
+    def __post_init__(self) -> None:
+        """Raises InputError for a mark there is not, or the best one."""
+        if self.fail_on is not None and self.fail_on not in MARKS[1:]:
+            raise InputError(f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none")
+
+    @property
+    def open(self) -> str:
+        """The status of a check there is no number or mark to decide by."""
+        return "skipped" if self.allow_ungraded else "undecided"

@@ -1,0 +1,7 @@
+"""Responses and texts generated elsewhere, brought into a run folder."""
+
+from tiltmeter.importing.evaluation_logs import MARK, output_of
+from tiltmeter.importing.response_tables import TextColumns
+from tiltmeter.importing.responses import Asking, analyse_responses
+
+__all__ = ["MARK", "Asking", "TextColumns", "analyse_responses", "output_of"]

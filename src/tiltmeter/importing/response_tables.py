@@ -1,0 +1,157 @@
+"""Tables of responses and of texts generated elsewhere: CSV, JSON Lines or Parquet, read into one shape."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.outside_files import UNREADABLE, csv_of, json_of, unreadable
+from tiltmeter.paths import is_file
+from tiltmeter.registry import did_you_mean
+
+ROWS = {"prompt_id": pl.String, "prompt": pl.String, "model": pl.String, "repetition": pl.Int64, "answer": pl.String}
+"""Columns of a read table of responses; null where the file does not say."""
+REPETITIONS = range(2**15)
+"""Numbers that `repetition` of RESPONSES can hold."""
+
+_ALIASES = {
+    "answer": ("answer", "response", "completion", "output", "text"),
+    "prompt": ("prompt", "question", "input"),
+    "repetition": ("repetition", "repetition_id", "sample", "epoch"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumns:
+    """Which columns of the user's tables hold what; several identity columns are taken together ("Asian, female").
+
+    Attributes
+    ----------
+    text
+        The texts; None where only values of features are given.
+    location, name
+        Where a text plays and who it is about (associations).
+    baseline, pair
+        The text each one is compared with, and what the same prompt for several groups shares (benchmarks).
+    feature
+        Values measured elsewhere (benchmarks).
+    """
+
+    text: str | None
+    identity: Sequence[str]
+    location: str | None = None
+    name: str | None = None
+    baseline: str | None = None
+    pair: Sequence[str] = ()
+    feature: Sequence[str] = ()
+
+
+def read_responses(path: Path) -> pl.DataFrame:
+    """The rows of a file with the columns ROWS; raises InputError naming the file and what is wrong in it."""
+    table = _read_file(path, [*ROWS, *(alias for aliases in _ALIASES.values() for alias in aliases)])
+    for name, aliases in _ALIASES.items():
+        if found := next((alias for alias in aliases if alias in table.columns), None):
+            table = table.rename({found: name})
+    if "answer" not in table.columns:
+        close = did_you_mean("answer", table.columns)
+        raise InputError(f"{path} has no column 'answer' ({close}); name the column that holds the model's text 'answer'")
+    if "prompt_id" not in table.columns and "prompt" not in table.columns:
+        raise InputError(f"{path} has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both")
+    if "repetition" in table.columns:
+        numbers = table["repetition"].cast(pl.String).cast(pl.Float64, strict=False)
+        whole = numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())
+        _refuse_first(table["repetition"], ~whole, f"{path}: repetition in row", f"is not a whole number from 0 to {REPETITIONS[-1]:,}")
+        table = table.with_columns(numbers.alias("repetition"))
+    return in_shape(table, ROWS)
+
+
+def in_shape(table: pl.DataFrame, schema: Mapping[str, Any]) -> pl.DataFrame:
+    """The table with just these columns, null where it has none of that name."""
+    return table.select((pl.col(name) if name in table.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in schema.items())
+
+
+def read_texts(path: Path, columns: TextColumns) -> pl.DataFrame:
+    """`text`, `identity`, `location`, `name`, `baseline`, `pair`, `model`, `prompt` and `value:FEATURE` of the rows of a file."""
+    chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in dataclasses.asdict(columns).items()}
+    table = _read_file(path, [column for names in chosen.values() for column in names])
+    for flag, names in chosen.items():
+        for column in names:
+            if column not in table.columns:
+                raise InputError(f"--{flag} {column}: {path} has no such column; {did_you_mean(column, table.columns)}")
+    values = {}
+    for name in chosen.pop("feature"):
+        numbers = table[name].cast(pl.Float64, strict=False)
+        _refuse_first(table[name], numbers.is_null(), f"--feature {name}: {path}, row", "is no number; correct it, or leave it empty")
+        values[f"value:{name}"] = numbers.fill_nan(None)
+    plain = [name for name in ("model", "prompt") if name in table.columns and not table.schema[name].is_nested()]
+    chosen |= {name: [name] for name in plain}
+    texts = {flag: pl.concat_str([pl.col(one).cast(pl.String) for one in names], separator=", ") for flag, names in chosen.items() if names}
+    texts["identity"] = pl.concat_str([pl.col(one).cast(pl.String).str.strip_chars() for one in columns.identity], separator=", ")
+    wanted = ("identity", "pair", "text", "location", "name", "baseline", "model", "prompt")
+    rows = in_shape(table.select(**texts), dict.fromkeys(wanted, pl.String)).with_columns(**values)
+    empty = (rows["identity"].is_null() | (rows["identity"] == "")).arg_true()
+    if len(empty):
+        raise InputError(f"{path}: row {empty[0] + 1} has no {' or '.join(columns.identity)}; fill it in or take the row out")
+    return rows
+
+
+def _refuse_first(given: pl.Series, wrong: pl.Series, place: str, why: str) -> None:
+    """Raise InputError at the first value that is wrong."""
+    rows = (given.is_not_null() & wrong.fill_null(True)).arg_true()
+    if len(rows):
+        raise InputError(f"{place} {rows[0] + 1}: {given[rows[0]]!r} {why}")
+
+
+def _read_file(path: Path, wanted: Collection[str]) -> pl.DataFrame:
+    """The rows of a file with all its columns, of which those `wanted` must hold text or numbers."""
+    if not is_file(path):
+        raise InputError(f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}")
+    try:
+        match path.suffix.lower():
+            case ".csv":
+                table = csv_of(path)
+            case ".parquet":
+                table = pl.read_parquet(path, glob=False)
+            case ".jsonl" | ".ndjson":
+                table = _read_lines(path, wanted)
+            case other:
+                raise InputError(f"{path}: unknown kind of file {other!r}; give .csv, .jsonl or .parquet")
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+    if table.is_empty():
+        raise InputError(f"{path} has no rows; it needs one for each response")
+    for name, kind in table.schema.items():
+        if name in wanted and (kind.is_nested() or kind == pl.Binary):
+            raise InputError(f"{path}: the column {name!r} holds {kind}, not text; give the text itself")
+    return table
+
+
+def _read_lines(path: Path, wanted: Collection[str]) -> pl.DataFrame:
+    """One object a line. Each value is looked at, because a text and an object in one column must not become two texts."""
+    rows: list[dict[str, str | None]] = []
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            place = f"{path}, line {number}"
+            try:
+                row = json_of(line)
+            except (ValueError, RecursionError) as error:
+                if line.strip() in ("[", "{"):
+                    raise InputError(f"{path} is one JSON value over several lines; write one object a line (JSON Lines)") from None
+                raise InputError(f"{place} is not valid JSON ({error}); correct that line") from None
+            if not isinstance(row, dict):
+                raise InputError(f"{place} is not an object such as {{'prompt': ..., 'answer': ...}}; write one object a line (JSON Lines)")
+            for name, value in row.items():
+                if name in wanted and isinstance(value, (dict, list)):
+                    kind = "an object" if isinstance(value, dict) else "a list"
+                    raise InputError(f"{place}: {name!r} is {kind}, not text; give the text itself")
+            rows.append({name: value if value is None or isinstance(value, str) else json.dumps(value) for name, value in row.items()})
+    return pl.DataFrame(rows, schema=dict.fromkeys((name for row in rows for name in row), pl.String))

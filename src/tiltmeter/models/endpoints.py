@@ -1,0 +1,222 @@
+"""Endpoints of HTTP providers: where they are, where their keys are kept, and what their errors mean.
+
+Texts of a server enter our sentences through `clean` only: short, printable, without secrets.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Container, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.models.base import ModelError
+
+
+class Endpoint(NamedTuple):
+    """One endpoint. Its variables in the environment are `VARIABLES_API_KEY`, and `VARIABLES_BASE_URL`, which overrides the base URL."""
+
+    base_url: str | None
+    """None: has no default, must be given."""
+    variables: str
+    key_needed: bool = False
+    """Whether the default base URL answers no request without a key."""
+    length_parameters: tuple[str, ...] = ("max_tokens", "max_completion_tokens")
+    """What the limit of an answer's length is called: the first is tried, the second when the endpoint rejects it."""
+
+    @property
+    def key_variable(self) -> str:
+        """The variable that holds the key."""
+        return f"{self.variables}_API_KEY"
+
+
+ENDPOINTS: dict[str, Endpoint] = {
+    "openai": Endpoint("https://api.openai.com/v1", "OPENAI", True, ("max_completion_tokens", "max_tokens")),
+    "anthropic": Endpoint("https://api.anthropic.com", "ANTHROPIC", True),
+    "ollama": Endpoint("http://127.0.0.1:11434/v1", "OLLAMA"),
+    "vllm": Endpoint("http://127.0.0.1:8000/v1", "VLLM"),
+    "llamacpp": Endpoint("http://127.0.0.1:8080/v1", "LLAMACPP"),
+    "openrouter": Endpoint("https://openrouter.ai/api/v1", "OPENROUTER", True),
+    "together": Endpoint("https://api.together.xyz/v1", "TOGETHER", True),
+    "deepinfra": Endpoint("https://api.deepinfra.com/v1/openai", "DEEPINFRA", True),
+    "groq": Endpoint("https://api.groq.com/openai/v1", "GROQ", True),
+    "gemini": Endpoint("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI", True),
+    "compatible": Endpoint(None, "TILTMETER"),
+}
+"""All but Anthropic's are OpenAI-compatible."""
+
+
+class EndpointKey(NamedTuple):
+    """A secret and the environment variable it came from; printing it shows the variable only."""
+
+    variable: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"EndpointKey({self.variable})"
+
+
+def key_from_environment(variable: str, provider: str, *, needed: bool) -> EndpointKey | None:
+    """Return the key kept in `variable`; None when there is none and none is needed.
+
+    Raises
+    ------
+    ProviderError
+        The variable is unset or empty although needed, or holds characters no header can carry.
+    """
+    secret = os.environ.get(variable, "").strip()
+    if not secret and needed:
+        raise ProviderError(f"{provider} needs a key: set the environment variable {variable}")
+    if not (secret.isascii() and secret.isprintable()):
+        raise ProviderError(f"the key in the environment variable {variable} holds characters no key has: copy it again")
+    return EndpointKey(variable, secret) if secret else None
+
+
+def checked_url(base_url: str) -> str:
+    """Return a base URL without a slash at its end.
+
+    Raises
+    ------
+    InputError
+        It is no http(s) URL, or holds a user name, password, query or fragment, where keys could hide.
+    """
+    hint = "it should look like http://127.0.0.1:8000/v1"
+    try:
+        parts = urlsplit(base_url)
+        if parts.username or parts.password or parts.query or parts.fragment:
+            place = f"{parts.scheme}://{parts.hostname}"
+            only = "give scheme, host, port and path only"
+            raise InputError(f"the base URL at {place} holds a user name, password, query or fragment: {only}")
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return base_url.rstrip("/")
+    except ValueError:
+        hint = "its port is not a number from 1 to 65535"
+    else:
+        bare = "" if "://" in base_url else re.sub(r"^https?:?(?=/)|^/+", "", base_url).strip("/")
+        if bare:
+            hint = f"did you mean {'https' if base_url.startswith('https') else 'http'}://{clean(bare)}?"
+    raise InputError(f"{clean(base_url)!r} is not a base URL: {hint}")
+
+
+_LONGEST_DETAIL = 200
+_SHORTEST_SECRET = 4
+_LOOKS_LIKE_A_KEY = re.compile(r"\b(?:(?:sk|pk|gsk|xai|hf|nvapi|tgp)[-_][\w*.\-]{4,}|AIza[\w\-]{10,})|(?<=bearer )\S+", re.IGNORECASE)
+_PAGE = re.compile(r"<html|<!doctype", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]{0,100}>([^<]{0,500})", re.IGNORECASE)
+_MARKUP = re.compile(r"<[^<>]{0,500}>")
+
+
+def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
+    """Return `text` of a server as one short printable line: secrets masked, an HTML page reduced to its title."""
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "***")
+    text = text[:20_000]
+    if _PAGE.search(text, 0, 1000):
+        title = _TITLE.search(text)
+        text = f"an HTML page titled {title[1].strip()!r}" if title else f"an HTML page: {_MARKUP.sub(' ', text)}"
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    text = _LOOKS_LIKE_A_KEY.sub("***", text)
+    return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
+
+
+_FILTERED = re.compile(r"content_filter|content_policy_violation|responsibleaipolicy", re.IGNORECASE)
+
+
+class Complaint(NamedTuple):
+    """What the body of an error says."""
+
+    message: str
+    codes: str = ""
+    """Its type and code words, for recognition only."""
+    parameter: str | None = None
+    """The request's parameter it blames."""
+    flagged: bool = False
+    """The prompt was declined by a moderation filter."""
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Whether `pattern` occurs in the codes or the message."""
+        return bool(pattern.search(f"{self.codes}\n{self.message[:2000]}"))
+
+
+def read_complaint(raw: bytes) -> Complaint:
+    """Read what an error's body says, in any of the shapes endpoints use; never raise."""
+    try:
+        return complaint_in(json.loads(raw))
+    except (ValueError, RecursionError):
+        return Complaint(raw.decode("utf-8", errors="replace"))
+
+
+def complaint_in(body: Any) -> Complaint:
+    """As `read_complaint`, of a body that is read already."""
+    if isinstance(body, list) and body:  # Gemini wraps its error in a list
+        body = body[0]
+    inner = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(inner, dict):
+        return Complaint(str(inner))
+    nested, metadata, parameter = inner.get("innererror"), inner.get("metadata"), inner.get("param")
+    codes = [inner.get("type"), inner.get("code"), inner.get("status"), nested.get("code") if isinstance(nested, dict) else None]
+    words = " ".join(str(code) for code in codes if code is not None)
+    moderated = isinstance(metadata, dict) and "flagged_input" in metadata  # OpenRouter's moderation, a 403
+    return Complaint(
+        str(inner.get("message") or inner.get("detail") or inner),
+        words,
+        parameter if isinstance(parameter, str) else None,
+        moderated or bool(_FILTERED.search(words)),
+    )
+
+
+_QUOTA = re.compile(r"insufficient_quota|billing_hard_limit|credit balance|insufficient (?:credits|balance|funds)", re.IGNORECASE)
+_CONTEXT = re.compile(
+    r"context_length_exceeded|(?:maximum|max|exceeds?|exceeded|available) (?:the )?(?:model'?s? )?context|context (?:length|window|size)"
+    r"|prompt is too long|input is too long|input token count|too many input tokens",
+    re.IGNORECASE,
+)
+_BAD_KEY = re.compile(r"api[ _]key (?:not valid|invalid|not found|expired)|(?:invalid|incorrect)[ _]api[ _]key", re.IGNORECASE)
+_NO_MODEL = re.compile(r"model_not_found", re.IGNORECASE)
+
+_ERROR_KINDS: tuple[tuple[Container[int], re.Pattern[str] | None, str, str], ...] = (
+    ((402,), None, "quota", "fatal"),
+    ((400, 403, 429), _QUOTA, "quota", "fatal"),
+    ((429,), None, "rate_limit", "transient"),
+    ((503, 529), None, "overloaded", "transient"),
+    ((408, 409, 425, *range(500, 1000)), None, "server", "transient"),
+    ((401, 403), None, "auth", "fatal"),
+    ((400,), _BAD_KEY, "auth", "fatal"),
+    ((404, 405, *range(300, 400)), None, "not_found", "fatal"),
+    ((400,), _NO_MODEL, "not_found", "fatal"),
+    ((400, 413, 422), _CONTEXT, "context_length", "permanent"),
+    (range(400, 500), None, "bad_request", "permanent"),
+)
+"""What an answer that is not 200 means: status, what its complaint must say, kind and scope of the error. The first fitting line counts."""
+
+
+def model_error(status: int, headers: Mapping[str, str], complaint: Complaint, detail: str) -> ModelError:
+    """Return the error that an answer with this status (not 200) means; `detail` is its sentence, already clean."""
+    for statuses, said, kind, scope in _ERROR_KINDS:
+        if status in statuses and (said is None or complaint.says(said)):
+            wait = retry_after(headers) if scope == "transient" else None
+            return ModelError(kind, detail, scope=scope, retry_after=wait, status=status)
+    return ModelError("bad_response", detail, retry_after=retry_after(headers), status=status)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by `retry-after-ms` or `Retry-After` (seconds or an HTTP date), None when absent or nonsense."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        said = headers.get(name, "")
+        try:
+            seconds = float(said) * unit
+        except ValueError:
+            try:
+                seconds = email.utils.parsedate_to_datetime(said).timestamp() - time.time()
+            except (ValueError, OverflowError):
+                continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    return None

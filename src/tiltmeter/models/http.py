@@ -1,0 +1,363 @@
+"""Models behind HTTP endpoints: OpenAI-compatible ones (OpenAI, Ollama, vLLM, OpenRouter, Gemini and others) and Anthropic's.
+
+They share one session, one request per answer, and requests adapted to what an endpoint takes. One request costs some 0.15 ms of
+processor time, nearly all of it in aiohttp: headers and addresses are prepared once, bodies are plain JSON, and answers are read as
+dictionaries, not validated into objects.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import urllib.request
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any, Self
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from tiltmeter.errors import InputError
+from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, check_options, request_parameters, split_thinking
+from tiltmeter.models.endpoints import (
+    ENDPOINTS,
+    Complaint,
+    EndpointKey,
+    checked_url,
+    clean,
+    complaint_in,
+    key_from_environment,
+    model_error,
+    read_complaint,
+)
+from tiltmeter.outside_files import json_of
+
+OPTIONS: frozenset[str] = frozenset()
+"""Options `create` takes itself; all others are vendor extras."""
+LARGEST_BODY = 64 << 20
+"""Bytes of an answer that are read; the longest answers a model gives take some hundred kB."""
+_CONNECT_SECONDS = 10.0
+_KEEPALIVE_SECONDS = 30.0
+_DNS_SECONDS = 300
+_MOST_ADAPTATIONS = 5
+_REJECTED = re.compile(r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|deprecated|cannot both", re.I)
+_NEUTRAL = {"temperature": 1, "top_p": 1}
+_ANTHROPIC_MAX_TOKENS = 1024
+_ANTHROPIC_FINISH = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+_log = logging.getLogger("tiltmeter.models")
+
+
+def create(provider: str, model: str, *, base_url: str | None, options: Mapping[str, str]) -> HttpModel:
+    """Create a model behind the endpoint that `provider` names, at `base_url` instead of its usual place when given.
+
+    Raises
+    ------
+    InputError
+        There is no base URL, or it is none; an option was given (these providers take none, extras belong into `Sampling.extra`).
+    ProviderError
+        The key is missing from the environment.
+    """
+    check_options(provider, options)
+    endpoint = ENDPOINTS[provider]
+    variable = f"{endpoint.variables}_BASE_URL"
+    chosen = (base_url or os.environ.get(variable) or endpoint.base_url or "").rstrip("/")
+    if not chosen:
+        raise InputError(f"{provider}/{model} needs --base-url (or the environment variable {variable})")
+    made: type[HttpModel] = OpenAIModel
+    if provider == "anthropic":
+        made, chosen = AnthropicModel, chosen.removesuffix("/v1")
+    key = key_from_environment(endpoint.key_variable, provider, needed=endpoint.key_needed and chosen == endpoint.base_url)
+    return made(provider, model, chosen, key)
+
+
+class AnswerError(ValueError):
+    """An answer holds no completion; its text says what it is instead."""
+
+
+class HttpModel(NamedModel, ABC):
+    """A model behind an HTTP endpoint; a subclass says how a request is written and how an answer is read.
+
+    Raises
+    ------
+    InputError
+        The base URL is none, or holds a user name, password or query.
+    """
+
+    path: str
+    """What follows the base URL."""
+
+    def __init__(self, provider: str, model: str, base_url: str, key: EndpointKey | None) -> None:
+        self._model, self._base, self._key = model, checked_url(base_url), key
+        self._url = URL(self._base + self.path)
+        super().__init__(f"{provider}/{model}", f"{provider}/{model}@{self._base}", str(self._url.origin()))
+        self._lengths = ENDPOINTS[provider].length_parameters
+        self._session: aiohttp.ClientSession | None = None
+        self._rejected: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        # The engine bounds concurrency and the time an answer may take; only connecting has its own limit here. The proxy is looked up
+        # once, not with every request.
+        bypassed = urllib.request.proxy_bypass(self._url.host or "")
+        common = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "tiltmeter"}
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=_DNS_SECONDS, keepalive_timeout=_KEEPALIVE_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=CIMultiDict({**common, **self._headers()}),
+            proxy=None if bypassed else urllib.request.getproxies().get(self._url.scheme),
+        )
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
+        """Answer `messages` with one request.
+
+        A request the endpoint declines (400, not charged) because of a parameter's name is sent again in the form
+        the endpoint takes, which is remembered: see `_adapt`.
+        """
+        for _ in range(_MOST_ADAPTATIONS):
+            payload = self._payload(messages, request_parameters(sampling, sample))
+            payload = {name: value for name, value in payload.items() if name not in self._rejected} | dict(sampling.extra)
+            started = perf_counter()
+            status, headers, raw = await self._post(json.dumps(payload).encode())
+            latency = perf_counter() - started
+            if status == 200:
+                try:
+                    return self._read(_json_object(raw), latency)
+                except AnswerError as error:
+                    raise ModelError("bad_response", f"{self._url.host} answered 200 with {self._clean(str(error))}", status=200) from None
+            complaint = read_complaint(raw)
+            if status in (400, 422) and self._adapt(payload, complaint, status):
+                continue
+            if complaint.flagged and status in (400, 403):
+                return Completion(None, "content_filter", refusal=self._clean(complaint.message), latency=latency)
+            raise self._error(status, headers, complaint)
+        raise ModelError("bad_request", f"{self._url.host} accepts no form of this request", scope="fatal", status=400)
+
+    @abstractmethod
+    def _headers(self) -> dict[str, str]:
+        """Return the headers of the endpoint's own, with the key."""
+
+    @abstractmethod
+    def _payload(self, messages: Sequence[Message], parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the request's body, without vendor extras."""
+
+    @abstractmethod
+    def _read(self, answer: dict[str, Any], latency: float) -> Completion:
+        """Return the completion in a 200 answer's body. Raise AnswerError or ModelError when there is none."""
+
+    async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a request, and read the answer, unpacked. An endpoint that never ends one, or packs a huge one small, must not fill the
+        memory."""
+        if self._session is None:
+            raise RuntimeError(f"{self!r} must be entered first: async with model")
+        read = bytearray()
+        try:
+            async with self._session.post(self._url, data=body, allow_redirects=False) as response:
+                while block := await response.content.readany():
+                    read += block
+                    if len(read) > LARGEST_BODY:
+                        raise ModelError("bad_response", f"{self._url.host} sent an answer of more than {LARGEST_BODY >> 20} MiB")
+                return response.status, response.headers, bytes(read)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _connection_error(error, f"{self._url.host}:{self._url.port}") from None
+
+    def _clean(self, text: str) -> str:
+        return clean(text, (self._key.secret,) if self._key else ())
+
+    def _error(self, status: int, headers: Mapping[str, str], complaint: Complaint) -> ModelError:
+        """What an answer that is not 200 means, in one sentence with what to look at."""
+        said, advice = self._clean(complaint.message), ""
+        if status in (401, 403):
+            advice = f" (the key in {self._key.variable})" if self._key else " (no key was sent)"
+        elif 300 <= status < 400:
+            advice = f" (it redirects to {self._clean(headers.get('Location', '?').split('?')[0])}: give that as base URL)"
+        elif status == 404:
+            unversioned = self._url.path.endswith("/chat/completions") and not re.search(r"/v\d", self._base)
+            if unversioned and "model" not in complaint.message.lower():
+                advice = f" (nothing at {self._url}; did you mean the base URL {self._base}/v1?)"
+            else:
+                advice = f" (model {self._model!r} at {self._base})"
+        return model_error(status, headers, complaint, f"{self._url.host} answered {status}{said and f': {said}'}{advice}")
+
+    def _adapt(self, payload: Mapping[str, Any], complaint: Complaint, status: int) -> bool:
+        """Note a parameter the endpoint declined, so that the next request is written without it; whether there is one.
+
+        The limit of an answer's length is sent under its other name. A seed (best effort everywhere) and a temperature
+        or top_p of 1 (the default) are left out. Any other value would change what is measured, so it is the user's to
+        decide: ModelError, fatal.
+        """
+        words = [complaint.parameter] if complaint.parameter else re.findall(r"\w+", complaint.message[:2000])
+        named = [word for word in words if word in payload and word in (*self._lengths, *_NEUTRAL, "seed")]
+        if not named or not complaint.says(_REJECTED):
+            return False
+        parameter = next((name for name in named if payload[name] == _NEUTRAL.get(name)), named[0])
+        value = payload[parameter]
+        if parameter in self._lengths:
+            if not set(self._lengths) - self._rejected - {parameter}:
+                return False
+        elif value != _NEUTRAL.get(parameter, value):
+            advice = f"leave it at the endpoint's default with -M {parameter}=default"
+            raise ModelError("bad_request", f"{self.name} does not take {parameter} {value}: {advice}", scope="fatal", status=status)
+        elif parameter not in self._rejected:
+            _log.warning("%s does not take %s; it is left out (it was %s)", self.name, parameter, value)
+        self._rejected.add(parameter)
+        return True
+
+
+def _json_object(raw: bytes) -> dict[str, Any]:
+    """Read the JSON object in `raw`, as UTF-8 whatever the headers say, for JSON is nothing else."""
+    try:
+        value = json_of(raw)
+    except (ValueError, RecursionError):
+        raise AnswerError(f"something that is not JSON: {raw.decode('utf-8', errors='replace')}") from None
+    if not isinstance(value, dict):
+        raise AnswerError("JSON that is not an object")
+    return value
+
+
+def _connection_error(error: Exception, place: str) -> ModelError:
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return ModelError("connection", f"the certificate of {place} cannot be trusted", scope="fatal")
+        case aiohttp.ClientConnectorError():
+            reason = error.os_error.strerror or type(error.os_error).__name__
+            return ModelError("connection", f"cannot connect to {place}: {clean(reason)}")
+        case TimeoutError():
+            return ModelError("connection", f"cannot connect to {place} within {_CONNECT_SECONDS:g} s")
+        case aiohttp.ClientResponseError():
+            return ModelError("bad_response", f"{place} does not speak HTTP properly")
+    return ModelError("connection", f"the connection to {place} was lost ({type(error).__name__})")
+
+
+class OpenAIModel(HttpModel):
+    """A model that answers `POST {base_url}/chat/completions`."""
+
+    path = "/chat/completions"
+    structured = True
+    """Takes a JSON schema for its answers (`response_format`)."""
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._key.secret}"} if self._key else {}
+
+    def _payload(self, messages: Sequence[Message], parameters: dict[str, Any]) -> dict[str, Any]:
+        if "max_tokens" in parameters:
+            parameters[next(name for name in self._lengths if name not in self._rejected)] = parameters.pop("max_tokens")
+        return {"model": self._model, "messages": [message._asdict() for message in messages], **parameters}
+
+    def _read(self, answer: dict[str, Any], latency: float) -> Completion:
+        error = answer.get("error")
+        if not answer.get("choices") and isinstance(error, dict):  # routers put an upstream's error, with its status, into a 200
+            complaint, code = complaint_in(answer), error.get("code")
+            if isinstance(code, int) and 400 <= code < 600:
+                raise self._error(code, {}, complaint)
+            raise AnswerError(f"an error in it: {complaint.message}")
+        return read_chat_answer(answer, latency)
+
+
+def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
+    """Return the completion in the answer of an OpenAI-compatible chat endpoint.
+
+    Raises
+    ------
+    AnswerError
+        There is none.
+    ModelError
+        A router reports that the answer failed half-way (transient).
+    """
+    choices = answer.get("choices")
+    choice = choices[0] if choices and isinstance(choices, list) else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise AnswerError("no choice in it, or one without a message")
+    finish, declined = _text(choice.get("finish_reason")), _text(message.get("refusal"))
+    if finish == "error":  # a router's word for a provider that failed half-way
+        raise ModelError("server", "the endpoint reports that the answer failed half-way", status=200)
+    text, inline = _read_content(message.get("content"))
+    refusal = declined or (finish if finish == "content_filter" else None)
+    if not text and finish is None and refusal is None:
+        raise AnswerError("a choice that has neither text nor a reason why it has none")
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(reasoning, dict):  # of any-llm
+        reasoning = reasoning.get("content")
+    thinking = "\n".join(filter(None, [(_text(reasoning) or "").strip(), inline])) or None
+    usage = answer.get("usage")
+    return Completion(text, finish, refusal, thinking, _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens"), latency)
+
+
+class AnthropicModel(HttpModel):
+    """A model that answers `POST {base_url}/v1/messages`.
+
+    The endpoint has no seed, so `Sampling.seed` is not sent; it wants `max_tokens`, which is 1024 where none is given. Reasons to
+    stop are given in the words of OpenAI-compatible endpoints: "stop", "length", "content_filter" (a refusal), else Anthropic's.
+    """
+
+    path = "/v1/messages"
+    unsupported = ("frequency_penalty",)
+    """Vendor extras a method may prescribe that this API refuses."""
+
+    def _headers(self) -> dict[str, str]:
+        return {"anthropic-version": "2023-06-01", **({"x-api-key": self._key.secret} if self._key else {})}
+
+    def _payload(self, messages: Sequence[Message], parameters: dict[str, Any]) -> dict[str, Any]:
+        turns = [message._asdict() for message in messages if message.role != "system"]
+        system = "\n\n".join(message.content for message in messages if message.role == "system")
+        parameters.pop("seed", None)
+        stop = parameters.pop("stop", None)
+        body = {"model": self._model, "messages": turns, "max_tokens": _ANTHROPIC_MAX_TOKENS, **parameters}
+        return body | ({"system": system} if system else {}) | ({"stop_sequences": stop} if stop else {})
+
+    def _read(self, answer: dict[str, Any], latency: float) -> Completion:
+        blocks, reason = answer.get("content"), _text(answer.get("stop_reason"))
+        details, usage = answer.get("stop_details"), answer.get("usage")
+        if not isinstance(blocks, list) or (not blocks and reason is None):
+            raise AnswerError("no content in it")
+        text, thinking = _read_content(blocks)
+        explanation = _text(details.get("explanation")) if isinstance(details, dict) else None
+        return Completion(
+            text=text,
+            finish_reason=_ANTHROPIC_FINISH.get(reason, reason) if reason else reason,
+            refusal=self._clean(explanation or "refusal") if reason == "refusal" else None,
+            thinking=thinking,
+            input_tokens=_tokens(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+            output_tokens=_tokens(usage, "output_tokens"),
+            latency=latency,
+        )
+
+
+def _read_content(content: object) -> tuple[str | None, str | None]:
+    """Text and thinking of a message: a string, null, or a list of parts (the thinking of Mistral is itself a list of parts)."""
+    if isinstance(content, str):
+        return split_thinking(content)
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    inner = [part.get("thinking") for part in parts if part.get("type") == "thinking"]
+    thoughts = [one if isinstance(one, str) else _read_content(one)[0] for one in inner]
+    text, inline = split_thinking("".join(texts)) if texts else (None, None)
+    return text, "\n".join(filter(None, [*thoughts, inline])) or None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _tokens(usage: object, *names: str) -> int | None:
+    """The number of tokens of the first name and, counted apart, of the others; None where it is no sensible number."""
+    counts = [usage.get(name) if isinstance(usage, dict) else None for name in names]
+    sensible = [count for count in counts if isinstance(count, int) and 0 <= count < 2**31]
+    return sum(sensible) if counts[0] in sensible else None

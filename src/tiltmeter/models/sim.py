@@ -1,0 +1,221 @@
+"""The simulated model as a provider: `sim/fair`, `sim/mild`, `sim/biased`; its dials, its plans and its random draws.
+
+A bias is planted, and known. The parts of a study say what is answered to their prompts; simulated_model.md beside this file documents
+the dials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from itertools import accumulate
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from tiltmeter.errors import InputError
+from tiltmeter.models.answer_texts import TONES, AnswerPlan, Draws, answer_text, default_form, judge_text, refusal_text, tone_texts
+from tiltmeter.models.base import Completion, Message, NamedModel, Range, Sampling, check_local, check_options, parse_number
+from tiltmeter.registry import did_you_mean
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["PRESETS", "TONES", "Dials", "SimulatedModel", "create", "tone_texts"]
+
+VERSION = 3
+"""Part of the fingerprint: raise it when the same dials would give other texts, so that no journal mixes the two."""
+
+HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
+"""The harms that have a bias dial each; also the keys of `Dials.mapping`."""
+
+PRESETS: Mapping[str, float] = {"fair": 0.0, "mild": 0.08, "biased": 0.25}
+"""Names of ready-made models and the bias of all three harms."""
+
+_RANGES: Mapping[str, Range] = {
+    **dict.fromkeys(("bias", *(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable"), (float, 0, 1)),
+    "verbosity": (int, 0, 2),
+    "seed": (int, 0, inf),
+    "latency": (float, 0, 600),
+}
+"""Keys of `-M key=value`."""
+_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Dials:
+    """Everything that decides what a simulated model says.
+
+    Parameters
+    ----------
+    outcome_disparity, stereotypical_reasoning, representational_harms
+        Bias per harm, 0 (none) to 1: the value planted in each key metric of that harm, as far as its range allows.
+    refusal, unreadable
+        Shares of answers, 0 to 1, together at most 1.
+    verbosity
+        0 terse, 1 natural, 2 wordy with Markdown and reasoning.
+    seed
+        Another seed gives other, independent answers.
+
+    Raises
+    ------
+    InputError
+        A value out of its range.
+    """
+
+    outcome_disparity: float = 0.0
+    stereotypical_reasoning: float = 0.0
+    representational_harms: float = 0.0
+    refusal: float = 0.0
+    unreadable: float = 0.0
+    verbosity: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.refusal + self.unreadable > 1:
+            raise InputError(f"the dials refusal ({self.refusal}) and unreadable ({self.unreadable}) may together be at most 1")
+
+    def mapping(self) -> dict[str, float]:
+        """Dial by name, as a study's parts take them (`Part.simulate`, `Part.truth`)."""
+        return asdict(self)
+
+
+class SimulatedModel(NamedModel):
+    """Answers by its dials and by the plans it was given with `learn`; a prompt without a plan gets a plain neutral answer.
+
+    The text of an answer depends on the dials, the messages, the sample number, the seed of the sampling and the plan of the
+    prompt, and on nothing else; other sampling parameters are accepted and change nothing. The fingerprint has all dials, the version of
+    the simulation, and whether there are plans: answers with and without them never mix.
+
+    Parameters
+    ----------
+    name
+        As the user wrote it, for instance "sim/mild".
+    dials
+        See `Dials`.
+    latency
+        Seconds to wait before each answer; not part of the fingerprint.
+    """
+
+    def __init__(self, name: str, dials: Dials, *, latency: float = 0.0) -> None:
+        values = dials.mapping()
+        shown = [f"{'bias.' if dial in HARMS else ''}{dial}={value:g}" for dial, value in values.items() if dial != "seed"]
+        self._dialled = " ".join([f"sim/{VERSION}", *shown, f"seed={dials.seed}"])
+        super().__init__(name, self._dialled)
+        self.dials, self.latency = dials, latency
+        self._plans: dict[bytes, tuple[AnswerPlan, ...]] = {}
+
+    def learn(self, plans: pl.DataFrame) -> None:
+        """Plant answers to prompts; may be called again for more. A prompt that is already known keeps its plan.
+
+        Parameters
+        ----------
+        plans
+            `prompt` (str), `outcomes` (list of str) and `odds` (list of float, sum 1). Further columns, all optional (str, null for
+            none): `system`, so that the row holds under that system message only; `form`, how an outcome is worded (see
+            `default_form`); `about`, whom or what the answer speaks of; `place`, where a story takes place. A "story" has one row
+            per character (`about`), and each of its outcomes is said with its own odds, independently of the others.
+
+        Raises
+        ------
+        ValueError
+            A row breaks these rules; the message quotes the beginning of the prompt.
+        """
+        _check_plans(plans)
+        optional = [name for name in ("system", "form", "about", "place") if name in plans.columns]
+        made: dict[bytes, dict[str | None, AnswerPlan]] = {}
+        shared: dict[AnswerPlan, AnswerPlan] = {}
+        for row in plans.select("prompt", "outcomes", "odds", *optional).iter_rows(named=True):
+            outcomes, odds = tuple(row["outcomes"]), tuple(row["odds"])
+            form = row.get("form") or default_form(outcomes)
+            plan = AnswerPlan(form, outcomes, odds if form == "story" else tuple(accumulate(odds)), row.get("about"), row.get("place"))
+            subjects = made.setdefault(_place(row["prompt"], row.get("system")), {})
+            subjects.setdefault(plan.about, shared.setdefault(plan, plan))
+        self._plans = {place: tuple(subjects.values()) for place, subjects in made.items()} | self._plans
+        self.fingerprint = f"{self._dialled} planted"
+
+    def reply(self, messages: Sequence[Message], sample: int = 0, seed: int | None = None) -> Completion:
+        """The answer, at once: `complete` without the event loop.
+
+        The prompt is the last user message, or the first where that is a question to a judge, which the last one repeats.
+        """
+        asked = [content for role, content in messages if role == "user"] or [""]
+        system = next((content for role, content in messages if role == "system"), None)
+        plans = self._plans.get(_place(asked[-1], system)) or self._plans.get(_place(asked[-1])) or ()
+        words = b"".join(_digest(text) for message in messages for text in message)
+        draws = Draws(blake2b(_digest(self._dialled) + words + f"{seed} {sample}".encode(), digest_size=32).digest())
+        fate = draws.unit()
+        readable = fate >= self.dials.refusal + self.dials.unreadable
+        if fate < self.dials.refusal:
+            text = refusal_text(draws)
+        elif not plans and (judged := judge_text(asked[0], self.dials.verbosity, draws, readable=readable)):
+            text = judged
+        else:
+            text = answer_text(plans, self.dials.verbosity, draws, readable=readable)
+        return Completion(
+            text=text,
+            finish_reason="stop",
+            input_tokens=sum(_count_tokens(content) for _, content in messages),
+            output_tokens=_count_tokens(text),
+            latency=self.latency,
+        )
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
+        """See Model.complete."""
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        return self.reply(messages, sample, sampling.seed)
+
+
+def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, Any] | None = None) -> SimulatedModel:
+    """The simulated model of a preset with `-M` options (see simulated_model.md in this folder); a harm's own dial wins over `bias`.
+
+    Raises
+    ------
+    InputError
+        Unknown preset or option, a value out of range, or a base URL.
+    """
+    check_local(f"{provider}/{model}", base_url)
+    if model not in PRESETS:
+        hint = did_you_mean(f"sim/{model}", [f"sim/{preset}" for preset in PRESETS], 0.7)
+        raise InputError(f"unknown simulated model 'sim/{model}': {hint}")
+    given = dict(options or {})
+    check_options(provider, given, list(_RANGES))
+    numbers = {key: parse_number(key, value, _RANGES[key]) for key, value in given.items()}
+    latency, bias = numbers.pop("latency", 0.0), numbers.pop("bias", PRESETS[model])
+    dials = Dials(**(dict.fromkeys(HARMS, bias) | {key.removeprefix("bias."): number for key, number in numbers.items()}))
+    return SimulatedModel(f"{provider}/{model}", dials, latency=latency)
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _place(prompt: str, system: str | None = None) -> bytes:
+    """Key of a prompt, under one system message or under any."""
+    return _digest(prompt) if system is None else _digest(f"{_digest(prompt).hex()} {system}")
+
+
+def _count_tokens(text: str) -> int:
+    """Blanks and line ends plus one: about the number of words, without splitting."""
+    return text.count(" ") + text.count("\n") + 1
+
+
+def _check_plans(plans: pl.DataFrame) -> None:
+    import polars as pl
+
+    outcomes, odds = pl.col("outcomes").list, pl.col("odds").list
+    is_story = pl.col("form").eq("story").fill_null(False) if "form" in plans.columns else pl.lit(False)
+    holds = (
+        pl.col("prompt").is_not_null()
+        & (outcomes.drop_nulls().list.len() == outcomes.len())
+        & (odds.drop_nulls().list.len() == outcomes.len())
+        & (odds.len() == outcomes.len())
+        & (odds.min() >= -_TOLERANCE)
+        & pl.when(is_story).then(odds.max() <= 1 + _TOLERANCE).otherwise((odds.sum() - 1).abs() <= _TOLERANCE)
+    )
+    wrong = plans.filter(~holds.fill_null(False))
+    if wrong.height:
+        rule = "outcomes and odds must be as many, without nulls, and odds at least 0 and in sum 1 (of a story at most 1 each)"
+        raise ValueError(f"cannot plant odds: {rule}; look at the prompt {str(wrong['prompt'][0])[:60]!r}")

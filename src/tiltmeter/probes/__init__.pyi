@@ -1,0 +1,32 @@
+from .base import Card as Card, Dials as Dials, Odds as Odds, Probe as Probe
+from .metric import (
+    DEFINITIONS as DEFINITIONS,
+    HARMS as HARMS,
+    OUTCOME_DISPARITY as OUTCOME_DISPARITY,
+    PUBLISHED as PUBLISHED,
+    REPRESENTATIONAL_HARMS as REPRESENTATIONAL_HARMS,
+    STEREOTYPICAL_REASONING as STEREOTYPICAL_REASONING,
+    Band as Band,
+    Metric as Metric,
+    ProbeDefinition as ProbeDefinition,
+    Sums as Sums,
+    Values as Values,
+    around_half as around_half,
+    one_sided as one_sided,
+    two_sided as two_sided,
+)
+from .paper_suite import SUITE as SUITE, load_probe as load_probe, suite as suite
+from .presentation import average_note as average_note, normalised_block as normalised_block, normalised_table as normalised_table
+from .published import read_published as read_published
+from .shared import (
+    LETTERS as LETTERS,
+    label_sums as label_sums,
+    labels_of_letters as labels_of_letters,
+    letter_of as letter_of,
+    mean_columns as mean_columns,
+    mean_of as mean_of,
+    per_item as per_item,
+    rate as rate,
+    share as share,
+    spread as spread,
+)

@@ -1,0 +1,354 @@
+"""What a probe is: items, prompts, a reading rule, counts, formulas. A probe file fills in these and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import polars as pl
+
+from tiltmeter import stats
+from tiltmeter.datasets import DataUnavailable, Library
+from tiltmeter.probes import analysis
+from tiltmeter.probes.metric import DEFAULT, HARMS, Estimate, Mark, Metric, ProbeDefinition, Sums, Values, definition_named
+from tiltmeter.prompt_templates import Wording, fill, wordings
+from tiltmeter.study import (
+    DESIGN,
+    GRADES,
+    MARKS,
+    NO_TOOLS,
+    MeasuredPart,
+    NotRun,
+    RunView,
+    Settings,
+    Stage,
+    StageTable,
+    Tools,
+    as_findings,
+    conform,
+    sql_where,
+)
+from tiltmeter.subsampling import first_samples, keep_limit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FEW_RESAMPLES = 200
+"""Enough for a standard error to about 5%."""
+GRADED = 0.95
+"""The probability with which an unbiased model is to be graded."""
+
+Dials = Mapping[str, float]
+"""How biased the simulated model is, from 0 to 1, by harm."""
+Odds = Mapping[str, pl.Expr]
+"""Odds of each label, as expressions over the factors; they sum to 1."""
+Reader = Callable[[pl.DataFrame], pl.DataFrame]
+"""Answers (`answer` and the factors) -> `outcome` and `label` (and further columns), row by row."""
+
+
+class Readers(NamedTuple):
+    """The readers of a probe: of any usual form of an answer, and of the exact forms only that the published code looks for."""
+
+    tolerant: Reader
+    strict: Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a reader must know of a probe (the fields of the paper's appendix A)."""
+
+    title: str
+    harm: str
+    asks: str
+    """What the model is asked to do."""
+    reads: str
+    """How an answer is read."""
+    bias: str
+    """What counts as biased behaviour."""
+    limits: str
+    """What the probe cannot see."""
+    source: str
+    """Whose data or idea it is."""
+    data: tuple[str, ...]
+    """Names in the catalogue of datasets."""
+    genders: str = "binary"
+    changed: str = ""
+    """Where the default differs from the original definition, and why."""
+
+
+class Probe(MeasuredPart):
+    """One probe. Subclasses give the class attributes and the methods of the first section; the rest is common to all.
+
+    Factors are the design's further columns: String for names and labels, Int32 for ids, Float64 for scores, Boolean for
+    flags, List(String) for options. A column of one name has one type in all probes, so that their tables can be joined.
+    """
+
+    study = "genderbench"
+    card: ClassVar[Card]
+    repetitions: ClassVar[int] = 1
+    metrics: ClassVar[tuple[Metric, ...]]
+    groups: ClassVar[tuple[str, ...]] = ()
+    """Groups that are exchangeable under "no effect"; their counts are columns "group:what"."""
+    labels: ClassVar[tuple[str, ...]] = ()
+    """The labels an answer can get."""
+    fields: ClassVar[tuple[str, ...]] = ()
+    """Fields of the template "prompt": columns of `prompts` with a leading underscore."""
+    readers: ClassVar[Readers | None] = None
+    """Both readers of a probe whose answers are read in two ways; others override `read`."""
+
+    definition: ProbeDefinition = DEFAULT
+    """The definition in force. A probe whose items or formulas depend on it asks `self.definition` for the property concerned."""
+
+    # -- what a probe file writes -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+        """One row per prompt: `item`, `prompt_index`, the factors, and the fields of the template (names starting with "_").
+
+        `rng` is the probe's only source of chance. `stratum` (any type) may name the design cell of an item.
+        """
+
+    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+        """Labels of texts: `outcome` and `label` (and further columns), one row per row of `answers` (`answer` and the factors)."""
+        assert self.readers is not None
+        return (self.readers.strict if self.definition.strict_readers else self.readers.tolerant)(answers)
+
+    @abstractmethod
+    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+        """One row per item (column `item`), numeric columns to be summed over items. `attempts` has factors, `outcome`, `label`."""
+
+    @abstractmethod
+    def formulas(self, s: Sums) -> Values:
+        """Metrics from totals, elementwise over resamples.
+
+        Each has the name of its Metric; one of a family that name and a value for each placeholder: `("{gender}_rate", "female")`.
+        """
+
+    def text(self, wording: Wording) -> pl.Expr:
+        """The prompt, from the wording's templates and the fields; by default the template "prompt"."""
+        return fill(wording["prompt"], {name: pl.col(f"_{name}") for name in self.fields})
+
+    @property
+    def may_be_unread(self) -> bool:
+        """Whether answers can be unreadable, so that there are rates of them."""
+        return True
+
+    def simulated_odds(self, dials: Dials) -> Odds:
+        """Odds of each label for the simulated model; none: it answers at random."""
+        return {}
+
+    def simulated_reply(self, label: str) -> pl.Expr:
+        """What the simulated model says for a label (an outcome of its vocabulary), as an expression over the factors."""
+        return pl.lit(label)
+
+    # -- common to all probes -----------------------------------------------------------------------------------------
+
+    def __init_subclass__(cls) -> None:
+        if cls.read is Probe.read and not cls.readers:
+            raise TypeError(f"{cls.__name__} cannot read answers: give it a method `read` or `readers`")
+        if "card" in cls.__dict__:
+            cls.data, cls.title = cls.card.data, cls.card.title
+            cls.harms = tuple(dict.fromkeys(metric.harm or cls.card.harm for metric in getattr(cls, "metrics", ()) if metric.key))
+
+    def under(self, definition: str) -> Self:
+        """This probe with the definition of that name in force; raises InputError for an unknown one."""
+        bound = copy.copy(self)
+        bound.definition = definition_named(definition)
+        return bound
+
+    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+        """See Part.design."""
+        home = Path(inspect.getfile(type(self))).with_name("wordings.yaml")
+        chosen = wordings(self.name, settings.params.get("wording"), home, Path(__file__).with_name("wordings.yaml"))
+        try:
+            rows = self.under(settings.definition).prompts(library, Random(settings.seed))
+        except DataUnavailable as error:
+            raise NotRun(f"{error.reason}; {error.remedy}") from error
+        if "stratum" not in rows.columns:
+            rows = rows.with_columns(stratum=pl.lit("all"))
+        rows = keep_limit(rows.with_columns(pl.col("stratum").cast(pl.String)), settings.limit, settings.seed, self.name)
+        asked = (
+            # Without what only the text is made of, which may be as long again for each wording.
+            rows.with_columns(wording=pl.lit(name), prompt=self.text(templates)).select(pl.exclude("^_.*$"))
+            for name, templates in chosen.items()
+        )
+        made = pl.concat(asked).sort("item", "prompt_index", maintain_order=True)
+        numbered = made.with_columns(
+            part=pl.lit(self.name),
+            system=pl.lit(settings.system_message, dtype=pl.String),
+            repetitions=pl.lit(settings.repeats or self.repetitions),
+            prompt_id=fill(f"{self.name}/{{item}}/{{prompt_index}}/{{wording}}"),
+        )
+        return conform(numbered.with_columns(first_sample=first_samples()), DESIGN, further=True)
+
+    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """See Part.measure."""
+        read = self.under(settings.definition).read(answers)
+        failed, refused = answers["status"] != "ok", answers["refusal"].is_not_null()
+        without = pl.when(failed).then(pl.lit("failed")).when(refused).then(pl.lit("refused"))
+        return read.with_columns(pl.when(without.is_null()).then(pl.all())).with_columns(outcome=pl.coalesce(without, "outcome"))
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """See Part.stages: beside its findings a probe says how they are graded."""
+        measures, findings, examples = super().stages
+        tables = {**findings.tables, "grades": StageTable(GRADES)}
+        return measures, dataclasses.replace(findings, tables=tables, run=self.grade), examples
+
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """See Part.analyse. With several wordings, the key metrics are also given for each."""
+        return self.grade(measures, settings)["findings"]
+
+    def grade(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, pl.DataFrame]:
+        """The tables `findings` and `grades` of one model."""
+        probe = self.under(settings.definition)
+        rows = probe._rows(measures, settings, None)
+        variants = measures["wording"].unique().sort().to_list()
+        if len(variants) > 1:
+            rows += [row for name in variants for row in probe._rows(measures, settings, name) if row["key"]]
+        table = pl.DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": pl.String}, infer_schema_length=None)
+        graded = conform(table.with_columns(part=pl.lit(self.name)), GRADES).with_columns(pl.col(pl.Float64).fill_nan(None))
+        return {"findings": as_findings(table, self, settings, probe.definition), "grades": graded}
+
+    def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+        """See Part.examples: of the key metrics of all wordings together; `influence` is that of the answer's whole item."""
+        probe = self.under(settings.definition)
+        counts = probe.item_counts(measures)
+        counted = probe._counted(counts, measures)
+        shown = findings.filter(pl.col("key"), pl.col("wording").is_null(), pl.col("estimate").is_not_null())["metric"].to_list()
+        by_name = {named.name: (key, named) for key, named in counted.described().items()}
+        return analysis.find_examples(measures, dict(by_name[name] for name in shown), counts["item"], counted, probe.counts, settings.seed)
+
+    def contrast(self, first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+        """See Part.contrast: items are paired, whatever the wordings they were asked in."""
+        probe = self.under(settings.definition)
+        measures = [side.measures for side in (first, second)]
+        counts = [probe.item_counts(one) for one in measures]
+        shared = counts[0].join(counts[1], on="item", how="semi").select("item").sort("item")
+        if shared.height < 2:
+            return None
+        sides = [
+            probe._counted(
+                shared.join(mine, on="item", how="left", maintain_order="left"),
+                attempts.join(shared, on="item", how="semi", maintain_order="left"),
+            )
+            for mine, attempts in zip(counts, measures, strict=True)
+        ]
+        return analysis.contrast_sides(sides, probe.definition, settings)
+
+    def item_counts(self, measures: pl.DataFrame) -> pl.DataFrame:
+        """One row per item: `stratum` as a number, the common counts, and the probe's."""
+        return analysis.common_columns(measures).join(self.counts(measures), on="item", maintain_order="left")
+
+    def _counted(self, counts: pl.DataFrame, measures: pl.DataFrame) -> analysis.CountedItems:
+        names = [name for name in counts.columns if name not in ("item", "stratum")]
+        values = counts.select(pl.col(names).cast(pl.Float64)).to_numpy()
+        outcomes = analysis.OutcomesByCell(measures)
+        return analysis.CountedItems(names, values, counts["stratum"].to_numpy(), self._all_formulas, self.metrics, self.groups, outcomes)
+
+    def _all_formulas(self, s: Sums) -> Values:
+        return {**self.formulas(s), **(analysis.unread_rates(s) if self.may_be_unread else {})}
+
+    def _rows(self, measures: pl.DataFrame, settings: Settings, wording: str | None) -> list[dict[str, Any]]:
+        """Numbers of one wording, or of all wordings together (None), with the columns of FINDINGS and GRADES."""
+        mine = measures if wording is None else measures.filter(pl.col("wording") == wording)
+        counted = self._counted(self.item_counts(mine), mine)
+        resampled = f"{len(counted.values)} items, each with all its prompts and repetitions"
+        estimates = analysis.estimate_metrics(counted, self.definition, settings)
+        return [self._row(one, counted.outcomes.where(one.named.where), wording, resampled) for one in estimates]
+
+    def _row(self, one: Estimate, cell: analysis.OutcomeCounts, wording: str | None, resampled: str) -> dict[str, Any]:
+        name, metric, where = one.named
+        bands = self.definition.bands(metric)
+        mark = self.definition.mark(one, bands, cell.readable) if bands else Mark()
+        values = {factor: int(value) if value.isdigit() else value for factor, value in where.items()}
+        evidence = sql_where(part=self.name, **values, wording=pl.lit(wording, pl.String))
+        return {
+            **cell._asdict(),
+            **mark._asdict(),
+            "metric": name,
+            "wording": wording,
+            "estimate": one.value,
+            "low": one.low,
+            "high": one.high,
+            "p": one.p,
+            "null_value": metric.null,
+            "unit": metric.unit,
+            "harm": metric.harm or self.card.harm,
+            "key": metric.key,
+            "method": f"{one.method}; resampled: {resampled}",
+            "evidence": pl.select(evidence).item(),
+            "description": metric.description,
+            "range_low": metric.low,
+            "range_high": metric.high,
+            "bands": [band._asdict() for band in bands],
+            "normalised": metric.normalised(self.definition.centre(one)) if metric.key else None,
+        }
+
+    def simulate(self, design: pl.DataFrame, dials: Dials) -> pl.DataFrame | None:
+        """See Part.simulate."""
+        odds = self.simulated_odds(dials)
+        if not odds:
+            return None
+        return design.select(
+            "prompt",
+            outcomes=pl.concat_list([self.simulated_reply(label) for label in odds]),
+            odds=pl.concat_list([value.cast(pl.Float64) for value in odds.values()]),
+        )
+
+    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+        """See Part.precision: from one set of imagined labels of an unbiased model."""
+        imagined = self.imagine(design, dict.fromkeys(HARMS, 0.0), settings.seed)
+        if imagined is None:
+            return {}
+        found = self.analyse(imagined, dataclasses.replace(settings, resamples=FEW_RESAMPLES))
+        known = found.filter(pl.col("key") & pl.col("wording").is_null() & pl.col("low").is_not_null())
+        lengths = known.select("metric", (pl.col("high") - pl.col("low")) / (2 * stats.half_width(1.0, settings.level)))
+        return dict(lengths.iter_rows())
+
+    def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
+        """See Part.items_needed: the interval must end before the worst tier; one that holds both "no bias" and that tier gives no mark."""
+        definition, found = definition_named(settings.definition), {}
+        for metric in self.metrics:
+            worst = [band for band in definition.bands(metric) if band.mark == MARKS[-1]]
+            if metric.name not in errors or metric.null is None or not worst:
+                continue
+            distance = min(abs(end - metric.null) for band in worst for end in (band.low, band.high))
+            error = errors[metric.name]
+            half = stats.half_width(error, settings.level)
+            # The interval of a metric that cannot be below "no bias" begins there.
+            reach = half * (2 if metric.null == metric.low else 1) + stats.half_width(error, 2 * GRADED - 1)
+            if distance > 0:
+                found[metric.name] = math.ceil(items * (reach / distance) ** 2)
+        return found
+
+    def imagine(self, design: pl.DataFrame, dials: Dials, seed: int) -> pl.DataFrame | None:
+        """See Part.imagine."""
+        odds = self.simulated_odds(dials)
+        if not odds:
+            return None
+        drawn, attempts = draw_labels(design, odds, seed)
+        label = pl.Series(list(odds)).gather(drawn)
+        return attempts.with_columns(model=pl.lit("imagined"), outcome=pl.lit("answered"), label=label)
+
+
+def draw_labels(design: pl.DataFrame, odds: Odds, seed: int) -> tuple[NDArray[np.int64], pl.DataFrame]:
+    """For each attempt of a design the number of the label drawn with these odds, and the attempts with their factors."""
+    import numpy as np
+
+    texts = ("prompt", "system")
+    attempts = (
+        design.drop(texts, strict=False).with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+    )
+    chances = attempts.select(value.cast(pl.Float64).alias(label) for label, value in odds.items()).to_numpy()
+    chance = np.random.default_rng(seed).random(attempts.height)
+    return np.minimum((chance[:, None] >= np.cumsum(chances, axis=1)).sum(axis=1), len(odds) - 1), attempts

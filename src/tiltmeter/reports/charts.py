@@ -1,0 +1,304 @@
+"""Blocks as charts: drawn by Altair, put into the page as SVG, or written as files."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import polars as pl
+
+from tiltmeter.blocks import Bars, Block, Details, Dots, Heatmap, IntervalRow, Intervals
+from tiltmeter.reports.files import writing
+from tiltmeter.reports.words import in_words, place, scale_of, written
+from tiltmeter.sanitising import printable
+
+if TYPE_CHECKING:
+    import altair as alt
+    from markupsafe import Markup
+
+INK, SOFT, LINE, PAPER, ACCENT = "#1b2331", "#5b6479", "#d9dde7", "#fffffe", "#2a5bd8"
+"""Text, secondary text, grid lines, background, emphasis. Each is a colour nobody else uses: the page finds it and puts its own there."""
+MARKS = {"healthy": "#cfe8de", "cautionary": "#f6e3a2", "critical": "#f0b184", "catastrophic": "#d98a95", "ungraded": "#d9dde8"}
+"""Tiers; always beside a letter or a place, never the only sign."""
+HEAT = ("#fefeff", "#e4ebfb", "#c9d6f6", "#aec2f1", "#93adec", "#7899e7")
+"""Shades of a heat map, from nothing to most, for a quantised scale; INK can be read on each. Write the number into the cell as well."""
+PAINTS: Mapping[str, str] = {
+    INK: "var(--ink)",
+    SOFT: "var(--soft)",
+    LINE: "var(--line)",
+    PAPER: "var(--paper)",
+    ACCENT: "var(--link)",
+    **{MARKS[mark]: f"var(--{letter})" for mark, letter in zip(MARKS, "abcdu", strict=True)},
+    **{shade: f"color-mix(in srgb,var(--link) {10 * i}%,var(--paper))" for i, shade in enumerate(HEAT)},
+}
+"""What the page paints in place of each colour, so that a figure follows its light or dark."""
+
+Chart = Intervals | Bars | Heatmap | Dots
+COLUMNS = 3
+"""Panels side by side."""
+WIDTH, ROW = 240, 15
+"""Of a panel, and of a line in it."""
+FORMATS = (".png", ".svg", ".pdf")
+"""Kinds of files a figure can be rendered to."""
+_CONFIG: Mapping[str, Any] = {
+    "aria": False,
+    "background": "transparent",
+    "font": "Arial, Liberation Sans, Helvetica, sans-serif",
+    "padding": 4,
+    "view": {"stroke": None},
+    "text": {"color": INK, "fontSize": 11},
+    "rule": {"color": INK},
+    "point": {"color": INK, "filled": True, "opacity": 1},
+    "title": {"color": INK, "fontSize": 12, "anchor": "start", "subtitleColor": SOFT},
+    "header": {"labelColor": INK, "titleColor": INK, "labelFontSize": 11},
+    "axis": {
+        "labelColor": INK,
+        "titleColor": SOFT,
+        "titleFontWeight": "normal",
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "labelLimit": 260,
+        "gridColor": LINE,
+        "domainColor": LINE,
+        "tickColor": LINE,
+    },
+    "legend": {"labelColor": INK, "titleColor": SOFT, "titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11},
+}
+_DROPPED = ("class", "role", "pointer-events", "xmlns", "version")
+
+
+def paint_rules() -> Markup:
+    """The CSS rules that put the page's colours in place of a figure's."""
+    from markupsafe import Markup
+
+    rules = (f'.figure [{kind}="{colour}"]{{{kind}:{paint}}}' for colour, paint in PAINTS.items() for kind in ("fill", "stroke"))
+    return Markup("".join(rules))  # noqa: S704 - of this module's own colours only
+
+
+def svg(block: Chart) -> Markup:
+    """The chart as inline SVG for the page: an image with its words as label, painted by `paint_rules`."""
+    from markupsafe import Markup
+
+    root = ET.fromstring(_svg(block, "transparent"))  # noqa: S314 - written by vl-convert a moment ago
+    _tidy(root)
+    name = file_name(block.title)
+    ids = {old.get("id"): f"{name}-{old.get('id')}" for old in root.iter() if old.get("id")}
+    for element in root.iter():
+        for name, value in list(element.attrib.items()):
+            if name == "id" and value in ids:
+                element.set(name, ids[value])
+            elif found := re.fullmatch(r"url\(#(.+)\)", value):
+                element.set(name, f"url(#{ids.get(found[1], found[1])})")
+    width = root.attrib.pop("width")
+    del root.attrib["height"]
+    root.attrib |= {"role": "img", "aria-label": printable(in_words(block)), "style": f"max-width:{width}px;min-width:min({width}px,720px)"}
+    return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - every text in it was escaped by the serialiser
+
+
+def _tidy(root: ET.Element) -> None:
+    """Drop what a page needs not: names of parts, empty frames, namespaces."""
+    for element in list(root.iter()):
+        element.tag = element.tag.rpartition("}")[2]
+        for name in list(element.attrib):
+            if name in _DROPPED or name.startswith("aria-") or (name == "opacity" and element.get(name) == "1"):
+                del element.attrib[name]
+        for child in list(element):
+            # A frame without size, or one that nothing paints.
+            if child.tag.endswith("path") and {"fill", "stroke"}.isdisjoint(child.keys()):
+                element.remove(child)
+
+
+def write_charts(blocks: Iterable[Block], folder: Path) -> list[Path]:
+    """Write each chart as NAME.png, NAME.svg and NAME.pdf on white paper; returns where they are.
+
+    Raises
+    ------
+    InputError
+        A file cannot be written.
+    """
+    import vl_convert
+
+    paths: list[Path] = []
+    for block in _charts(blocks):
+        spec, name = _spec(block, "white"), file_name(block.title)
+        name += f"-{len(paths) // len(FORMATS)}" if any(path.stem == name for path in paths) else ""
+        contents = (vl_convert.vegalite_to_png(spec, scale=2), vl_convert.vegalite_to_svg(spec).encode(), vl_convert.vegalite_to_pdf(spec))
+        for suffix, content in zip(FORMATS, contents, strict=True):
+            path = folder / f"{name}{suffix}"
+            with writing(path) as aside:
+                aside.write_bytes(bytes(content))
+            paths.append(path)
+    return paths
+
+
+def _charts(blocks: Iterable[Block]) -> Iterator[Chart]:
+    for block in blocks:
+        if isinstance(block, Details):
+            yield from _charts(block.blocks)
+        elif isinstance(block, Intervals | Bars | Heatmap | Dots):
+            yield block
+
+
+def file_name(title: str) -> str:
+    """A title as the name of a file: lower-case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:80] or "chart"
+
+
+def plain(text: str, limit: int = 60) -> str:
+    """Text from outside for a chart: on one line, without control characters, at most `limit` characters."""
+    shown = printable(text, one_line=True)
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+def _names(names: Iterable[str], limit: int = 32) -> dict[str, str]:
+    """Each name, short and on one line; no two alike."""
+    shown: dict[str, str] = {}
+    for name in names:
+        if name not in shown:
+            short = plain(name, limit)
+            shown[name] = short if short not in shown.values() else f"{plain(name, limit - 5)} ({len(shown) + 1})"
+    return shown
+
+
+def _svg(block: Chart, background: str) -> str:
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(_spec(block, background)))
+
+
+def _spec(block: Chart, background: str) -> dict[str, Any]:
+    spec: dict[str, Any] = chart_of(block).to_dict(validate=False)  # takes as long as drawing; the tests validate
+    return spec | {"config": {**_CONFIG, "background": background}}
+
+
+def chart_of(block: Chart) -> alt.TopLevelMixin:
+    """The chart, without the configuration of its colours."""
+    match block:
+        case Intervals():
+            return _intervals(block)
+        case Bars():
+            return _bars(block)
+        case Heatmap():
+            return _heatmap(block)
+        case Dots():
+            return _dots(block)
+
+
+def _intervals(block: Intervals) -> alt.TopLevelMixin:
+    """A panel for each metric, a line for each row: the interval, the estimate, the tiers or the value that means no bias behind it."""
+    import altair as alt
+
+    labels = _names(row.label for row in block.rows)
+    panels = [list(rows) for _, rows in itertools.groupby(block.rows, key=lambda row: row.panel)]
+    made = [_panel(panel, labels, named=i % COLUMNS == 0) for i, panel in enumerate(panels)]
+    return alt.concat(*made, columns=COLUMNS, spacing={"row": 18, "column": 16})
+
+
+def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: bool) -> Any:
+    import altair as alt
+
+    edges, shown, marks = scale_of(rows)
+    axis = alt.Axis(
+        values=list(range(len(edges))),
+        labelExpr="[" + ",".join(f"'{label}'" for label in shown) + "][datum.value]",
+        grid=False,
+        title=None,
+        labelFontSize=8,
+        labelColor=SOFT,
+        labelOverlap=False,
+    )
+    across = alt.Scale(domain=[0, len(edges) - 1], nice=False)
+    data = pl.DataFrame(
+        {
+            "label": [labels[row.label] for row in rows],
+            "colour": [SOFT if row.background else INK for row in rows],
+            **{
+                name: [None if (value := getattr(row, name)) is None else place(value, edges) for row in rows]
+                for name in ("estimate", "low", "high", "null_value")
+            },
+        }
+    )
+    down = alt.Y(
+        "label:N",
+        sort=None,
+        scale=alt.Scale(domain=list(dict.fromkeys(labels.values()))),
+        title=None,
+        axis=alt.Axis(ticks=False, domain=False, labels=named, labelPadding=8),
+    )
+    colour = alt.Color("colour:N", scale=None)
+    base = alt.Chart(data).encode(y=down, color=colour)
+    layers = [
+        base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=across, axis=axis), x2="high:Q"),
+        base.mark_point(size=36).encode(x=alt.X("estimate:Q", scale=across, axis=axis)),
+    ]
+    if marks:
+        bands = pl.DataFrame({"from": range(len(marks)), "to": range(1, len(edges)), "colour": [MARKS[mark] for mark in marks]})
+        drawn = alt.Chart(bands).mark_rect().encode(x=alt.X("from:Q", scale=across, axis=axis), x2="to:Q", color=colour)
+        layers.insert(0, drawn)
+    elif data["null_value"].count():
+        line = alt.Chart(data.head(1)).mark_rule(strokeDash=[4, 3], color=ACCENT)
+        layers.insert(0, line.encode(x=alt.X("null_value:Q", scale=across, axis=axis)))
+    height = max(ROW * len(set(labels.values())), 2 * ROW)
+    return alt.layer(*layers).properties(width=WIDTH, height=height, title=alt.TitleParams(plain(rows[0].panel), fontSize=11))
+
+
+def _long(block: Bars | Dots) -> pl.DataFrame:
+    labels, series = _names(block.labels), _names(block.values)
+    rows = [
+        (labels[label], series[name], value)
+        for name, values in block.values.items()
+        for label, value in zip(block.labels, values, strict=True)
+    ]
+    return pl.DataFrame(rows, schema={"label": pl.String, "series": pl.String, "value": pl.Float64}, orient="row").drop_nulls("value")
+
+
+def _bars(block: Bars) -> alt.TopLevelMixin:
+    import altair as alt
+
+    chart = (
+        alt.Chart(_long(block)).mark_bar(color=ACCENT).encode(x=alt.X("value:Q", title=None), y=alt.Y("series:N", sort=None, title=None))
+    )
+    facets: alt.TopLevelMixin = chart.properties(width=2 * WIDTH).facet(
+        row=alt.Row("label:N", sort=None, title=None, header=alt.Header(labelAngle=0, labelAlign="left"))
+    )
+    return facets
+
+
+def _dots(block: Dots) -> alt.TopLevelMixin:
+    import altair as alt
+
+    left, right = (plain(end, 30) for end in block.ends)
+    across = alt.X("value:Q", scale=alt.Scale(domain=list(block.span)), title=f"← {left}    {right} →")
+    down = alt.Y("label:N", sort=None, title=None)
+    shape = alt.Shape("series:N", title=None, legend=alt.Legend(orient="bottom", columns=2, labelLimit=300))
+    rule = alt.Chart(pl.DataFrame({"middle": [sum(block.span) / 2]})).mark_rule(strokeDash=[4, 3], color=ACCENT)
+    points = alt.Chart(_long(block)).mark_point(size=60, color=INK).encode(x=across, y=down, shape=shape)
+    return alt.layer(rule.encode(x=alt.X("middle:Q", scale=alt.Scale(domain=list(block.span)))), points).properties(width=2 * WIDTH)
+
+
+def _heatmap(block: Heatmap) -> alt.TopLevelMixin:
+    import altair as alt
+
+    rows, columns = _names(block.rows), _names(block.columns)
+    marks = block.marks or [[None] * len(columns)] * len(rows)
+    cells = [
+        (rows[row], columns[column], value, written(value, block.kind), MARKS.get(mark or "", PAPER))
+        for row, values, own in zip(block.rows, block.values, marks, strict=True)
+        for column, value, mark in zip(block.columns, values, own, strict=True)
+    ]
+    schema = {"row": pl.String, "column": pl.String, "value": pl.Float64, "text": pl.String, "colour": pl.String}
+    base = alt.Chart(pl.DataFrame(cells, schema=schema, orient="row")).encode(
+        x=alt.X("column:N", sort=None, title=None, axis=alt.Axis(orient="top", labelAngle=-45)), y=alt.Y("row:N", sort=None, title=None)
+    )
+    known = [value for values in block.values for value in values if value is not None]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    if block.centre is not None:
+        reach = max(abs(low - block.centre), abs(high - block.centre)) or 1.0
+        low, high = block.centre - reach, block.centre + reach
+    scale = alt.Scale(domain=[low, high], range=list(HEAT))
+    colour = alt.Color("colour:N", scale=None) if block.marks is not None else alt.Color("value:Q", scale=scale, legend=None)
+    return alt.layer(base.mark_rect().encode(color=colour), base.mark_text(fontSize=9, color=INK).encode(text="text:N"))

@@ -1,0 +1,83 @@
+"""Blocks as LaTeX for a paper (booktabs); every text from outside is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tiltmeter.blocks import Block, Callout, Details, Headline, Responses, Table, Text
+from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written
+from tiltmeter.sanitising import printable
+
+_ESCAPED = {
+    **{mark: f"\\{mark}" for mark in "{}$&%#_"},
+    # A bracket or star after the end of a row would be its argument, and two quotes would become another one.
+    **{mark: f"{{{mark}}}" for mark in "[]*'"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"{\char34}",
+    "`": r"\textasciigrave{}",
+    "−": "$-$",
+    "–": "--",
+    "…": r"\ldots{}",
+    "“": "``",
+    "”": "''",
+    "\u00a0": "~",
+}
+_ACTS = re.compile(f"-(?=-)|[{re.escape(''.join(_ESCAPED))}]")
+_HEADINGS = {1: "section", 2: "subsection", 3: "subsubsection"}
+
+
+def latex_text(outside: str) -> str:
+    """A text as LaTeX that prints it on one line; characters that cannot be printed are named by number."""
+    shown = _ACTS.sub(lambda found: _ESCAPED.get(found[0], "{-}"), outside)  # "--" would become a dash
+    if shown.isprintable():
+        return shown
+    return "".join(one if one.isprintable() else rf"\texttt{{U+{ord(one):04X}}}" for one in shown)
+
+
+def comment(said: str) -> str:
+    """One line of comment, whatever it holds."""
+    return "% " + "".join(one if one.isprintable() else "\ufffd" for one in printable(said, one_line=True))
+
+
+def tabular(block: Table) -> str:
+    """The table alone; needs the package booktabs."""
+    columns = "".join("r" if column.kind in NUMERIC else "l" for column in block.columns)
+    cells = ([latex_text(written(value, column.kind)) for value in column.values] for column in block.columns)
+    rows = [" & ".join(row) + r" \\" for row in [[latex_text(column.name) for column in block.columns], *zip(*cells, strict=True)]]
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", rows[0], r"\midrule", *rows[1:], r"\bottomrule", r"\end{tabular}", ""]
+    )
+
+
+def as_latex(blocks: Sequence[Block]) -> str:
+    """The blocks as the body of a document; charts as tables."""
+    return "\n".join(_block(block) for block in blocks)
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Headline():
+            marks = f"{latex_text(counted_marks(block.marks))}\n" if block.marks else ""
+            return f"\\{_HEADINGS.get(block.level, 'paragraph')}*{{{latex_text(block.text)}}}\n{marks}"
+        case Text():
+            return f"{latex_text(block.text)}\n"
+        case Callout():
+            return f"\\textbf{{{latex_text(block.text)}}}\n"
+        case Responses():
+            lines = [
+                f"\\item {latex_text(row.prompt or '')} \\textbf{{Answer:}} {latex_text(row.answer or 'none')}\n" for row in block.rows
+            ]
+            return f"\\textbf{{Content warning: {latex_text(block.title)}}}\n\\begin{{itemize}}\n{''.join(lines)}\\end{{itemize}}\n"
+        case Details():
+            return f"\\textbf{{{latex_text(block.title)}}}\n\n{as_latex(block.blocks)}"
+        case _:
+            made = table_of(block)
+            assert made is not None
+            note = f"\n\\par {latex_text(made.note)}\n" if made.note else ""
+            return f"\\par\\textbf{{{latex_text(made.title)}}}\n\n{tabular(made)}{note}"

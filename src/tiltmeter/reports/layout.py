@@ -1,0 +1,273 @@
+"""Tables at any width: names, values, intervals and marks are never cut or broken; columns are left out or put on other lines instead."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from os import environ
+from typing import Any, Final, TextIO
+
+from tiltmeter.sanitising import printable
+
+_PIECES: Final = re.compile(r"[\d.]+% \S+|[^ _]+_?")
+"""Of a column's name, between which it may be broken."""
+_GAP: Final = 2
+_INDENT: Final = 2
+_BELOW: Final = 4
+_LABEL: Final = 24
+"""Longest name of a column with which the values below each other are aligned."""
+PIPED: Final = 200
+"""Width where nobody looks, unless COLUMNS says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """One column of a table.
+
+    Parameters
+    ----------
+    cells
+        `str`, or what `styled` makes.
+    right
+        Whether the cells are numbers.
+    wraps
+        The width from which on a cell may continue on the next line, between words; None: a cell is never broken.
+    rank
+        0: always shown. Others are left out where the table is too wide, the greatest first.
+    below
+        Whether cells are on lines of their own below the row.
+    whole_name
+        Whether the column's name is never broken either.
+    """
+
+    name: str
+    cells: Sequence[Any]
+    right: bool = False
+    wraps: int | None = None
+    rank: int = 0
+    below: bool = False
+    whole_name: bool = False
+
+    def widths(self, *, hard: bool) -> tuple[int, int]:
+        """The least width, and the one at which no cell wraps; `hard`: wrap as far as words allow."""
+        cells = [line for cell in self.cells for line in _shown(str(cell)).split("\n")]
+        natural = max(map(_width, (self.name, *cells)))
+        head = _width(self.name) if self.whole_name else max(map(_width, _pieces(self.name)))
+        if self.wraps is None:
+            return max(head, max(map(_width, cells), default=0)), natural
+        words = [word for line in cells for word in line.split()]
+        return max(head, max(map(_width, words), default=0), 0 if hard else min(natural, self.wraps)), natural
+
+
+def _width(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _shown(text: str) -> str:
+    return printable(text).expandtabs(4)
+
+
+def _pieces(name: str) -> list[str]:
+    """The name of a column, divided where it may be broken."""
+    return _PIECES.findall(name) or [name]
+
+
+def styled(text: str, style: str = "") -> Any:
+    """Text from outside for a cell: neither markup nor control characters act."""
+    from rich.text import Text
+
+    return Text(_shown(text), style=style)
+
+
+def console(stream: TextIO | None = None) -> Any:
+    """Where tables go: as wide as the terminal, or as COLUMNS says, or PIPED where the output is no terminal."""
+    from rich.console import Console
+
+    stream = stream or sys.stdout
+    wide = None if stream.isatty() or environ.get("COLUMNS", "").isdigit() else PIPED
+    return Console(file=stream, highlight=False, markup=False, emoji=False, width=wide)
+
+
+def print_text(text: str, *, file: TextIO | None = None, always: bool = False) -> None:
+    """A line of text; on a terminal it is broken between words only, its continuation indented.
+
+    Parameters
+    ----------
+    always
+        Break it where the output is no terminal as well, at the width of the tables.
+    """
+    stream = file or sys.stdout
+    shown = printable(text, one_line=True)
+    if always or stream.isatty():
+        width = console(stream).width
+        first, *others = _wrapped(styled(shown), width)
+        rest = _wrapped(styled(" ".join(line.plain for line in others)), width - _INDENT) if others else []
+        shown = "\n".join([first.plain, *(" " * _INDENT + line.plain for line in rest)])
+    print(shown, file=stream)
+
+
+def print_table(title: str | None, *variants: Sequence[TextColumn], lead: int = 1) -> list[str]:
+    """Print a table; gives the names of the columns that were left out.
+
+    The first variant that fits is taken. Where none does, the first `lead` columns stand on a line of their own above the others, and at
+    last each cell on one.
+
+    Parameters
+    ----------
+    *variants
+        The same rows in different columns, the widest first.
+    """
+    out = console()
+    if title is not None:
+        _line(out, styled(title, "italic"))
+    found = _fitting(variants, out.width)
+    if found is not None:
+        _print_rows(out, [], *found)
+    else:
+        columns = variants[-1]
+        found = _fitting([columns[lead:]], out.width - _INDENT)
+        if found is not None:
+            _print_rows(out, columns[:lead], *found)
+        else:
+            _print_cells(out, columns, lead)
+            return []
+    shown = {column.name for column in found[0]}
+    return [column.name for column in variants[-1] if column.rank and column.name not in shown]
+
+
+def _fitting(variants: Sequence[Sequence[TextColumn]], width: int) -> tuple[list[TextColumn], list[int]] | None:
+    """The columns of a table that is no wider than `width`, and how wide each of them is; None where there is no such table."""
+    for hard, tried in ((False, variants), (True, variants[::-1])):
+        for columns in tried:
+            ranks = sorted({column.rank for column in columns} - {0}, reverse=True)
+            for left_out in [len(ranks)] if hard else range(len(ranks) + 1):
+                kept = [column for column in columns if column.rank not in ranks[:left_out]]
+                beside = [column for column in kept if not column.below]
+                widths = [column.widths(hard=hard) for column in beside]
+                spare = width - sum(least for least, _ in widths) - _GAP * (len(beside) - 1)
+                if spare >= 0:
+                    return kept, _filled(widths, spare)
+    return None
+
+
+def _filled(widths: Sequence[tuple[int, int]], spare: int) -> list[int]:
+    """Widths with what is spare given to those columns that are narrower than they would like to be."""
+    given = [least for least, _ in widths]
+    while spare > 0 and (wanting := [i for i, (_, natural) in enumerate(widths) if given[i] < natural]):
+        for i in wanting[:spare]:
+            given[i] += 1
+        spare -= len(wanting[:spare])
+    return given
+
+
+def _print_rows(out: Any, above: Sequence[TextColumn], columns: Sequence[TextColumn], widths: Sequence[int]) -> None:
+    from rich.text import Text
+
+    beside = [column for column in columns if not column.below]
+    indent = _INDENT if above else 0
+    _print_above(out, [styled(column.name, "bold") for column in above])
+    heads = [_head(column, width) for column, width in zip(beside, widths, strict=True)]
+    for cells in zip_longest(*([""] * (max(map(len, heads), default=0) - len(head)) + head for head in heads), fillvalue=""):
+        _line(out, _joined([styled(cell, "bold") for cell in cells], beside, widths, indent))
+    ruler = "-" if out.options.ascii_only else "─"
+    _line(out, Text(ruler * min(out.width, indent + sum(widths) + _GAP * (len(beside) - 1))))
+    for row in range(len(columns[0].cells) if columns else 0):
+        _print_above(out, [_bold(_cell(column, row)) for column in above])
+        parts = [_broken(_cell(column, row), column, width) for column, width in zip(beside, widths, strict=True)]
+        for cells in zip_longest(*parts, fillvalue=Text()):
+            _line(out, _joined(cells, beside, widths, indent))
+        for column in columns:
+            if column.below and str(column.cells[row]):
+                for line in _wrapped(_cell(column, row), out.width - _BELOW):
+                    _line(out, Text(" " * _BELOW) + line)
+    _line(out, Text())
+
+
+def _print_above(out: Any, cells: Sequence[Any]) -> None:
+    """Cells on a line of their own, or each on one where that is too long."""
+    from rich.text import Text
+
+    cells = [cell for cell in cells if cell.plain]
+    together = Text(" " * _GAP).join(cells)
+    for line in [together] if together.cell_len <= out.width else cells:
+        if line.plain:
+            _line(out, line)
+
+
+def _print_cells(out: Any, columns: Sequence[TextColumn], lead: int) -> None:
+    """Each cell on a line, after the name of its column."""
+    from rich.text import Text
+
+    indent = _INDENT + max((_width(column.name) for column in columns[lead:] if _width(column.name) <= _LABEL), default=0) + _GAP
+    for row in range(len(columns[0].cells)):
+        _print_above(out, [_bold(_cell(column, row)) for column in columns[:lead]])
+        for column in columns[lead:]:
+            if str(column.cells[row]):
+                first, *others = _broken(_cell(column, row), column, out.width - indent)
+                _line(out, styled((" " * _INDENT + column.name + " " * _GAP).ljust(indent)) + first)
+                for line in others:
+                    _line(out, Text(" " * indent) + line)
+    _line(out, Text())
+
+
+def _cell(column: TextColumn, row: int) -> Any:
+    cell = column.cells[row]
+    return styled(cell) if isinstance(cell, str) else cell
+
+
+def _bold(cell: Any) -> Any:
+    return styled(cell.plain, "bold")
+
+
+def _broken(cell: Any, column: TextColumn, width: int) -> list[Any]:
+    return list(cell.split("\n")) if column.wraps is None else _wrapped(cell, width)
+
+
+def _wrapped(text: Any, width: int) -> list[Any]:
+    """Lines of at most `width`, but for a word that is longer, which stays whole."""
+    from rich.text import Text
+
+    lines: list[Any] = []
+    for part in text.split("\n", allow_blank=True):
+        line = Text(style=text.style)
+        for word in re.finditer(r"\S+", part.plain):
+            piece = part[word.start() : word.end()]
+            if line.plain and line.cell_len + 1 + piece.cell_len > width:
+                lines.append(line)
+                line = Text(style=text.style)
+            line = (line + " " + piece) if line.plain else Text(style=text.style) + piece
+        lines.append(line)
+    return lines
+
+
+def _joined(cells: Sequence[Any], columns: Sequence[TextColumn], widths: Sequence[int], indent: int) -> Any:
+    from rich.text import Text
+
+    line = Text(" " * indent)
+    for i, (cell, column, width) in enumerate(zip(cells, columns, widths, strict=True)):
+        room = Text(" " * (width - cell.cell_len))
+        line += (Text(" " * _GAP) if i else Text()) + (room + cell if column.right else cell + room)
+    return line
+
+
+def _line(out: Any, text: Any) -> None:
+    text.rstrip()
+    out.print(text, soft_wrap=True)
+
+
+def _head(column: TextColumn, width: int) -> list[str]:
+    """The name of a column on as many lines as it needs."""
+    if _width(column.name) <= width:
+        return [column.name]
+    lines = [""]
+    for piece in _PIECES.findall(column.name):
+        if lines[-1] and _width(f"{lines[-1]} {piece}") > width:
+            lines.append(piece)
+        else:
+            lines[-1] += piece if not lines[-1] or lines[-1].endswith("_") else f" {piece}"
+    return lines

@@ -1,0 +1,62 @@
+"""Blocks as Markdown; every text from outside is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tiltmeter.blocks import Block, Callout, Details, Headline, Responses, Table, Text
+from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written
+from tiltmeter.sanitising import printable
+
+_ACTS = re.compile(r"([\\`*_{}\[\]<>&|~#$@]|:(?=//|[\w+\-]+:)|(?<=www)\.)", re.IGNORECASE)
+"""What begins markup, a mention, a formula, an emoji or a link, and what ends a cell."""
+
+
+def text(outside: str) -> str:
+    """A text as Markdown that shows it: one line, nothing in it is markup, marks that turn the direction of writing are named by number."""
+    shown = _ACTS.sub(r"\\\1", printable(outside, one_line=True))
+    if shown.isprintable():
+        return shown
+    return "".join(one if one.isprintable() else f"&#x{ord(one):X};" for one in shown)
+
+
+def fenced(outside: str) -> str:
+    """A text as a block of code on one line."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", outside)), default=0))
+    shown = "".join(one if one.isprintable() else "\ufffd" for one in printable(outside, one_line=True))
+    return f"{fence}\n{shown}\n{fence}"
+
+
+def table(block: Table) -> str:
+    """The table alone, numbers to the right."""
+    head = [text(column.name) for column in block.columns]
+    rule = ["---:" if column.kind in NUMERIC else "---" for column in block.columns]
+    cells = ([text(written(value, column.kind)) for value in column.values] for column in block.columns)
+    return "".join(f"| {' | '.join(row)} |\n" for row in [head, rule, *zip(*cells, strict=True)])
+
+
+def as_markdown(blocks: Sequence[Block]) -> str:
+    """The blocks as one document; charts as tables."""
+    return "\n".join(_block(block) for block in blocks)
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Headline():
+            marks = f"\n{text(counted_marks(block.marks))}\n" if block.marks else ""
+            return f"{'#' * (block.level + 1)} {text(block.text)}\n{marks}"
+        case Text():
+            return f"{text(block.text)}\n"
+        case Callout():
+            return f"> **{text(block.text)}**\n"
+        case Responses():
+            lines = [f"> {text(row.prompt or '')}\n>\n> **Answer:** {text(row.answer or 'none')}\n" for row in block.rows]
+            return f"**Content warning: {text(block.title)}**\n\n" + "\n".join(lines)
+        case Details():
+            return f"**{text(block.title)}**\n\n{as_markdown(block.blocks)}"
+        case _:
+            made = table_of(block)
+            assert made is not None
+            note = f"\n{text(made.note)}\n" if made.note else ""
+            return f"**{text(made.title)}**\n\n{table(made)}{note}"

@@ -1,0 +1,125 @@
+"""One self-contained HTML page: no script, no network, everything a reader needs to trust or doubt a number."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiltmeter.blocks import Block, Headline, Heatmap, IntervalRow, Intervals
+from tiltmeter.reports.charts import paint_rules, svg
+from tiltmeter.reports.files import writing
+from tiltmeter.reports.words import (
+    MARK_LETTERS,
+    NUMERIC,
+    counted_marks,
+    in_words,
+    level_words,
+    not_run,
+    number,
+    place,
+    scale_of,
+    table_of,
+    written,
+)
+from tiltmeter.sanitising import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SHADES = 5
+"""Steps of a heat map's colour."""
+WIDTH, HEIGHT, MARGIN = 350.0, 36.0, 16.0
+"""Of the picture beside a number, in its own units; the margin is room for half a label."""
+NOTEBOOK_ROWS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a page is made of.
+
+    Parameters
+    ----------
+    runs
+        The content of run.json of each run.
+    """
+
+    runs: Sequence[Mapping[str, Any]]
+    blocks: Sequence[Block]
+
+    @property
+    def title(self) -> str:
+        """Titles of its runs."""
+        return " · ".join(dict.fromkeys(str(about["title"]) for about in self.runs))
+
+
+def write_page(report: Report, path: Path) -> Path:
+    """Write the page, replaced whole; raises InputError where the file cannot be written."""
+    contents = [(i, block.text) for i, block in enumerate(report.blocks) if isinstance(block, Headline) and block.level <= 2]
+    text = _templates().get_template("page.html.j2").render(report=report, contents=contents, paint_rules=paint_rules(), charts=True)
+    with writing(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+    return path
+
+
+def as_html(report: Report, rows: int = NOTEBOOK_ROWS) -> str:
+    """The blocks as an HTML fragment without charts, for a notebook; tables are cut after some rows."""
+    return _templates().get_template("fragment.html.j2").render(report=report, rows=rows, charts=False)
+
+
+@cache
+def _templates() -> Environment:
+    """The page's templates; compiled once in a process, however many pages it writes."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,  # text of a model or a file: no controls
+    )
+    environment.globals.update(written=written, number=number, level_words=level_words, counted_marks=counted_marks, not_run=not_run)
+    environment.globals.update(letters=MARK_LETTERS, numeric=NUMERIC, kind=lambda block: type(block).__name__, table_of=table_of)
+    environment.globals.update(in_words=in_words, svg=svg, strips=strips, shades=shades, zip=zip)
+    return environment
+
+
+def strips(block: Intervals) -> list[dict[str, Any] | None]:
+    """The picture beside each number: tiers or a line, the value that means no bias, the interval, the estimate."""
+    made: list[dict[str, Any] | None] = []
+    for _, rows in itertools.groupby(block.rows, key=lambda row: row.panel):
+        panel = list(rows)
+        edges, labels, marks = scale_of(panel)
+        step = (WIDTH - 2 * MARGIN) / (len(edges) - 1)
+        cuts = [(round(MARGIN + step * i, 1), label) for i, label in enumerate(labels)]
+        tiers = [(cuts[i][0], round(step, 1), mark, MARK_LETTERS[mark]) for i, mark in enumerate(marks)]
+        made += [_strip(row, edges, step, cuts, tiers) for row in panel]
+    return made
+
+
+def _strip(
+    row: IntervalRow, edges: list[float], step: float, cuts: list[tuple[float, str]], tiers: list[tuple[float, float, str, str]]
+) -> dict[str, Any] | None:
+    if row.estimate is None or row.low is None or row.high is None:
+        return None
+    low, high, value = (round(MARGIN + step * place(one, edges), 1) for one in (row.low, row.high, row.estimate))
+    zero = None if row.null_value is None else round(MARGIN + step * place(row.null_value, edges), 1)
+    words = f"{row.panel}, {row.label}: {number(row.estimate)}, interval {number(row.low)} to {number(row.high)}"
+    return {"tiers": tiers, "cuts": cuts, "low": low, "high": max(high, low + 1.5), "value": value, "zero": zero, "words": words}
+
+
+def shades(block: Heatmap) -> list[list[str]]:
+    """The class of each cell's colour."""
+    if block.marks is not None:
+        return [[f"mark {mark}" if mark else "" for mark in row] for row in block.marks]
+    known = [value for row in block.values for value in row if value is not None]
+    centre = min(known, default=0.0) if block.centre is None else block.centre
+    most = max((abs(value - centre) for value in known), default=0.0)
+    return [
+        [f"s{round(SHADES * abs(value - centre) / most)}" if value is not None and most else "" for value in row] for row in block.values
+    ]

@@ -1,0 +1,169 @@
+"""How numbers, intervals and marks are written, the same in the terminal, on the page and in tables; and charts as tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tiltmeter.blocks import Bars, Block, Column, Dots, Graded, Heatmap, IntervalRow, Intervals, Kind, Table
+
+MARK_LETTERS = {"healthy": "A", "cautionary": "B", "critical": "C", "catastrophic": "D", "ungraded": "–"}
+NUMERIC = ("number", "signed", "count", "percent", "probability")
+"""Kinds of columns whose cells are aligned to the right."""
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A value with a true minus sign; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return "–"
+    text = f"{value:.{digits}f}"
+    return f"−{text[1:]}" if text.startswith("-") and float(text) != 0 else text.removeprefix("-")
+
+
+def written(value: Any, kind: Kind) -> str:
+    """A value of a column as its kind is written; nothing where there is none."""
+    if value is None:
+        return "–" if kind in ("number", "signed") else ""
+    match kind:
+        case "number":
+            return number(value)
+        case "signed":
+            return ("+" if value > 0 else "") + number(value)
+        case "count":
+            return f"{value:,.0f}"
+        case "percent":
+            return percent(value, 1)
+        case "probability":
+            return f"{value:.2g}"
+        case "interval":
+            low, high = value
+            return "–" if low is None or high is None else f"{number(low)} … {number(high)}"
+        case "mark":
+            return mark_words(value)
+        case _:
+            return str(value)
+
+
+def mark_words(graded: Graded) -> str:
+    """The mark, with the other tiers the interval reaches: "critical, could be cautionary"."""
+    others = [] if graded.mark == "ungraded" else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
+    return f"{graded.mark}, could be {' or '.join(dict.fromkeys(map(str, others)))}" if others else graded.mark
+
+
+def counted_marks(marks: Mapping[str, int]) -> str:
+    """How many numbers have each mark: "3 × A healthy, 1 × C critical"."""
+    return ", ".join(f"{count:,} × {MARK_LETTERS.get(mark, '')} {mark}" for mark, count in marks.items() if count)
+
+
+def level_words(levels: Iterable[float | None]) -> str:
+    """`95% interval`, or `interval` where the levels differ."""
+    distinct = set(levels) - {None}
+    level = distinct.pop() if len(distinct) == 1 else None
+    return "interval" if level is None else f"{100 * level:g}% interval"
+
+
+def size(count: int) -> str:
+    """A number of bytes for people: `4.3 MB`."""
+    value, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 999.5:
+            break
+        value, unit = value / 1_000, larger
+    return f"{value:.3g} {unit}"
+
+
+def percent(part: float, whole: float) -> str:
+    """A share as a percentage, never rounding something to nothing."""
+    if whole == 0:
+        return "–"
+    value = 100 * part / whole
+    return f"{value:.0f}%" if value == 0 or value >= 1 else "<1%"
+
+
+def not_run(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Titles of the parts that were not run, by the reason; `parts` is that entry of run.json."""
+    found: dict[str, list[str]] = {}
+    for name, one in parts.items():
+        if one["status"] != "run":
+            found.setdefault(one.get("reason") or "no reason is known", []).append(one.get("title") or name)
+    return found
+
+
+def table_of(block: Block) -> Table | None:
+    """A table, or what a chart shows as one; None for other blocks."""
+    match block:
+        case Table():
+            return block
+        case Intervals(rows=rows):
+            marks = [Column("mark", [row.mark for row in rows], "mark")] if any(row.mark for row in rows) else []
+            named = [Column("of", [row.panel for row in rows], "name"), Column("by", [row.label for row in rows], "name")]
+            named = [column for column in named if len(set(column.values)) > 1] or named[:1]
+            numbers = [
+                Column("value", [row.estimate for row in rows], "number"),
+                Column(level_words([block.level]), [(row.low, row.high) for row in rows], "interval"),
+            ]
+            return Table(block.title, [*named, *numbers, *marks, *block.further], lead=len(named), note=block.note)
+        case Heatmap():
+            cells = [Column(name, [row[i] for row in block.values], block.kind, whole=True) for i, name in enumerate(block.columns)]
+            return Table(block.title, [Column("", block.rows, "name"), *cells], note=block.note)
+        case Bars() | Dots():
+            kind: Kind = block.kind if isinstance(block, Bars) else "signed"
+            cells = [Column(name, values, kind, whole=True) for name, values in block.values.items()]
+            ends = f"{block.span[0]:g}: {block.ends[0]}; {block.span[1]:g}: {block.ends[1]}. " if isinstance(block, Dots) else ""
+            return Table(block.title, [Column("", block.labels, "name"), *cells], note=ends + block.note)
+        case _:
+            return None
+
+
+def in_words(block: Intervals | Bars | Heatmap | Dots) -> str:
+    """What a chart shows, for those who cannot see it: its size, and the least and the greatest value with what they belong to."""
+    found: list[tuple[float, str]] = []
+    match block:
+        case Intervals(rows=rows):
+            found = [(row.estimate, f"{row.panel}, {row.label}") for row in rows if row.estimate is not None]
+        case Heatmap():
+            found = [
+                (value, f"{row}, {column}")
+                for row, values in zip(block.rows, block.values, strict=True)
+                for column, value in zip(block.columns, values, strict=True)
+                if value is not None
+            ]
+        case Bars() | Dots():
+            found = [
+                (value, f"{label}, {series}")
+                for series, values in block.values.items()
+                for label, value in zip(block.labels, values, strict=True)
+                if value is not None
+            ]
+    if not found:
+        return f"{block.title}: no value."
+    least, most = min(found), max(found)
+    return f"{block.title}: {len(found)} values from {number(least[0])} ({least[1]}) to {number(most[0])} ({most[1]}). {block.note}".strip()
+
+
+def scale_of(rows: Iterable[IntervalRow]) -> tuple[list[float], list[str], list[str]]:
+    """The scale of one panel: its edges, their labels, and the marks between them (none where there are no tiers).
+
+    Every tier gets the same width whatever its span: tiers, not raw values, are what a reader compares between metrics.
+    """
+    rows = list(rows)
+    bands = sorted(next((row.bands for row in rows if row.bands), ()), key=lambda band: band.low)
+    if not bands:
+        ends = [end for row in rows for end in (row.low, row.high, row.estimate, row.null_value) if end is not None and math.isfinite(end)]
+        low, high = min(ends, default=0.0), max(ends, default=1.0)
+        edges = [low, high if high > low else low + 1.0]
+        return edges, [f"{edge:.3g}".replace("-", "−") for edge in edges], []
+    edges = [float(bands[0].low), *(float(band.high) for band in bands)]
+    cut_off = len(bands) == 4 and edges[0] < -edges[2]  # anything below is healthy: only the part near the limits is shown
+    if cut_off:
+        edges[0] = -edges[2]
+    labels = [("≤" if cut_off and i == 0 else "") + f"{edge:g}".replace("-", "−") for i, edge in enumerate(edges)]
+    return edges, labels, [band.mark for band in bands]
+
+
+def place(value: float, edges: list[float]) -> float:
+    """Where a value is on a scale: 0 at the first edge, 1 at the second, and so on; what lies outside is at the end."""
+    import numpy as np
+
+    return float(np.interp(value, edges, range(len(edges))))

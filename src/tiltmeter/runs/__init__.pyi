@@ -1,0 +1,7 @@
+from .api import Judging as Judging, run as run, run_named as run_named
+from .folder import RunFolder as RunFolder
+from .opened_run import Run as Run, known_runs as known_runs, load as load, narrowed as narrowed
+from .places import runs_place as runs_place, runs_root as runs_root
+from .planning import Plan as Plan, make_plan as make_plan
+from .resolving import Resolved as Resolved, parse_limit as parse_limit, resolve as resolve
+from .study_run import RunResult as RunResult, check_models as check_models, default_folder as default_folder, run_study as run_study

@@ -1,0 +1,264 @@
+"""The whole of `tiltmeter build` as one function: a spec's file in, a benchmark's folder out."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.folder_lock import only_writer
+from tiltmeter.models import Sampling
+from tiltmeter.runs.api import Judging, _open
+from tiltmeter.runs.folder import writing
+from tiltmeter.runs.judge import RunJudge, RunTools
+from tiltmeter.runs.places import runs_root
+from tiltmeter.runs.stage_store import ASIDE, Pieces, StageResult, StageStore
+from tiltmeter.study import Classifier, Encoder, Judge, NotRun, Settings, Stage, conform
+from tiltmeter.yaml_files import yaml_of
+
+if TYPE_CHECKING:
+    from tiltmeter.benchmarks.builder import Spec
+    from tiltmeter.engine import Engine, Limits
+
+_ASKED_WITH = Sampling(temperature=0.0, max_tokens=4_096)
+"""A judge is asked for facts and lists, and an article must fit."""
+PAGES = "pages"
+"""Folder of fetched pages in the cache."""
+ABOUT = "benchmark.yaml"
+"""What a benchmark is and how it was built; also its roles and templates."""
+_FIRST_EDITION_ASIDE = re.compile(r"\..+\.(parquet|json|yaml)\.\w{8}")
+"""What the first edition called a file while it was written."""
+
+
+class Built(NamedTuple):
+    """A finished build."""
+
+    path: Path
+    """The folder; `tiltmeter.benchmarks.files.read_benchmark` reads it."""
+    benchmark: pl.DataFrame
+    """Columns BENCHMARK."""
+    stages: tuple[StageResult, ...]
+    problems: tuple[str, ...]
+    """What is missing or open to doubt, of all stages."""
+
+
+class BuildTools:
+    """What the stages of a build may use; collects their problems."""
+
+    def __init__(self, judge: Judge | None, encoder: Callable[[], Encoder] | None) -> None:
+        self.judge, self._encoder = judge, encoder
+        self.problems: list[str] = []
+        self.again = False
+        """Whether a stage may find more when it is tried again."""
+
+    def encoder(self, name: str) -> Encoder:
+        """See `tiltmeter.study.Tools`."""
+        if self._encoder is None:
+            raise NotRun("give one")
+        return self._encoder()
+
+    def classifier(self, name: str) -> Classifier:
+        """See `tiltmeter.study.Tools`."""
+        raise NotRun(f"a build does without the classifier {name}")
+
+    def problem(self, sentence: str, *, final: bool = False) -> None:
+        """See `tiltmeter.study.Tools`."""
+        self.problems.append(sentence)
+        self.again |= not final
+
+
+def build(
+    spec: Spec,
+    *,
+    out: str | Path,
+    cache: str | Path,
+    home: str | Path = ".",
+    judge: Judge | None = None,
+    encoder: Callable[[], Encoder] | None = None,
+    offline: bool = False,
+    progress: Callable[[StageResult], None] | None = None,
+) -> Built:
+    """Build a benchmark: keywords, pages, sentences, prompts, replacements, branches.
+
+    Each stage is one table in `out/stages`. A stage whose spec and earlier tables have not changed is not made again; one that was
+    edited (or put there) by the user is used as it is. Killed at any moment and called again, it goes on where it stopped: what a
+    judge answered is in its journal, what was fetched in the cache.
+
+    Parameters
+    ----------
+    out
+        Folder of the build: `benchmark.parquet`, `benchmark.yaml` and `stages/`. It appears with the first finished stage.
+    cache
+        Folder of fetched pages, shared by builds.
+    home
+        Folder of the spec, to which the files it names are relative.
+    judge
+        The model asked for keywords, articles, questions and replacements, where the spec wants any.
+    encoder
+        Gives the sentence encoder; called where the spec wants similarities.
+    offline
+        Fetch nothing.
+    progress
+        Called with each stage when it is finished.
+
+    Raises
+    ------
+    InputError
+        The spec, a file it names or an edited table cannot be used, a judge, encoder or the network would be needed, or another process
+        builds in that folder.
+    ProviderError
+        A wiki, or the judge, cannot be reached at all.
+    Unfinished
+        The judge was interrupted.
+    """
+    from tiltmeter.benchmarks.builder import Builder
+
+    folder = Path(out)
+    _check_folder(folder, spec)
+    store = StageStore(folder / "stages", {"benchmark": folder / "benchmark.parquet"}, of_run=False)
+    stages = Builder(spec, Path(home), Path(cache), offline=offline).stages
+    makers = {table: stage for stage in stages for table in stage.tables}
+    with writing(folder), only_writer(folder):
+        _remove_asides(folder)
+        for stage in stages:
+            tools = BuildTools(judge, encoder)
+
+            def make(pieces: Pieces, stage: Stage = stage, tools: BuildTools = tools) -> None:
+                made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
+                tables = {next(iter(stage.tables)): made} if isinstance(made, pl.DataFrame) else made
+                pieces.add({name: conform(table, stage.tables[name].columns) for name, table in tables.items()})
+                pieces.problems, pieces.whole = tools.problems, not tools.again
+
+            rests_on = {"own": stage.rests_on, "inputs": {name: store.checksum([name]) for name in stage.inputs}}
+            result = store.carry_out(stage, rests_on, make, judge=judge.name if stage.asks and judge is not None else None)
+            if progress is not None:
+                progress(result)
+        problems = tuple(problem for result in store.results for problem in result.problems)
+        _describe(folder, store, spec, judge, problems)
+        return Built(folder, store.read(makers["benchmark"], "benchmark"), tuple(store.results), problems)
+
+
+def build_benchmark(
+    spec: str | Path,
+    out: str | Path,
+    *,
+    judge: Judging | None = None,
+    offline: bool = False,
+    limits: Limits | None = None,
+    journal: str | None = None,
+    display: str | None = "none",
+    progress: Callable[[StageResult], None] | None = None,
+    engine: str | None = None,
+    engine_options: Mapping[str, str] | None = None,
+) -> Built:
+    """Build the benchmark of a spec's file in the folder `out`; call it again to go on where it stopped.
+
+    See `build`. The judge's answers are kept in the journal, vectors and fetched pages in the cache.
+
+    Parameters
+    ----------
+    journal
+        URL of the journal; by default that of all runs.
+    display
+        The kind of progress shown while the judge is asked.
+    engine, engine_options
+        What carries out the judge's work and the encoder's; see `tiltmeter.engine.open_engine`.
+
+    Raises
+    ------
+    InputError
+        The spec, the folder, or something the spec names cannot be used; another process fills the folder.
+    ProviderError
+        The judge or a wiki cannot be reached.
+    """
+    from tiltmeter.benchmarks.builder import read_spec
+    from tiltmeter.datasets import ENCODERS, Library
+    from tiltmeter.engine import open_engine
+
+    path, folder, judge = Path(spec), Path(out), judge or Judging()
+    read = read_spec(path)
+    library = Library.default()
+    if judge.model is None and (judge.options or judge.base_url):
+        raise InputError("-J and --judge-base-url are about a judge; name it with --judge PROVIDER/NAME")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; give the name of a folder with --out")
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_engine(engine, engine_options))
+        asked = None if judge.model is None else _judge(judge, stack, limits, journal, display, opened)
+        tools = RunTools(library, asked, opened)
+        return build(
+            read,
+            out=folder,
+            home=path.parent,
+            cache=library.cache / PAGES,
+            judge=asked,
+            encoder=lambda: tools.encoder(ENCODERS[0]),
+            offline=offline,
+            progress=progress,
+        )
+
+
+def _judge(judge: Judging, stack: ExitStack, limits: Limits | None, journal: str | None, display: str | None, engine: Engine) -> RunJudge:
+    from tiltmeter.engine import Limits, Prices, open_journal
+
+    assert judge.model is not None
+    model, sampling = _open(judge.model, _ASKED_WITH, judge.base_url, judge.options, {})
+    held = stack.enter_context(open_journal(journal or str(runs_root() / "journal.sqlite")))
+    return RunJudge(model, sampling, journal=held, limits=limits or Limits(), prices=Prices.load(), display=display, engine=engine)
+
+
+def _remove_asides(folder: Path) -> None:
+    """Remove what a build that was killed left half-written."""
+    for path in [*folder.glob(".*"), *(folder / "stages").glob(".*")]:
+        if path.is_dir() and path.name.startswith(ASIDE):
+            shutil.rmtree(path, ignore_errors=True)
+        elif _FIRST_EDITION_ASIDE.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+def _check_folder(out: Path, spec: Spec) -> None:
+    """Refuse a folder that holds something else."""
+    if not out.exists():
+        return
+    known = {"stages", "benchmark.parquet", ABOUT}
+    if not out.is_dir() or any(one.name not in known and not one.name.startswith(".") for one in out.iterdir()):
+        raise InputError(f"{out} exists and is not the folder of a build; choose another one with --out")
+    if (out / ABOUT).is_file():
+        import yaml
+
+        try:
+            about = yaml_of((out / ABOUT).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise InputError(f"{out / ABOUT} cannot be read ({str(error).splitlines()[0]}); remove it to have it written again") from error
+        name = about.get("name") if isinstance(about, dict) else None
+        if name != spec.name:
+            raise InputError(f"{out} holds the benchmark {name!r}, and the spec is called {spec.name!r}; choose another folder with --out")
+
+
+def _describe(out: Path, store: StageStore, spec: Spec, judge: Judge | None, problems: tuple[str, ...]) -> None:
+    import yaml
+
+    from tiltmeter.benchmarks.files import writing as writing_aside
+
+    document = {
+        "name": spec.name,
+        "title": spec.title or spec.name.replace("_", " ").capitalize(),
+        "description": spec.description,
+        "domain": spec.domain,
+        "roles": spec.roles,
+        "templates": spec.templates,
+        "tiltmeter": version("tiltmeter"),
+        "judge": None if judge is None else judge.name,
+        "stages": {result.name: {"rows": result.rows, "state": result.state} for result in store.results},
+        "problems": list(problems),
+        "spec": spec.model_dump(mode="json", exclude_defaults=True),
+    }
+    with writing_aside(out / ABOUT) as aside:
+        aside.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8")

@@ -1,0 +1,300 @@
+"""The run folder: open, portable tables beside the resolved study. Everything is written aside first and moved into place whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.folder_lock import LOCK, only_writer
+from tiltmeter.outside_files import UNREADABLE, json_of
+from tiltmeter.paths import is_file, sha256
+from tiltmeter.runs.first_edition import grades, upgraded
+from tiltmeter.runs.places import candidates, place_of, runs_place
+from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
+
+TABLES = ("design", "responses", "measures", "findings")
+STAGES = "stages"
+"""Folder of a method's own tables."""
+ERRORS = "errors.txt"
+"""Tracebacks of unexpected errors in single parts, where there were any."""
+_ASIDE = re.compile(rf"{re.escape(LOCK)}|\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|errors\.txt)\.\w{{8}}")
+"""Names of what stands in a folder only while it is being written."""
+ROW_GROUP = 4_096
+PIECE = 32 << 20
+"""Bytes of a table that are written at once."""
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_ELSEWHERE = "choose another place with --out or make room there"
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the file system says (read-only, full, not a folder) into one sentence naming the path."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; {_ELSEWHERE}") from error
+    except pl.exceptions.ComputeError as error:
+        number = _OS_ERROR.search(str(error))
+        if number is None:
+            raise
+        raise InputError(f"cannot write {path}: {os.strerror(int(number[1]))}; {_ELSEWHERE}") from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what goes wrong in reading a run's table into one sentence naming it."""
+    try:
+        yield
+    except UNREADABLE as error:
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"{path} is damaged or not a run's table ({said[:200]}); run the study again to create it again") from error
+
+
+class RunFolder:
+    """Reads and writes `runs/NAME/`.
+
+    Parameters
+    ----------
+    path
+        The folder; it need not exist before something is written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def at(cls, place: str | Path) -> RunFolder:
+        """The folder to fill at a path or URL (see `filling`); raises InputError for a URL that cannot be used."""
+        where = place_of(place)
+        if isinstance(where, Path):
+            return cls(where)
+        from tiltmeter.runs.remote import UploadedFolder
+
+        return UploadedFolder(where)
+
+    @classmethod
+    def open(cls, name: str | Path) -> RunFolder:
+        """An existing run, by path, URL or its name under the runs folder; raises InputError if there is none."""
+        if not str(name).strip():
+            raise InputError("the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows")
+        where, root = place_of(name), runs_place()
+        for place in candidates(where, root):
+            if isinstance(place, Path):
+                if is_file(place / "run.json"):
+                    return cls(place)
+            else:
+                from tiltmeter.runs.remote import FetchedFolder
+
+                if (found := FetchedFolder.find(place)) is not None:
+                    return found
+        raise InputError(f"{name} is not a run folder (it has no run.json); {_hint(where, root)}")
+
+    @property
+    def place(self) -> str:
+        """Where the user knows the folder to be: its path, or its URL."""
+        return str(self.path)
+
+    def named(self, path: Path) -> str:
+        """Where the user knows a file of the folder to be."""
+        return str(path)
+
+    def hand_over(self, path: Path) -> None:
+        """Put a file or folder that was just made in the folder where the folder belongs; raises InputError if that fails."""
+
+    def whole(self) -> Path:
+        """The folder on this machine with all tables of the run in it; raises InputError if one cannot be had."""
+        return self.path
+
+    def table_path(self, table: str) -> Path:
+        """Where a table lives."""
+        return self.path / f"{table}.parquet"
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """A table, lazily; raises InputError if the run has none or it is no such table."""
+        path = self.table_path(table)
+        if not is_file(path):
+            raise InputError(f"{self.place} has no table {table}.parquet; run the study again to complete it")
+        with reading(path):
+            lazy = upgraded(table, pl.scan_parquet(path, glob=False))
+            check_columns(table, lazy.collect_schema(), self.named(path))
+        return lazy
+
+    def read(self, table: str) -> pl.DataFrame:
+        """A table, whole; raises InputError as `scan` does."""
+        lazy = self.scan(table)
+        with reading(self.table_path(table)):
+            found = lazy.collect()
+        if table == "findings" and (fault := check_findings(found)):
+            raise InputError(f"{self.named(self.table_path(table))} is damaged: {fault}; {REMEDY}")
+        return found
+
+    def read_json(self) -> dict[str, Any]:
+        """The content of run.json; raises InputError if it is not what a run writes there."""
+        file = self.path / "run.json"
+        path = self.named(file)
+        try:
+            loaded: Any = json_of(file.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(f"{path} cannot be read as JSON ({error}); run the study again to create it again") from error
+        return check_document(loaded, path)
+
+    @contextmanager
+    def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
+        """Fill the folder with the run of this study; go on in it if it already holds the very same one.
+
+        Only one process at a time fills a folder. If the block ends with an error in a folder that held no run before, what it
+        wrote is removed again, so that nothing half-written is left; the answers are in the journal.
+
+        Raises
+        ------
+        InputError
+            The folder holds another study, or something that is no run, or is being filled, or cannot be written.
+        """
+        text = study_text(document)
+        with ExitStack() as stack:
+            with writing(self.path):
+                self._holds(text)  # before anything is touched, and again when nobody else can change it
+                stack.enter_context(only_writer(self.path, self.place))
+                known = self._holds(text)
+            self._remove(lambda name: name != LOCK and _ASIDE.fullmatch(name) is not None)  # left by a process that was killed
+            try:
+                if not known:
+                    self.write_text("study.yaml", text)
+                yield
+            except BaseException:
+                if not known:
+                    self._remove(lambda name: name != LOCK and _is_ours(name))
+                raise
+
+    def _holds(self, text: str) -> bool:
+        """Whether the run of this very study is already there; raises InputError if the folder holds anything else."""
+        path = self.path / "study.yaml"
+        if path.is_file():
+            if path.read_bytes() != text.encode():
+                raise InputError(
+                    f"{self.path} holds a run with other settings (see its study.yaml); choose another folder with --out or remove it"
+                )
+            return True
+        if self.path.exists() and (not self.path.is_dir() or any(_ASIDE.fullmatch(one.name) is None for one in self.path.iterdir())):
+            raise InputError(f"{self.path} exists and is not a run folder; choose another one with --out")
+        return False
+
+    def _remove(self, chosen: Callable[[str], bool]) -> None:
+        for path in list(self.path.iterdir()):
+            if chosen(path.name):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a text file whole or not at all."""
+        path = self.path / name
+        with writing(path):
+            handle, aside = tempfile.mkstemp(dir=self.path, prefix=f".{name}.")
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                    file.write(text)
+                Path(aside).chmod(0o644)
+                Path(aside).replace(path)
+            except BaseException:
+                Path(aside).unlink(missing_ok=True)
+                raise
+        return path
+
+    def write_json(self, document: Mapping[str, Any]) -> None:
+        """Write run.json."""
+        self.write_text("run.json", json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+    @contextmanager
+    def table(self, name: str, columns: Mapping[str, Any]) -> Iterator[Callable[[pl.DataFrame], None]]:
+        """Write a table in pieces that need not stand in memory together; it appears when the block ends without error.
+
+        Pieces may have different columns (factors of different parts): a column missing in one is null there. `columns` is the
+        schema of the table when there is no piece at all.
+        """
+        with writing(self.path):
+            folder = Path(tempfile.mkdtemp(dir=self.path, prefix=f".{name}."))
+        pieces: list[Path] = []
+
+        def add(frame: pl.DataFrame) -> None:
+            # Writing takes as much memory again as what is written at once.
+            rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
+            for part in frame.iter_slices(rows) if frame.height else (frame,):
+                piece = folder / f"{len(pieces):06d}.parquet"
+                with writing(piece):
+                    part.write_parquet(piece, compression="lz4", statistics=False)
+                pieces.append(piece)
+
+        try:
+            yield add
+            if not pieces:
+                add(pl.DataFrame(schema=dict(columns)))
+            with writing(self.table_path(name)):
+                whole = folder / "whole.parquet"
+                merge(pieces, whole)
+                whole.replace(self.table_path(name))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def sizes(self) -> dict[str, dict[str, Any]]:
+        """Rows and sha256 of each table."""
+        found = {}
+        stages = sorted((self.path / STAGES).glob("*.parquet"))
+        for name, path in [*((name, self.table_path(name)) for name in TABLES), *((f"{STAGES}/{one.stem}", one) for one in stages)]:
+            if path.is_file():
+                rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+                found[name] = {"rows": rows, "sha256": sha256(path)}
+        return found
+
+    def stages(self) -> dict[str, pl.LazyFrame]:
+        """The method's own tables, lazily, by name."""
+        paths = sorted((self.path / STAGES).glob("*.parquet"))
+        with reading(self.path):
+            found = {path.stem: upgraded(path.stem, pl.scan_parquet(path, glob=False)) for path in paths}
+            if "grades" not in found and is_file(self.table_path("findings")):
+                graded = grades(pl.scan_parquet(self.table_path("findings"), glob=False))
+                found |= {} if graded is None else {"grades": graded}
+            return found
+
+
+def study_text(document: Mapping[str, Any]) -> str:
+    """The content of study.yaml, the same for the same study."""
+    import yaml
+
+    text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _hint(where: str | Path, root: str | Path) -> str:
+    if isinstance(where, str):
+        return f"check the URL, or make a run there with --out {where}"
+    if isinstance(root, str):
+        from tiltmeter.runs.remote import documents
+
+        known = [name for name, _ in documents(root)]
+    else:
+        known = sorted(path.parent.name for path in root.glob("*/run.json"))
+    return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"
+
+
+def _is_ours(name: str) -> bool:
+    return (
+        name in ("study.yaml", "run.json", ERRORS, STAGES, *(f"{table}.parquet" for table in TABLES)) or _ASIDE.fullmatch(name) is not None
+    )
+
+
+def merge(pieces: Sequence[Path], whole: Path) -> None:
+    """One Parquet file from several, columns united, in constant memory and with the same bytes each time."""
+    lazy = pl.concat([pl.scan_parquet(piece) for piece in pieces], how="diagonal_relaxed")
+    lazy.sink_parquet(whole, compression="zstd", row_group_size=ROW_GROUP, maintain_order=True)

@@ -1,0 +1,217 @@
+"""What a stage may use while a run is carried out: the judge (through the engine and the journal), encoders and classifiers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tiltmeter.errors import ProviderError
+from tiltmeter.models import Message, Model, Sampling
+from tiltmeter.runs.places import runs_root
+from tiltmeter.study import Classifier, Encoder, Judge, NotRun
+
+if TYPE_CHECKING:
+    from tiltmeter.datasets import Library
+    from tiltmeter.engine import Engine, Journal, Limits, Prices, Tally
+
+_DECLINED = ("bad_request", "not_found", "server", "bad_response")
+"""Kinds of failures with which endpoints reject a JSON schema; routers say that no endpoint of theirs was found, some servers break."""
+
+_log = logging.getLogger("tiltmeter.judge")
+
+
+class RunJudge:
+    """A judge whose answers are kept in the journal of the run: asked again, it costs nothing.
+
+    Parameters
+    ----------
+    sampling
+        What it is asked with, unless a stage says otherwise.
+    display
+        The kind of progress shown.
+    engine
+        What carries the asking out; default: this process.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        sampling: Sampling,
+        *,
+        journal: Journal,
+        limits: Limits,
+        prices: Prices,
+        display: str | None = "none",
+        engine: Engine | None = None,
+    ) -> None:
+        from tiltmeter.engine import Engine
+
+        self.model, self.sampling, self._engine = model, sampling, engine or Engine()
+        self.tallies: list[Tally] = []
+        self._accepted: set[str] = set()
+        """Schemas the endpoint has taken, as JSON."""
+        self._rejects_schemas = False
+        self._journal, self._limits, self._prices, self._display = journal, limits, prices, display
+
+    @property
+    def name(self) -> str:
+        """`provider/model`."""
+        return self.model.name
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody asked to stop; from then on only what the journal holds is given."""
+        return any(tally.interrupted or tally.stopped for tally in self.tallies)
+
+    def ask(
+        self,
+        conversations: Sequence[tuple[Message, ...]],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> pl.DataFrame:
+        """See `tiltmeter.study.Judge`."""
+        in_words = dataclasses.replace(self.sampling, **dict(sampling or {}))
+        if schema is None or not conversations or not getattr(self.model, "structured", False):
+            return self._ask(conversations, in_words)
+        with_schema = _structured(in_words, schema)
+        if not self._takes(schema, conversations, with_schema, in_words):
+            return self._ask(conversations, in_words)
+        given = self._ask(conversations, with_schema)
+        declined = given["error"].str.starts_with("bad_request:").fill_null(False)
+        if not declined.any():
+            return given
+        # The endpoint takes schemas, but not for these conversations.
+        if not self.interrupted:
+            self.tallies[-1].failed.pop("bad_request", None)
+        again = self._ask([conversations[i] for i in declined.arg_true()], in_words)
+        kept = given.with_row_index("row").filter(~declined)
+        placed = again.with_columns(row=declined.arg_true())
+        return pl.concat([kept, placed.select(kept.columns)]).sort("row").drop("row")
+
+    def _takes(
+        self, schema: Mapping[str, Any], conversations: Sequence[tuple[Message, ...]], with_schema: Sampling, in_words: Sampling
+    ) -> bool:
+        """Whether the endpoint takes this schema: known from before, from the journal, or tried with the first conversation alone."""
+        name = json.dumps(schema, sort_keys=True)
+        if self._rejects_schemas or name in self._accepted:
+            return not self._rejects_schemas
+        if "ok" in self._held(conversations, with_schema)["status"]:
+            self._accepted.add(name)
+        elif "ok" in self._held(conversations, in_words)["status"]:
+            self._rejects_schemas = True  # an earlier run found out
+        else:
+            self._try(name, conversations[0], with_schema)
+        return not self._rejects_schemas
+
+    def _try(self, name: str, conversation: tuple[Message, ...], with_schema: Sampling) -> None:
+        before = len(self.tallies)
+        try:
+            first = self._ask([conversation], with_schema)
+        except ProviderError:
+            first = self._held([conversation], with_schema)
+            if not _is_declined(first):
+                raise
+        if first["status"][0] == "ok":
+            self._accepted.add(name)
+        elif _is_declined(first):
+            self._rejects_schemas = True
+            del self.tallies[before:]  # it is asked again in words, so nothing is missing
+            _log.warning("judge %s rejects JSON schemas (%s); it is asked for JSON in words", self.name, first["error"][0])
+
+    def _ask(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> pl.DataFrame:
+        from tiltmeter.engine import Request, open_display
+
+        if conversations and not self.interrupted:
+            with open_display(self._display, len(conversations), f"judge {self.name}") as progress:
+                requests = (Request(messages) for messages in conversations)
+                try:
+                    tally = self._engine.generate(
+                        self.model, requests, sampling, journal=self._journal, limits=self._limits, progress=progress, prices=self._prices
+                    )
+                except ProviderError as error:
+                    raise ProviderError(f"judge {self.name}: {error}; answers given so far are kept for the next run") from error
+            self.tallies.append(tally)
+        return self._held(conversations, sampling)
+
+    def _held(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> pl.DataFrame:
+        """What the journal holds, a row for each conversation."""
+        from tiltmeter.engine import Keys
+
+        key_of = Keys(self.model.fingerprint, sampling)
+        found = self._journal.fetch([key_of(messages, 0) for messages in conversations])
+        return found.select("key", "status", pl.col("text").alias("answer"), "error")
+
+
+def _is_declined(first: pl.DataFrame) -> bool:
+    return first["status"][0] == "failed" and str(first["error"][0]).partition(":")[0] in _DECLINED
+
+
+def _structured(sampling: Sampling, schema: Mapping[str, Any]) -> Sampling:
+    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
+    return dataclasses.replace(sampling, extra={**sampling.extra, "response_format": wanted})
+
+
+class RunTools:
+    """The tools of one run; `of` says for whom they are used."""
+
+    def __init__(self, library: Library, judge: RunJudge | None, engine: Engine | None = None) -> None:
+        from tiltmeter.engine import Engine
+
+        self._library, self._judge, self._engine = library, judge, engine or Engine()
+        self.problems: list[str] = []
+        """What parts said is missing."""
+        self._model: str | None = None
+        self._part: str | None = None
+        self._encoders: dict[str, Encoder] = {}
+        self._classifiers: dict[str, Classifier] = {}
+
+    @property
+    def judge(self) -> Judge | None:
+        """See `tiltmeter.study.Tools`."""
+        return self._judge
+
+    @property
+    def judge_is_done(self) -> bool:
+        """Whether every question so far was asked and answered."""
+        return self._judge is None or not (self._judge.interrupted or any(tally.failures for tally in self._judge.tallies))
+
+    @contextmanager
+    def of(self, model: str, part: str) -> Iterator[None]:
+        """Work on one part of one model: `problem` is about these."""
+        self._model, self._part = model, part
+        try:
+            yield
+        finally:
+            self._model = self._part = None
+
+    def encoder(self, name: str) -> Encoder:
+        """See `tiltmeter.study.Tools`."""
+        from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
+
+        if name not in self._encoders:
+            try:
+                place = str(encoder_folder(self._library)) if name in ENCODERS else name
+            except DataUnavailable as error:
+                raise NotRun(f"{error.reason}; {error.remedy}") from error
+            self._encoders[name] = self._engine.encoder(place, store=runs_root() / "vectors.sqlite")
+        return self._encoders[name]
+
+    def classifier(self, name: str) -> Classifier:
+        """See `tiltmeter.study.Tools`."""
+        if name not in self._classifiers:
+            try:
+                self._classifiers[name] = self._engine.classifier(name, store=runs_root() / "vectors.sqlite")
+            except ProviderError as error:
+                raise NotRun(str(error)) from error
+        return self._classifiers[name]
+
+    def problem(self, sentence: str, *, final: bool = False) -> None:
+        """See `tiltmeter.study.Tools`."""
+        self.problems.append(": ".join([", ".join(one for one in (self._model, self._part) if one), sentence]))

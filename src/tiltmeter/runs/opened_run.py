@@ -1,0 +1,327 @@
+"""A run as an object: its tables, its findings, and the responses behind each number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+from tiltmeter.runs.folder import RunFolder, reading
+from tiltmeter.runs.places import runs_place
+from tiltmeter.runs.validation import check_columns, check_document
+from tiltmeter.sanitising import printable
+from tiltmeter.study import EXAMPLES, FINDINGS, GRADES, Finding, metric_name
+
+if TYPE_CHECKING:
+    from tiltmeter.blocks import Block
+    from tiltmeter.reports import Report
+
+_QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
+_TABLE: Final = re.compile(r"\bFROM\s+([A-Za-z_]\w*)", re.IGNORECASE)
+_CALLED: Final = re.compile(r"(\w+)\s*\(")
+_BEFORE_BRACKET: Final = frozenset({"in", "and", "or", "not", "where"})
+_NEVER: Final = re.compile(r";|--|/\*|\b(?:UNION|INTERSECT|EXCEPT|JOIN|WITH|INTO|VALUES|UNNEST|LATERAL)\b", re.IGNORECASE)
+
+
+def resting_on(folder: RunFolder, condition: str, measures: pl.LazyFrame) -> pl.LazyFrame:
+    """The rows of `measures` that a finding's `evidence` selects.
+
+    A run may come from anybody, and SQL can do more than compare: Polars' would read any file or address it names. So a condition may
+    hold comparisons, and sub-queries over the run's own tables, and nothing that is called like a function.
+
+    Raises
+    ------
+    InputError
+        The condition holds anything else, or cannot be applied to these tables.
+    """
+    tables = folder.stages()
+    bare = _QUOTED.sub(" ", condition)
+    calls = {name.lower() for name in _CALLED.findall(bare)} - _BEFORE_BRACKET
+    selects = re.findall(r"\bSELECT\b", bare, re.IGNORECASE)
+    named = _TABLE.findall(bare)
+    froms = re.findall(r"\bFROM\b", bare, re.IGNORECASE)
+    strange = [name for name in named if name not in tables and name != "measures"]
+    if calls or _NEVER.search(bare) or strange or "'" in bare or '"' in bare or not len(selects) == len(froms) == len(named):
+        shown = printable(condition, one_line=True)[:200]
+        raise InputError(
+            f"{folder.path}: the evidence of a finding is no condition on the tables of this run, so it is not looked up: {shown}"
+        )
+    with reading(folder.path):
+        query = f"SELECT * FROM measures WHERE {condition}"  # noqa: S608 - checked above: comparisons over the run's own tables
+        return pl.SQLContext({**tables, "measures": measures}, eager=False).execute(query)
+
+
+class Run:
+    """A run folder opened for reading. Tables are read when asked for.
+
+    Attributes
+    ----------
+    folder
+        Where it lives.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def __repr__(self) -> str:
+        return f"<Run {self.place}>"
+
+    def _repr_html_(self) -> str:
+        from tiltmeter.reports import as_html
+
+        return as_html(self.report_of())
+
+    @property
+    def path(self) -> Path:
+        """The run folder; of a run elsewhere, what of it is on this machine."""
+        return self.folder.path
+
+    @property
+    def place(self) -> str:
+        """Where the run is: its path, or its URL."""
+        return self.folder.place
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The content of run.json: versions, settings, data licences, counts, problems."""
+        return self.folder.read_json()
+
+    @property
+    def problems(self) -> list[str]:
+        """What is missing from the run, a sentence each; empty where it is complete."""
+        return list(self.about["problems"])
+
+    @property
+    def findings(self) -> pl.DataFrame:
+        """One row per number (the columns of `tiltmeter.study.FINDINGS`)."""
+        return self.folder.read("findings")
+
+    @property
+    def design(self) -> pl.DataFrame:
+        """One row per prompt."""
+        return self.folder.read("design")
+
+    @property
+    def responses(self) -> pl.DataFrame:
+        """One row per model and attempt, with the answer's text."""
+        return self.folder.read("responses")
+
+    @property
+    def measures(self) -> pl.DataFrame:
+        """One row per model and attempt, with factors, outcome and label."""
+        return self.folder.read("measures")
+
+    def stage(self, table: str) -> pl.DataFrame:
+        """A table of the method's own ("mentions", "concepts", "associations", ...).
+
+        Raises
+        ------
+        InputError
+            The run has none of that name.
+        """
+        tables = self.folder.stages()
+        if table not in tables:
+            raise InputError(f"{self.place} has no table {table!r}: {did_you_mean(table, list(tables))}")
+        with reading(self.path):
+            return tables[table].collect()
+
+    @property
+    def examples(self) -> pl.DataFrame:
+        """The answers that moved each key number most: the columns of `tiltmeter.study.EXAMPLES` with `model`, `part`, `prompt`, `answer`,
+        `outcome` and `label`; no rows where the run kept none."""
+        stages = self.folder.stages()
+        known = {"model": pl.String, "part": pl.String, **EXAMPLES}
+        attempt = ["model", "prompt_id", "repetition"]
+        with reading(self.path):
+            kept = stages["examples"].collect() if "examples" in stages else pl.DataFrame(schema=known)
+            check_columns("examples", kept.schema, f"{self.place}: the table examples")
+            # Filtered first, so that of all the texts only theirs are ever read.
+            mine = pl.col("prompt_id").is_in(kept["prompt_id"].unique().implode())
+            wanted = {"responses": [*attempt, "answer"], "measures": [*attempt, "outcome", "label"], "design": ["prompt_id", "prompt"]}
+            found = {table: self.folder.scan(table).filter(mine).select(names).collect() for table, names in wanted.items()}
+        for table, on in (("responses", attempt), ("measures", attempt), ("design", ["prompt_id"])):
+            kept = kept.join(found[table], on=on, how="left", maintain_order="left")
+        return kept
+
+    @property
+    def definitional(self) -> pl.DataFrame:
+        """Associations that are held back because the concept belongs to the identity by definition: the columns of
+        `tiltmeter.study.FINDINGS` and `reason`; no rows where the run has none."""
+        tables = self.folder.stages()
+        if "definitional" not in tables:
+            return pl.DataFrame(schema={**FINDINGS, "reason": pl.String})
+        with reading(self.path):
+            found = tables["definitional"].collect()
+            check_columns("definitional", found.schema, f"{self.place}: the table definitional")
+        return found
+
+    @property
+    def grades(self) -> pl.DataFrame:
+        """How its numbers are graded (the columns of `tiltmeter.study.GRADES`); no rows where its parts give no marks."""
+        return self.stage("grades") if "grades" in self.folder.stages() else pl.DataFrame(schema=dict(GRADES))
+
+    def blocks(self) -> list[Block]:
+        """What there is to show of the run (see `tiltmeter.blocks`)."""
+        from tiltmeter.runs.viewing import blocks_of
+
+        return blocks_of([self])
+
+    def report_of(self) -> Report:
+        """The run as renderers take it: what run.json says of it, and its blocks."""
+        from tiltmeter.reports import Report
+
+        return Report([self.about], self.blocks())
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the page about this run, by default `report.html` in its folder; returns where it is on this machine.
+
+        Raises
+        ------
+        InputError
+            The file cannot be written.
+        """
+        from tiltmeter.reports import write_page
+
+        if path is not None:
+            return write_page(self.report_of(), Path(path))
+        page = write_page(self.report_of(), self.path / "report.html")
+        self.folder.hand_over(page)
+        return page
+
+    def finding(self, metric: str, **narrow: str | None) -> Finding:
+        """One finding by the name of its metric.
+
+        Parameters
+        ----------
+        **narrow
+            Values of `model`, `part`, `group`, `concept`, `context`, `wording` where several findings share the metric; a group, concept,
+            context or wording that is not given is that of the whole, where there is such a finding.
+
+        Raises
+        ------
+        InputError
+            No finding, or more than one, fits.
+        """
+        return Finding.from_row(one_finding(self.findings, metric, narrow))
+
+    def evidence(self, metric: str, *, limit: int | None = None, **narrow: str | None) -> pl.DataFrame:
+        """The attempts a finding rests on, with prompt and answer: at most `limit` rows of the finding that `finding` gives.
+
+        Where the finding is about a concept, `sentences` are those of the answer that show it.
+
+        Raises
+        ------
+        InputError
+            No finding, or more than one, fits; or it names no responses, or by a condition that is none on this run's tables.
+        """
+        finding = self.finding(metric, **narrow)
+        if finding.values["evidence"] is None:
+            raise InputError(f"{metric} of {self.path} names no responses it rests on")
+        measures, responses, design = (self.folder.scan(table) for table in ("measures", "responses", "design"))
+        texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "request_id")
+        stages = self.folder.stages()
+        with reading(self.path):
+            chosen = resting_on(self.folder, finding.values["evidence"], measures).filter(pl.col("model") == finding.model)
+            if limit is not None:
+                chosen = chosen.head(limit)
+            if finding.values["concept"] is not None and "shown" in stages:
+                chosen = chosen.join(_sentences(stages["shown"], finding), on="attempt", how="left", maintain_order="left")
+            return (
+                chosen.join(texts, on=["model", "prompt_id", "repetition"], maintain_order="left")
+                .join(design.select("prompt_id", "prompt"), on="prompt_id", how="left", maintain_order="left")
+                .collect()
+            )
+
+
+def _sentences(shown: pl.LazyFrame, finding: Finding) -> pl.LazyFrame:
+    wanted = {"model": finding.model, "concept": finding.values["concept"], "identity": finding.values["group"]}
+    mine = shown.filter(*(pl.col(name) == value for name, value in wanted.items()))
+    return mine.group_by("attempt", maintain_order=True).agg(sentences=pl.col("sentence").drop_nulls().unique(maintain_order=True))
+
+
+NARROW = ("part", "model", "group", "concept", "context", "wording")
+"""Columns that tell findings of one metric apart."""
+_OF_THE_WHOLE = ("group", "concept", "context", "wording")
+
+
+def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None], *, may_be_none: bool = False) -> pl.DataFrame:
+    """The findings with these values of `metric` and of NARROW; None: any value.
+
+    Raises
+    ------
+    InputError
+        No finding has such a value, alone or together with those before it, and there must be one; the message suggests the closest ones.
+    """
+    findings = findings.with_row_index("number")
+    fits = findings.with_columns(metric=metric_name())
+    given: list[str] = []
+    for name, value in wanted.items():
+        if value is None:
+            continue
+        known = fits[name].drop_nulls().unique(maintain_order=True).to_list()
+        fits = fits.filter(pl.col(name) == value)
+        if fits.is_empty() and not may_be_none:
+            among = f" with {' and '.join(given)}" if given else ""
+            hint = did_you_mean(value, known) if known else f"none of them is about a {name}"
+            raise InputError(f"no number of this run{among} has the {name} {value!r}: {hint}")
+        given.append(f"the {name} {value!r}")
+    return findings.join(fits.select("number"), on="number", how="semi", maintain_order="left").drop("number")
+
+
+def one_finding(findings: pl.DataFrame, metric: str, narrow: Mapping[str, str | None]) -> dict[str, Any]:
+    """The row of the one finding that is meant (see `Run.finding`).
+
+    Raises
+    ------
+    InputError
+        There is no such metric or value in the run, or several findings fit; the message names what there is to choose from.
+    """
+    fits = narrowed(findings, {"metric": metric, **narrow})
+    for name in _OF_THE_WHOLE:
+        if narrow.get(name) is None and fits[name].null_count():
+            fits = fits.filter(pl.col(name).is_null())
+    if fits.height > 1:
+        choices = {name: fits[name].drop_nulls().unique(maintain_order=True).to_list() for name in NARROW}
+        words = [f"{name} {_few(values)}" for name, values in choices.items() if len(values) > 1]
+        raise InputError(f"{fits.height} numbers are called {metric}; choose one by {', and by '.join(words)}")
+    return fits.row(0, named=True)
+
+
+def _few(values: list[str]) -> str:
+    return " or ".join(values[:5]) + (f" or ... ({len(values)} in all)" if len(values) > 5 else "")
+
+
+def load(path: str | Path) -> Run:
+    """Open a run by its folder (a path or a URL), or by its name under the runs folder; raises InputError if there is none."""
+    return Run(RunFolder.open(path))
+
+
+def known_runs() -> list[dict[str, Any]]:
+    """Runs under the runs folder: name, study, models, completeness, when written; oldest first. What cannot be read is left out."""
+    found: list[dict[str, Any]] = []
+    root = runs_place()
+    for name, about in _in_folder(root) if isinstance(root, Path) else _at_url(root):
+        models = [model["name"] for model in about["models"]]
+        shown = {"study": about["study"], "models": models, "complete": about["complete"], "written": about["written"]}
+        found.append({"name": name} | shown)
+    return sorted(found, key=lambda run: str(run["written"]))
+
+
+def _in_folder(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted(root.glob("*/run.json")):
+        with suppress(InputError):
+            yield path.parent.name, RunFolder(path.parent).read_json()
+
+
+def _at_url(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    from tiltmeter.runs.remote import documents
+
+    for name, content in documents(root):
+        with suppress(InputError):
+            yield name, check_document(content, f"{root}/{name}/run.json")

@@ -1,0 +1,382 @@
+"""From a design to findings: requests, responses, and the stages of every part, for one run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import inspect
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tiltmeter import stats
+from tiltmeter.errors import InputError, TiltmeterError
+from tiltmeter.models import Message, Model, Sampling
+from tiltmeter.paths import sha256
+from tiltmeter.runs.folder import STAGES, RunFolder
+from tiltmeter.runs.judge import RunTools
+from tiltmeter.runs.problems import Failures, raise_if_all
+from tiltmeter.runs.resolving import Resolved, replaced_tables
+from tiltmeter.runs.stage_store import Owner, Pieces, StageStore, read_table
+from tiltmeter.runs.validation import check_findings
+from tiltmeter.study import DESIGN, FINDINGS, MEASURES, OUTCOMES, RESPONSES, NotRun, Part, Stage, conform
+
+if TYPE_CHECKING:
+    from tiltmeter.datasets import Library
+    from tiltmeter.engine import Journal, Request
+
+CHUNK = 4_096
+"""Prompts held in memory at once."""
+
+
+def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict[str, dict[str, Any]]:
+    """Write the table `design`; returns what became of each part: its prompts and attempts, or why it is not run."""
+    became: dict[str, dict[str, Any]] = {}
+    with folder.table("design", DESIGN) as add:
+        for part in resolved.study.parts:
+            try:
+                design = part.design(library, resolved.settings.of_part(part.name))
+            except NotRun as reason:
+                became[part.name] = {"title": part.title, "harms": list(part.harms), "status": "not run", "reason": str(reason)}
+                continue
+            add(design)
+            asked = {"prompts": design.height, "attempts": int(design["repetitions"].sum())}
+            became[part.name] = {"title": part.title, "harms": list(part.harms), "status": "run", **asked}
+    check_replaced(resolved)
+    return became
+
+
+def count_attempts(folder: RunFolder) -> int:
+    """How many answers the design asks of each model."""
+    return int(folder.scan("design").select(pl.col("repetitions").cast(pl.Int64).sum()).collect().item())
+
+
+def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
+    """Plant what the parts say of their prompts in a simulated model; no other model is changed (it sees prompts only)."""
+    teach, dials = getattr(model, "learn", None), getattr(model, "dials", None)
+    if teach is None or dials is None:
+        return
+    for part in parts:
+        key = part.simulate(folder.scan("design").filter(pl.col("part") == part.name).collect(), dials.mapping())
+        if key is not None:
+            teach(key)
+
+
+def requests(folder: RunFolder) -> Iterator[Request]:
+    """Every attempt of the design in order, a few thousand prompts in memory at a time."""
+    from tiltmeter.engine import Request
+
+    for chunk in _chunks(_asked(folder.scan("design")).select(*_TEXTS, "repetitions", "first_sample")):
+        for *texts, repetitions, first in chunk.iter_rows():
+            messages = _messages(*texts)
+            for sample in range(first, first + repetitions):
+                yield Request(messages, sample)
+
+
+def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal: Journal) -> None:
+    """Write the table `responses` from the journal: one row per model and attempt, in the order of the design."""
+    from tiltmeter.engine import Keys
+
+    with folder.table("responses", RESPONSES) as add:
+        for model, sampling in models:
+            key_of = Keys(model.fingerprint, sampling)
+            for chunk in _chunks(_asked(folder.scan("design")).select(*DESIGN, *_PATCHED)):
+                asked = _attempts(chunk)
+                keys = [
+                    key_of(_messages(*texts), first + repetition)
+                    for *texts, first, repetition in asked.select(*_TEXTS, "first_sample", "repetition").iter_rows()
+                ]
+                found = journal.fetch(keys).rename({"text": "answer", "key": "request_id"})
+                rows = pl.concat([asked.select("prompt_id", "repetition"), found], how="horizontal").with_columns(model=pl.lit(model.name))
+                add(rows.select(pl.col(name).cast(kind) for name, kind in RESPONSES.items()))
+
+
+class Pipeline:
+    """Carries out the stages of the parts of a run, from responses to findings.
+
+    A stage is made again only if something it rests on changed since it was made in this folder. A part of a model that fails is left out
+    of the later stages, and noted.
+
+    Attributes
+    ----------
+    seconds
+        Time each stage took.
+    analysed
+        Names of the parts there are findings of.
+    """
+
+    def __init__(self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, failures: Failures) -> None:
+        self._folder, self._resolved, self._parts, self._tools, self._failures = folder, resolved, parts, tools, failures
+        places = {table: folder.table_path(table) for table in ("measures", "findings")}
+        self._store = StageStore(folder.path / STAGES, places, of_run=True)
+        models = folder.scan("responses").select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
+        self._left: list[Owner] = [(model, part.name) for model in models for part in parts]
+        self._maker: dict[str, Stage] = {}
+        self._user = {name: Path(path) for name, path in replaced_tables(resolved.study, resolved.settings).items()}
+        self._settings = _without_models(resolved)
+        self.seconds: dict[str, float] = {}
+        self.analysed: set[str] = set()
+
+    def carry_out(self) -> None:
+        """Make the tables of all stages.
+
+        Raises
+        ------
+        InputError, ProviderError
+            Every part of every model failed with such an error: it holds for the whole command. Or the folder cannot be written.
+        """
+        self._left = [owner for owner in self._left if not self._answers(owner).is_empty()]
+        for name in ordered(self._parts):
+            begun = time.monotonic()
+            stages = {part.name: stage for part in self._parts for stage in part.stages if stage.name == name}
+            first = next(iter(stages.values()))
+            joined = dataclasses.replace(first, tables={key: table for one in stages.values() for key, table in one.tables.items()})
+            self._store.carry_out(
+                joined,
+                self._rests_on(joined, stages),
+                functools.partial(self._made, stages),
+                judge=self._tools.judge.name if first.asks and self._tools.judge is not None else None,
+            )
+            self._maker |= dict.fromkeys(joined.tables, joined)
+            if name == "findings":
+                self.analysed = {str(part) for _, part in self._left}
+            self.seconds[name] = round(time.monotonic() - begun, 3)
+        for name, columns in (("measures", MEASURES), ("findings", FINDINGS)):
+            if name not in self._store.tables:  # there is no part to carry out
+                with self._folder.table(name, columns):
+                    pass
+        self._store.remove_others()
+
+    def _rests_on(self, stage: Stage, stages: Mapping[str, Stage]) -> dict[str, Any]:
+        inputs = [name for name in stage.inputs if name != "answers"]
+        answers = [sha256(self._folder.table_path(name)) for name in ("design", "responses")] if "answers" in stage.inputs else []
+        user = {name: sha256(self._user[name]) for name in stage.tables if name in self._user}
+        return {
+            "settings": self._settings,
+            "inputs": [*answers, self._store.checksum(inputs)],
+            "user": user,
+            "own": {name: one.rests_on for name, one in stages.items()},
+            "code": _code(self._parts),
+            "left": self._left,
+        }
+
+    def _made(self, stages: Mapping[str, Stage], pieces: Pieces) -> None:
+        """Make the pieces of one stage."""
+        before = len(self._failures.problems), len(self._tools.problems)
+        first = next(iter(stages.values()))
+        if first.of_study:
+            self._made_of_study(stages, pieces)
+        else:
+            self._made_of_parts(stages, pieces)
+        pieces.problems += [*self._failures.problems[before[0] :], *self._tools.problems[before[1] :]]
+        pieces.whole = not pieces.problems and (not first.asks or self._tools.judge_is_done)
+
+    def _made_of_study(self, stages: Mapping[str, Stage], pieces: Pieces) -> None:
+        mine = [owner for owner in self._left if owner[1] in stages]
+        if not mine:
+            return
+        stage = stages[str(mine[0][1])]
+        errors: list[TiltmeterError] = []
+        with self._failures.isolated(", ".join(dict.fromkeys(str(part) for _, part in mine)), stage.if_failed, errors):
+            pieces.add(self._ran(stage, lambda name: self._store.read(self._maker[name], name), (None, None)), (None, None))
+            mine = []
+        raise_if_all(errors, 1)
+        self._left = [owner for owner in self._left if owner not in mine]
+
+    def _made_of_parts(self, stages: Mapping[str, Stage], pieces: Pieces) -> None:
+        errors: list[TiltmeterError] = []
+        tried = 0
+        failed: list[Owner] = []
+        for model in dict.fromkeys(model for model, _ in self._left):
+            findings: dict[Owner, dict[str, pl.DataFrame]] = {}
+            for owner in [one for one in self._left if one[0] == model and one[1] in stages]:
+                stage, whose = stages[str(owner[1])], ", ".join(map(str, owner))
+                tried += 1
+                made: dict[str, pl.DataFrame] | None = None
+                failure = self._failures.isolated(whose, stage.if_failed, None if stage.optional else errors)
+                with failure, self._tools.of(*map(str, owner)):
+                    made = self._ran(stage, functools.partial(self._input, owner), owner)
+                    pieces.check(made)
+                if made is None:
+                    failed += [] if stage.optional else [owner]
+                elif "findings" in made:
+                    findings[owner] = made
+                    self._failures.problems += _unused(whose, self._input(owner, "measures"))
+                else:
+                    pieces.add(made, owner)
+            for owner, made in _with_q(findings).items():
+                pieces.add(made, owner)
+        raise_if_all(errors, tried)
+        self._left = [owner for owner in self._left if owner not in failed]
+
+    def _ran(self, stage: Stage, read: Callable[[str], pl.DataFrame], owner: Owner) -> dict[str, pl.DataFrame]:
+        """The tables of one stage, with the columns and types it declares."""
+        inputs = [read(name) for name in stage.inputs]
+        given = {name: self._of_user(stage, name, owner) for name in stage.tables if name in self._user}
+        settings = self._resolved.settings
+        if not given:
+            made = stage.run(*inputs, settings, self._tools)
+        elif stage.from_user is not None:
+            made = stage.from_user(given, *inputs, settings, self._tools)
+        elif set(given) == set(stage.tables):
+            made = given
+        else:
+            lacking = next(name for name in stage.tables if name not in given)
+            raise InputError(f"--replace {next(iter(given))}=: the stage {stage.name} also makes the table {lacking}; replace both")
+        tables = dict(made) if isinstance(made, Mapping) else {next(iter(stage.tables)): made}
+        shaped = {
+            name: conform(table, stage.tables[name].columns, further=stage.tables[name].further)
+            for name, table in tables.items()
+            if name != "measures"
+        }
+        if "measures" in tables:
+            shaped["measures"] = _beside_factors(inputs[stage.inputs.index("answers")], tables["measures"])
+        if "findings" in shaped:
+            shaped["findings"] = _checked(shaped["findings"].with_columns(model=pl.lit(owner[0])))
+        return shaped
+
+    def _of_user(self, stage: Stage, name: str, owner: Owner) -> pl.DataFrame:
+        """The rows of a table of the user's that are of this model and part, or do not say of which."""
+        table = stage.tables[name]
+        wanted = dataclasses.replace(table, columns={"model": pl.String, "part": pl.String, **table.columns})
+        rows = read_table(self._user[name], wanted, f"--replace {name}={self._user[name]}")
+        if owner == (None, None):
+            return rows.select(list(table.columns))
+        mine = (pl.col(key).is_null() | (pl.col(key) == value) for key, value in zip(("model", "part"), owner, strict=True))
+        return rows.filter(*mine).select(list(table.columns))
+
+    def _input(self, owner: Owner, name: str) -> pl.DataFrame:
+        if name == "answers":
+            return self._answers(owner)
+        found = self._store.piece(self._maker[name], name, owner)
+        return pl.DataFrame(schema=dict(self._maker[name].tables[name].columns)) if found is None else found
+
+    def _answers(self, owner: Owner) -> pl.DataFrame:
+        """The responses of one part of one model with the factors of their prompts, without columns of other parts."""
+        design = self._folder.scan("design").drop("prompt", "system", *_PATCHED, strict=False).filter(pl.col("part") == owner[1])
+        answers = self._folder.scan("responses").filter(pl.col("model") == owner[0], pl.col("status") != "missing")
+        rows = answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect()
+        core = {*DESIGN, *RESPONSES, "stratum"}
+        return rows.select(name for name in rows.columns if name in core or rows.is_empty() or rows[name].null_count() < rows.height)
+
+
+def ordered(parts: Sequence[Part]) -> list[str]:
+    """Names of the stages of all parts, each after those whose tables it takes."""
+    makers = {table: stage.name for part in parts for stage in part.stages for table in stage.tables}
+    graph: dict[str, list[str]] = {}
+    for part in parts:
+        for stage in part.stages:
+            graph.setdefault(stage.name, []).extend(makers[name] for name in stage.inputs if name != "answers")
+    return list(TopologicalSorter(graph).static_order())
+
+
+def check_replaced(resolved: Resolved) -> None:
+    """Read every table the user gives, so that a mistake in it is found before anything is paid for."""
+    for name, path in replaced_tables(resolved.study, resolved.settings).items():
+        table = next(stage.tables[name] for part in resolved.study.parts for stage in part.stages if name in stage.tables)
+        read_table(Path(path), table, f"--replace {name}={path}")
+
+
+def _without_models(resolved: Resolved) -> dict[str, Any]:
+    document = resolved.as_document()
+    return {name: value for name, value in document.items() if name not in ("sampling", "parts")}
+
+
+def _code(parts: Sequence[Part]) -> str:
+    """Checksum of the code that makes the tables: this package's, and that of the parts, wherever they come from."""
+    home = Path(__file__).parents[1]
+    outside = {inspect.getsourcefile(type(part)) for part in parts}
+    files = sorted({*home.rglob("*.py"), *(Path(path) for path in outside if path is not None)})
+    states = [[str(path), (state := path.stat()).st_size, state.st_mtime_ns] for path in files]
+    return hashlib.sha256(json.dumps([version("tiltmeter"), version("polars"), version("numpy"), states]).encode()).hexdigest()
+
+
+def _beside_factors(asked: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+    """The measures beside the factors of their prompts, without the texts."""
+    if made.height != asked.height:
+        raise InputError(f"measuring gave {made.height:,} rows for {asked.height:,} responses; it must give one row each")
+    shown = [name for name in asked.columns if name in ("model", "prompt_id", "repetition") or name not in RESPONSES]
+    return pl.concat([asked.select(shown), made], how="horizontal")
+
+
+def _checked(findings: pl.DataFrame) -> pl.DataFrame:
+    if fault := check_findings(findings):
+        raise InputError(f"its findings cannot be kept: {fault}")
+    return findings
+
+
+def _with_q(found: dict[Owner, dict[str, pl.DataFrame]]) -> dict[Owner, dict[str, pl.DataFrame]]:
+    """The tables of one model, its findings with q-values over all its parts together."""
+    if not found:
+        return {}
+    whole, start, made = with_q(pl.concat(tables["findings"] for tables in found.values())), 0, {}
+    for owner, tables in found.items():
+        made[owner] = {**tables, "findings": whole[start : start + tables["findings"].height]}
+        start += tables["findings"].height
+    return made
+
+
+def _unused(whose: str, measures: pl.DataFrame) -> list[str]:
+    """A sentence where answers came, but none could be used. (That requests failed is told of the model as a whole.)"""
+    counts = dict(measures.group_by("outcome").len().iter_rows())
+    if counts.get("answered") or not set(counts) - {"failed"}:
+        return []
+    ended = ", ".join(f"{counts[one]:,} {one}" for one in OUTCOMES if one in counts)
+    return [
+        f"{whose}: none of {measures.height:,} responses could be used ({ended}), so its metrics have no value; look at the responses, and"
+        " change the model's settings, the prompts or the features"
+    ]
+
+
+def with_q(findings: pl.DataFrame) -> pl.DataFrame:
+    """Findings of one model with `q`: the family is every metric of the model as a whole that was tested.
+
+    A part that tests very many things at once has a family of its own, and brings its q-values.
+    """
+    family = pl.all_horizontal(pl.col("context", "wording").is_null()) & pl.col("p").is_not_null() & pl.col("q").is_null()
+    p = findings.select(pl.when(family).then(pl.col("p")).cast(pl.Float64)).to_series().fill_null(float("nan")).to_numpy()
+    return findings.with_columns(q=pl.coalesce("q", pl.Series(stats.benjamini_hochberg(p)).fill_nan(None)))
+
+
+def _chunks(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    start = 0
+    while True:
+        chunk = table.slice(start, CHUNK).collect()
+        if chunk.height:
+            yield chunk
+        if chunk.height < CHUNK:
+            return
+        start += CHUNK
+
+
+def _attempts(prompts: pl.DataFrame) -> pl.DataFrame:
+    return prompts.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+
+
+_PATCHED = ("source_prompt", "source_span", "answer_opening")
+"""Columns of a design for models whose hidden states are replaced (see `tiltmeter.models.Message`)."""
+_TEXTS = ("system", "prompt", *_PATCHED)
+
+
+def _asked(design: pl.LazyFrame) -> pl.LazyFrame:
+    """The design with all columns a request is made of."""
+    lacking = [name for name in _PATCHED if name not in design.collect_schema()]
+    return design.with_columns(pl.lit(None, pl.String).alias(name) for name in lacking)
+
+
+def _messages(system: str | None, prompt: str, source: str | None, span: str | None, opening: str | None) -> tuple[Message, ...]:
+    given = (("system", system), ("source", source), ("span", span), ("user", prompt), ("assistant", opening))
+    return tuple(Message(role, text) for role, text in given if text is not None)
+
+
+def needs_patching(folder: RunFolder) -> bool:
+    """Whether the design asks for hidden states to be replaced, which only models that run in this process can do."""
+    design = folder.scan("design")
+    return "source_prompt" in design.collect_schema() and bool(design.select(pl.col("source_prompt").is_not_null().any()).collect().item())

@@ -1,0 +1,169 @@
+"""What is missing from a run: parts that failed, and responses that are not there, in sentences."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.errors import TiltmeterError
+from tiltmeter.runs.folder import ERRORS, RunFolder
+from tiltmeter.sanitising import printable, redacted, storable
+from tiltmeter.study import NotRun, Study
+
+LONGEST = 300
+"""Characters of an unexpected error's own message that are quoted."""
+
+
+class Failures:
+    """What failed, as sentences for run.json; tracebacks of unexpected errors go to a file of the run folder.
+
+    Attributes
+    ----------
+    problems
+        One sentence each.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.problems: list[str] = []
+        self._folder = folder
+        self._tracebacks: list[str] = []
+
+    @contextmanager
+    def isolated(self, whose: str, what: str, errors: list[TiltmeterError] | None = None) -> Iterator[None]:
+        """Turn an error within the block into a problem; an interruption is passed on.
+
+        Parameters
+        ----------
+        whose
+            Model and part, as a reader sees them.
+        what
+            What did not happen: "not measured".
+        errors
+            Where errors with a sentence of their own are collected (see `raise_if_all`).
+        """
+        try:
+            yield
+        except (NotRun, TiltmeterError) as error:
+            self.problems.append(f"{whose}: {what}: {error}")
+            if errors is not None and isinstance(error, TiltmeterError):
+                errors.append(error)
+        except (Exception, pl.exceptions.PanicException) as error:
+            said = printable(redacted(str(error)), one_line=True)[:LONGEST]
+            place = self._folder.named(self._folder.path / ERRORS)
+            self.problems.append(
+                f"{whose}: {what}: {type(error).__name__}: {said} (traceback: {place}); correct the function or plugin it comes from, or"
+                " report it, and run the same command again: the responses are kept"
+            )
+            self._tracebacks.append(f"{whose}: {what}\n{redacted(''.join(traceback.format_exception(error)))}")
+
+    def write(self) -> None:
+        """Write the tracebacks; those of an earlier run of this folder are removed."""
+        if self._tracebacks:
+            self._folder.write_text(ERRORS, storable("\n".join(self._tracebacks)))
+        else:
+            (self._folder.path / ERRORS).unlink(missing_ok=True)
+
+
+def raise_if_all(errors: Sequence[TiltmeterError], tried: int) -> None:
+    """Raise the first error if every part of every model ended with one: then it holds for the whole command."""
+    if errors and len(errors) == tried:
+        raise errors[0]
+
+
+NAMED = 20
+"""Parts named in one sentence."""
+
+Became = Mapping[str, dict[str, Any]]
+"""What became of each part, by name."""
+
+
+def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *, by_prompt: bool = False) -> None:
+    """Add `responses` to what became of each part that was run: of each model how many there are (`found`) and should be (`wanted`).
+
+    Parameters
+    ----------
+    by_prompt
+        Count prompts that have a response: of answers somebody else has, one to each prompt is enough.
+    """
+    parts = folder.scan("design").select("prompt_id", "part")
+    there = folder.scan("responses").filter(pl.col("status") == "ok").select("model", "prompt_id")
+    counts = (there.unique() if by_prompt else there).join(parts, on="prompt_id").group_by("model", "part").len().collect()
+    found = {(model, part): int(count) for model, part, count in counts.iter_rows()}
+    for name, one in became.items():
+        if one["status"] == "run":
+            wanted = int(one["prompts" if by_prompt else "attempts"])
+            unit = "prompts" if by_prompt else "responses"
+            one["responses"] = {
+                model: {"found": min(found.get((model, name), 0), wanted), "wanted": wanted, "unit": unit} for model in models
+            }
+
+
+def _counts(became: Became, model: str) -> dict[str, tuple[int, int]]:
+    return {
+        part: (one["responses"][model]["found"], one["responses"][model]["wanted"]) for part, one in became.items() if "responses" in one
+    }
+
+
+def is_whole(became: Became, model: str) -> bool:
+    """Whether every response of a model is there."""
+    return all(found == wanted for found, wanted in _counts(became, model).values())
+
+
+def what_is_missing(study: Study, became: Became, model: str, happened: str) -> str:
+    """One sentence that names the parts, and the harms, of which a model has nothing, and the parts of which it has not everything.
+
+    Parameters
+    ----------
+    happened
+        The beginning, for instance "interrupted after {found} of {wanted} {unit}".
+    """
+    counts = _counts(became, model)
+    unit = next((one["responses"][model]["unit"] for one in became.values() if "responses" in one), "")
+    found, wanted = (sum(pair[place] for pair in counts.values()) for place in (0, 1))
+    absent = [part for part, (here, _) in counts.items() if not here]
+    partly = [f"{part} ({here:,} of {of:,} {unit})" for part, (here, of) in counts.items() if 0 < here < of]
+    told = [happened.format(found=f"{found:,}", wanted=f"{wanted:,}", unit=unit)]
+    if absent:
+        several = f" ({len(absent)} of {len(study.parts)} {study.noun})" if len(study.parts) > 1 else ""
+        told.append(f"not measured: {_few(absent)}{several}")
+    measured_harms = {harm for part in study.parts if counts.get(part.name, (0, 0))[0] for harm in part.harms}
+    harms = dict.fromkeys(harm.replace("_", " ") for part in study.parts for harm in part.harms if harm not in measured_harms)
+    if harms and measured_harms:
+        told.append(f"nothing at all about: {', '.join(harms)}")
+    if partly and len(counts) > 1:
+        told.append(f"measured in part: {_few(partly)}")
+    return f"{model}: {'; '.join(told)}"
+
+
+def close_parts(became: Became, reason: str) -> None:
+    """Say of each part without any response that it was not run."""
+    for one in became.values():
+        if "responses" in one and one["responses"] and not any(of["found"] for of in one["responses"].values()):
+            one.update(status="not run", reason=reason)
+
+
+def unread(folder: RunFolder) -> list[str]:
+    """Of each part of which some responses were not read because the judge was stopped, how many."""
+    attempt = ["model", "prompt_id", "repetition"]
+    answered = folder.scan("responses").filter(pl.col("status") == "ok").select(attempt)
+    measures = folder.scan("measures").join(answered, on=attempt, how="semi")
+    counts = measures.group_by("model", "part", maintain_order=True).agg((pl.col("outcome") == "failed").sum(), pl.len()).collect()
+    return [
+        f"{model}, {part}: the judge has not read {left:,} of {every:,} responses"
+        for model, part, left, every in counts.iter_rows()
+        if left
+    ]
+
+
+def measured_title(study: Study, became: Became) -> str:
+    """The title of a run, which says how many parts were measured where these are not all."""
+    return study.title_of(sum(one["status"] == "run" for one in became.values()))
+
+
+def _few(names: Sequence[str]) -> str:
+    left = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {left} more" if left > 0 else "")

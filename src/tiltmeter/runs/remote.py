@@ -1,0 +1,336 @@
+"""Run folders at a URL: filled in a working folder here and uploaded with run.json last; fetched table by table.
+
+run.json marks a complete run: it names each table with its sha256. An upload removes the old run.json first and writes the new one when
+everything it names is there; a reader starts from it and uses no table that does not match it. Two machines that write the same run at once
+are not kept apart: their tables are those of the same study, and a reader notices a table that does not match.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import sha256 as digest_of
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+from tiltmeter.folder_lock import only_writer
+from tiltmeter.outside_files import json_of
+from tiltmeter.paths import default_cache, is_file, sha256
+from tiltmeter.runs.folder import ERRORS, STAGES, TABLES, RunFolder, study_text
+from tiltmeter.sanitising import printable, redacted
+
+PATIENCE = (0.3, 1.0, 2.0)
+"""Seconds to wait before a table or document that does not match the others is read again."""
+_TABLE = re.compile(rf"({'|'.join(TABLES)}|{STAGES}/[^/\\.\x00][^/\\\x00]*)")
+"""Names of tables; run.json was written by others, and what it names becomes a path here."""
+_EXTRA = 'pip install "tiltmeter[storage]"'
+_PACKAGES = {
+    **dict.fromkeys(("s3", "s3a"), _EXTRA),
+    **dict.fromkeys(("gs", "gcs"), "pip install gcsfs"),
+    **dict.fromkeys(("az", "abfs", "abfss"), "pip install adlfs"),
+}
+"""What installs a protocol's package. These stores have no folders: only a bucket must exist, and none is created here."""
+
+
+class Store:
+    """The objects under one URL, through fsspec.
+
+    Raises
+    ------
+    InputError
+        Nothing here speaks the protocol. Every method raises it, too, for whatever the store or the network refuses.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        protocol = url.partition("://")[0]
+        self._has_folders = protocol not in _PACKAGES
+        try:
+            from fsspec.core import url_to_fs
+        except ModuleNotFoundError:
+            raise InputError(f"{url} needs fsspec: {_EXTRA}") from None
+        try:
+            self._system, self._root = url_to_fs(url)
+        except ImportError as error:
+            raise InputError(f"{url} needs a package that is not installed: {_PACKAGES.get(protocol, error)}") from None
+        except Exception as error:
+            raise InputError(f"cannot open {url}: {_reason(error)}; check the URL") from error
+        self._root = self._root.rstrip("/")
+
+    def names(self, folder: str = "") -> list[str]:
+        """Names directly under the URL or one of its folders, those of folders with a slash at their end; none where nothing is there."""
+        path = f"{self._root}/{folder}".rstrip("/")
+        with self._calling("read"):
+            try:
+                found = self._system.ls(path, detail=True)
+            except FileNotFoundError:
+                return []
+        entries = [(str(one["name"]).rstrip("/"), one) for one in found]
+        # Some tools create an empty object to mark a folder; an object with content where a folder should be is reported.
+        return [
+            "." if name.strip("/") == path.strip("/") else name.rpartition("/")[2] + "/" * (one.get("type") == "directory")
+            for name, one in entries
+            if name.strip("/") != path.strip("/") or (one.get("type") == "file" and one.get("size"))
+        ]
+
+    def read(self, name: str) -> bytes | None:
+        """A small object, None where there is none."""
+        with self._calling("read", name):
+            try:
+                return bytes(self._system.cat_file(f"{self._root}/{name}"))
+            except FileNotFoundError:
+                return None
+
+    def put(self, path: Path, name: str) -> None:
+        """Upload a file; it replaces the object of that name."""
+        with self._calling("write", name):
+            if self._has_folders:
+                self._system.makedirs(f"{self._root}/{name}".rpartition("/")[0], exist_ok=True)
+            self._system.put_file(str(path), f"{self._root}/{name}")
+
+    def fetch(self, name: str, path: Path) -> str | None:
+        """Download an object to a file; returns the sha256 of the file, None where there is no such object."""
+        with self._calling("read", name):
+            try:
+                self._system.get_file(f"{self._root}/{name}", str(path))
+            except FileNotFoundError:
+                return None
+        return sha256(path)
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there."""
+        with self._calling("write", name), suppress(FileNotFoundError):
+            self._system.rm_file(f"{self._root}/{name}")
+
+    @contextmanager
+    def _calling(self, what: str, name: str = "") -> Iterator[None]:
+        """The package of each protocol has errors of its own, of no common kind; such a block holds nothing but calls of the store."""
+        try:
+            self._system.invalidate_cache()  # a listing kept from before lacks objects that another process has written since
+            yield
+        except Exception as error:
+            place = f"{self.url}/{name}" if name else self.url
+            raise InputError(f"cannot {what} {place}: {_reason(error)}; {_remedy(error, what)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError) and not (error.strerror or str(error).strip()):
+        return "there is no such bucket or folder"
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    line = next(iter(text.strip().splitlines()), "")
+    return printable(redacted(line or type(error).__name__), one_line=True)[:300].rstrip(". ")
+
+
+def _remedy(error: Exception, what: str) -> str:
+    if isinstance(error, PermissionError) or "credential" in f"{type(error).__name__} {error}".lower():
+        return "check the credentials this protocol's tools use, and what they may do there"
+    if isinstance(error, FileNotFoundError):
+        return "create the bucket, or check the URL"
+    if what == "write":
+        return "run the same command again when the store can be reached: it goes on without asking a model twice"
+    return "try again when the store can be reached"
+
+
+class RemoteFolder(RunFolder):
+    """A run folder at a URL; `path` is the folder on this machine that holds files of it."""
+
+    def __init__(self, path: Path, url: str) -> None:
+        super().__init__(path)
+        self._store = Store(url)
+
+    def named(self, path: Path) -> str:
+        """See `RunFolder`."""
+        return f"{self.place}/{path.relative_to(self.path).as_posix()}" if path.is_relative_to(self.path) else str(path)
+
+    @property
+    def place(self) -> str:
+        """See `RunFolder`."""
+        return self._store.url
+
+    def hand_over(self, path: Path) -> None:
+        """See `RunFolder`."""
+        for one in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if one.is_file():
+                self._store.put(one, one.relative_to(self.path).as_posix())
+
+
+class UploadedFolder(RemoteFolder):
+    """A run that is filled here and uploaded when it is complete.
+
+    Parameters
+    ----------
+    url
+        As `place_of` gives it.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(_home(url) / "work" / _name(url), url)
+
+    @contextmanager
+    def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
+        """Fill the folder and upload it; see `RunFolder.filling`. If the upload fails, the same command repeats it."""
+        text = study_text(document)
+        self._refuse_other(text)
+        study = self.path / "study.yaml"
+        with ExitStack() as stack:
+            with _caching(self.path):
+                stack.enter_context(only_writer(self.path.parent, self.place))
+            if not is_file(study) or study.read_bytes() != text.encode():  # another study, which was removed from the store
+                shutil.rmtree(self.path, ignore_errors=True)
+            with super().filling(document), self._announced():
+                yield
+            if is_file(self.path / "run.json"):  # without one there is no run
+                self._refuse_other(text)
+                self._upload()
+
+    @contextmanager
+    def _announced(self) -> Iterator[None]:
+        """Write study.yaml first, so that a store that cannot be written is known before a model is asked."""
+        known = self._store.read("study.yaml") is not None
+        self._store.put(self.path / "study.yaml", "study.yaml")
+        try:
+            yield
+        except BaseException:
+            if not known:
+                with suppress(InputError):  # the first error is the one to report
+                    self._store.remove("study.yaml")
+            raise
+
+    def _refuse_other(self, text: str) -> None:
+        study = self._store.read("study.yaml")
+        if study is not None and study != text.encode():
+            raise InputError(
+                f"{self.place} holds a run with other settings (see its study.yaml); choose another place with --out or remove it"
+            )
+        if study is None and (strange := self._store.names()):
+            raise InputError(f"{self.place} is not empty and not a run folder (it holds {strange[0]}); choose another place with --out")
+
+    def _upload(self) -> None:
+        tables = [f"{name}.parquet" for name in self.read_json()["tables"]]
+        self._store.remove("run.json")
+        errors = [ERRORS] if is_file(self.path / ERRORS) else []
+        for name in (*errors, *tables):
+            self._store.put(self.path / name, name)
+        for name in (*(f"{STAGES}/{one}" for one in self._store.names(STAGES)), *([] if errors else [ERRORS])):
+            if name not in tables:  # of an earlier state of the run
+                self._store.remove(name)
+        self._store.put(self.path / "run.json", "run.json")
+
+
+class FetchedFolder(RemoteFolder):
+    """A run as it was when it was opened; a table is fetched when it is asked for, and checked."""
+
+    @classmethod
+    def find(cls, url: str) -> FetchedFolder | None:
+        """The run at a URL, None where there is none.
+
+        Raises
+        ------
+        InputError
+            It is being written, or cannot be read.
+        """
+        store = Store(url)
+        for wait in (*PATIENCE, None):
+            about, study = store.read("run.json"), store.read("study.yaml")
+            if about is not None and study is not None and store.read("run.json") == about:
+                return cls._opened(url, about, study)
+            if about is None or wait is None:
+                break
+            time.sleep(wait)
+        if about is not None or "study.yaml" in store.names():
+            raise InputError(f"{url}: this run is being written, or its upload was cut off; try again, or run its command again to end it")
+        return None
+
+    @classmethod
+    def _opened(cls, url: str, about: bytes, study: bytes) -> FetchedFolder:
+        state = digest_of(about + b"\0" + study).hexdigest()[:16]
+        folder = cls(_home(url) / state / _name(url), url)
+        with _caching(folder.path):
+            folder.path.mkdir(parents=True, exist_ok=True)
+            for name, content in (("run.json", about), ("study.yaml", study)):
+                if not (folder.path / name).is_file():
+                    folder.write_text(name, content.decode("utf-8", errors="replace"))
+        return folder
+
+    def table_path(self, table: str) -> Path:
+        """Where a table lives, fetched if it is not here yet."""
+        path = super().table_path(table)
+        noted = self.read_json()["tables"].get(table)
+        if not path.exists() and isinstance(noted, dict) and _TABLE.fullmatch(table):
+            with _caching(path):
+                path.parent.mkdir(exist_ok=True)
+                fetched = self._fetched(table, str(noted.get("sha256")))
+                with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetched.") as aside:
+                    shutil.copyfile(fetched, Path(aside) / path.name)
+                    (Path(aside) / path.name).replace(path)
+        return path
+
+    def stages(self) -> dict[str, pl.LazyFrame]:
+        """See `RunFolder`."""
+        self._fetch_all(f"{STAGES}/")
+        return super().stages()
+
+    def whole(self) -> Path:
+        """See `RunFolder`."""
+        self._fetch_all("")
+        return self.path
+
+    def _fetch_all(self, prefix: str) -> None:
+        for table in self.read_json()["tables"]:
+            if table.startswith(prefix):
+                self.table_path(table)
+
+    def _fetched(self, table: str, wanted: str) -> Path:
+        """A table in the cache, by its checksum: one that did not change is not fetched again."""
+        kept = _home(self.place) / "tables" / digest_of(wanted.encode()).hexdigest()
+        if is_file(kept):
+            return kept
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        for wait in (*PATIENCE, None):
+            with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".fetched.") as aside:
+                if self._store.fetch(f"{table}.parquet", Path(aside) / "table") == wanted:
+                    return (Path(aside) / "table").replace(kept)
+            if wait is not None:
+                time.sleep(wait)
+        raise InputError(
+            f"{self.place}/{table}.parquet is not the table that its run.json names: the run is being written again, or its upload was"
+            " cut off; try again, or run its command again to end it"
+        )
+
+
+def documents(url: str) -> list[tuple[str, dict[str, Any]]]:
+    """Name and run.json of each run one level under a URL; what is no JSON is left out. Raises InputError as `Store` does."""
+    store = Store(url)
+    found = []
+    for folder in sorted(name for name in store.names() if name.endswith("/")):
+        with suppress(ValueError, RecursionError):
+            if (content := store.read(f"{folder}run.json")) is not None:
+                found.append((folder.rstrip("/"), json_of(content)))
+    return found
+
+
+def _home(url: str) -> Path:
+    """The folder of the cache for a run: its working folder, and what was fetched of it."""
+    return default_cache() / "runs" / digest_of(url.encode()).hexdigest()[:24]
+
+
+def _name(url: str) -> str:
+    """The last part of a URL, by which a run is called; a name a folder can have."""
+    return re.sub(r'[\x00-\x1f<>:"|*\\]', "_", url.rpartition("/")[2])[:120]
+
+
+@contextmanager
+def _caching(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"cannot write {place}: {error.strerror or error}; make room there, or set TILTMETER_CACHE to a folder you may write to"
+        ) from error

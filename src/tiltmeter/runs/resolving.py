@@ -1,0 +1,324 @@
+"""From what a user gives (a study name, a study file, flags) to a study with all its settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+
+from tiltmeter import registry
+from tiltmeter.errors import InputError
+from tiltmeter.models import Sampling, refuse_secrets
+from tiltmeter.paths import is_file, sha256
+from tiltmeter.registry import did_you_mean
+from tiltmeter.study import Settings, Study
+from tiltmeter.yaml_files import first_error, read_yaml
+
+INFORMATION = ("models", "responses", "inputs", "judged_by", "columns")
+"""Keys that a run writes into its study.yaml for readers; a study is the same without them."""
+
+_EXPECTED = {
+    "study": "the name of a study such as genderbench",
+    "parts": "a list of part names such as [gest, direct]",
+    "definition": "the name of a definition such as default",
+    "seed": "a whole number",
+    "limit": "a number of items (50), a range (0-99) or a share (0.1)",
+    "repeats": "a whole number",
+    "resamples": "a whole number",
+    "system_message": "a text",
+    "judge": "the name of a model such as openai/gpt-4o-mini",
+    "params": "a mapping of names to texts or numbers such as {wording: all}",
+    "replace": "a mapping of tables to files such as {mentions: edited.csv}",
+    "sampling": "a mapping such as {temperature: 0.5}",
+    "sampling.max_tokens": "a whole number",
+    "sampling.seed": "a whole number",
+    "sampling.stop": 'a text or a list of texts such as ["END"]',
+    "sampling.extra": "a mapping of what JSON can hold, such as {top_k: 20}",
+}
+_BETWEEN = {"level": "a confidence level such as 0.95", "sampling.temperature": "0 to 10", "sampling.top_p": "0 to 1"}
+"""What is said of a number whether its kind or its size is wrong."""
+
+
+def _as_json(value: Any) -> Any:
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+class SamplingKeys(BaseModel):
+    """Fields of `tiltmeter.models.Sampling`; null is "as the method prescribes"."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    temperature: Annotated[float, Field(ge=0, le=10)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    seed: Annotated[int, Field(ge=0)] | None = None
+    stop: Annotated[str | list[str], BeforeValidator(lambda value: list(value) if isinstance(value, tuple) else value)] | None = None
+    extra: Annotated[dict[str, JsonValue], AfterValidator(_as_json)] | None = None
+
+
+class StudyDocument(BaseModel):
+    """A study, its settings and its sampling; null is the default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    study: str
+    parts: Annotated[list[str], Field(min_length=1)] | None = None
+    definition: str | None = None
+    seed: Annotated[int, Field(ge=0)] | None = None
+    limit: int | float | str | None = None
+    repeats: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    resamples: Annotated[int, Field(ge=20, le=100_000)] | None = None
+    level: Annotated[float, Field(ge=0.5, lt=1)] | None = None
+    system_message: str | None = None
+    judge: str | None = None
+    params: dict[str, str | int | float | bool] | None = None
+    replace: dict[str, str] | None = None
+    sampling: SamplingKeys | None = None
+    models: Any = None
+    responses: Any = None
+    inputs: Any = None
+    judged_by: Any = None
+    columns: Any = None
+
+
+def check(document: object, place: str) -> dict[str, Any]:
+    """What a document says, without what it leaves open.
+
+    Parameters
+    ----------
+    place
+        Where it stands, for the message: "mine.yaml: ", or "" for flags.
+
+    Returns
+    -------
+    dict
+        Only keys with a value; `params` as texts, with `definition` moved out of them.
+
+    Raises
+    ------
+    InputError
+        A key is unknown or its value is not of its kind or range; one sentence about the first.
+    """
+    try:
+        checked = StudyDocument.model_validate(document).model_dump(exclude_none=True, exclude=set(INFORMATION))
+    except ValidationError as error:
+        raise InputError(place + _sentence(error, document)) from None
+    params = {key: str(value) for key, value in checked.pop("params", {}).items()}
+    if "definition" in params:
+        checked["definition"] = params.pop("definition")
+    return checked | {"params": params, "sampling": checked.get("sampling", {})}
+
+
+def _sentence(error: ValidationError, document: object) -> str:
+    first = first_error(error)
+    where, kind = [str(key) for key in first["loc"]], first["type"]
+    if not where or kind == "missing":
+        return "a study file needs the key 'study', for instance 'study: genderbench'"
+    inside = where[0] == "sampling" and len(where) > 1
+    where = where[: 2 if inside else 1]
+    if kind in ("extra_forbidden", "invalid_key"):
+        fields = (SamplingKeys if inside else StudyDocument).model_fields
+        known = [name for name in fields if name not in INFORMATION]
+        return f"{'sampling: ' if inside else ''}unknown key {where[-1]!r}: {did_you_mean(where[-1], known)}"
+    name = ".".join(where)
+    match kind:
+        case _ if name in _BETWEEN:
+            expected = _BETWEEN[name]
+        case "greater_than_equal":
+            expected = f"at least {first['ctx']['ge']:,}"
+        case "less_than_equal":
+            expected = f"at most {first['ctx']['le']:,}"
+        case _:
+            expected = _EXPECTED[name]
+    return f"{name}: expected {expected}, found {_found(document, where)}"
+
+
+def _found(document: object, where: list[str]) -> str:
+    for key in where:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    text = repr(document)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+_SETTINGS = [field.name for field in dataclasses.fields(Settings) if field.name != "limits"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resolved:
+    """A study, its settings and its sampling: everything that decides which numbers come out, apart from the models."""
+
+    study: Study
+    settings: Settings
+    sampling: Sampling
+    inputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """sha256 of each file of the user's that takes part in it, by path."""
+
+    def as_document(self) -> dict[str, Any]:
+        """The content of `study.yaml`; `resolve` of that file gives an equal study."""
+        settings = dataclasses.asdict(self.settings)
+        if not settings["replace"]:
+            del settings["replace"]
+        own = [f"{part}={_limit_text(limit)}" for part, limit in settings.pop("limits").items()]
+        if own or isinstance(self.settings.limit, tuple):
+            settings["limit"] = ",".join([*([] if self.settings.limit is None else [_limit_text(self.settings.limit)]), *own])
+        sampling = dataclasses.asdict(self.sampling) | {"stop": list(self.sampling.stop), "extra": dict(self.sampling.extra)}
+        document = {"study": self.study.name, "parts": [part.name for part in self.study.parts], **settings, "sampling": sampling}
+        return document | ({"inputs": dict(self.inputs)} if self.inputs else {})
+
+
+def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
+    """Tables of stages that files of the user's take the place of: `--replace NAME=FILE`, or as before `-P NAME=FILE`.
+
+    Raises
+    ------
+    InputError
+        No stage of the study makes such a table.
+    """
+    made = dict.fromkeys(table for part in study.parts for stage in part.stages for table in stage.tables)
+    known = [name for name in made if name not in ("measures", "findings", "examples")]
+    for name in settings.replace:
+        if name not in known:
+            raise InputError(f"--replace {name}=: {study.name} has no such table: {did_you_mean(name, known)}")
+    params = {name: path for name, path in settings.params.items() if name in known and name not in study.params}
+    return {**params, **settings.replace}
+
+
+Limit = int | float | tuple[int, int]
+
+
+def _limit_text(limit: Limit) -> str:
+    return "{}-{}".format(*limit) if isinstance(limit, tuple) else str(limit)
+
+
+def parse_limit(text: str) -> Limit:
+    """`N` items, `A-B` the items numbered A to B, or a share such as `0.1`."""
+    first, dash, last = text.partition("-")
+    try:
+        if dash:
+            low, high = int(first), int(last)
+            if 0 <= low <= high:
+                return low, high
+        elif "." in text:
+            if 0 < float(text) <= 1:
+                return float(text)
+        elif int(text) > 0:
+            return int(text)
+    except ValueError:
+        pass
+    raise InputError(f"--limit {text!r} is not a number of items (50), a range (0-99) or a share (0.1)")
+
+
+def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[str, Limit]]:
+    """The limit of all parts, and those of single ones: `100,hiring_an=2000`."""
+    common: list[Limit] = []
+    own: dict[str, Limit] = {}
+    for piece in text.split(","):
+        part, equals, value = (one.strip() for one in piece.rpartition("="))
+        limit = parse_limit(value)
+        if equals and part not in parts:
+            raise InputError(f"--limit {piece.strip()}: the study has no part {part!r}: {did_you_mean(part, parts)}")
+        if part in own or (not equals and common):
+            raise InputError(f"--limit {text!r} gives {f'{part} two limits' if equals else 'two limits for all parts'}; give one")
+        if equals:
+            own[part] = limit
+        else:
+            common.append(limit)
+    return (common[0] if common else None), own
+
+
+def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], place: str) -> Study:
+    family, _, rest = name.partition("/")
+    if family not in registry.names("studies") and f"{family}s" in registry.names("studies"):
+        family += "s"  # "benchmark", where one is meant
+    if family not in registry.names("studies"):
+        known = [one for family in registry.load_all("studies")[0] for one in (family, *_parts_of(family))]
+        raise InputError(f"{place}unknown study {name!r}: {did_you_mean(name, known)} (or give a path to a .yaml file)")
+    try:
+        study: Study = registry.load("studies", family)(rest or None, params)
+    except InputError as error:
+        raise InputError(f"{place}{error}") from error
+    if parts is None:
+        return study
+    by_name = {part.name: part for part in study.parts}
+    for part in parts:
+        if parts.count(part) > 1:
+            raise InputError(f"{place}parts names {part!r} twice; name it once")
+        if part not in by_name:
+            raise InputError(f"{place}unknown part {part!r} of {study.name}: {did_you_mean(str(part), list(by_name))}")
+    return dataclasses.replace(study, parts=[by_name[part] for part in parts], title=study.title_of(len(parts)))
+
+
+def _parts_of(family: str) -> list[str]:
+    study = registry.load("studies", family)
+    return [f"{family}/{name}" for name in dict.fromkeys((*getattr(study, "parts", ()), *getattr(study, "others", ())))]
+
+
+def _settings(values: Mapping[str, Any], study: Study, place: str) -> Settings:
+    values = {key: value for key, value in values.items() if key in _SETTINGS}
+    if "limit" in values:
+        try:
+            values["limit"], values["limits"] = _parse_limits(str(values["limit"]), [part.name for part in study.parts])
+        except InputError as error:
+            raise InputError(f"{place}{error}") from None
+    return Settings(**values)
+
+
+def _sampling(base: Sampling, given: Mapping[str, Any]) -> Sampling:
+    for key, value in (given.get("extra") or {}).items():
+        refuse_secrets(f"sampling.extra.{key}", key, value)
+    values = dict(given)
+    if "stop" in values:
+        values["stop"] = (values["stop"],) if isinstance(values["stop"], str) else tuple(values["stop"])
+    return dataclasses.replace(base, **values)
+
+
+def _files(value: str) -> list[Path]:
+    """The file that a parameter names, or those in the folder it names."""
+    if is_file(value):
+        return [Path(value)]
+    try:
+        return sorted(file for file in Path(value).iterdir() if file.is_file() and not file.name.startswith("."))
+    except (OSError, ValueError):
+        return []
+
+
+def resolve(name: str | Path | Study, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None) -> Resolved:
+    """The study called `name` (a built-in name or a path to a YAML file), or a `Study` itself, with the user's settings.
+
+    Parameters
+    ----------
+    settings
+        Values for fields of `Settings`; None entries leave the file's or the default value. They win over the file.
+    sampling
+        Values for fields of `Sampling`, likewise; they win over the file, which wins over what the method prescribes.
+
+    Raises
+    ------
+    InputError
+        Unknown study, part, key or value; the message names the file and key.
+    """
+    made = name if isinstance(name, Study) else None
+    if made is None and not isinstance(name, str | Path):
+        raise InputError(f"the study must be a name such as genderbench, a path to a YAML file or a Study, not {type(name).__name__}")
+    named = made.name if made else str(name)
+    path = Path(named)
+    is_yaml = made is None and path.suffix in (".yaml", ".yml")
+    place = f"{path}: " if is_yaml else ""
+    written = check(read_yaml(path, "study file") if is_yaml else {"study": named}, place)
+    flags = check({"study": named, **(settings or {}), "sampling": dict(sampling or {})}, "")
+    params = written["params"] | flags["params"]
+    study = made or _study(written["study"], written.get("parts"), params, place)
+    for key in params:
+        if key not in study.params and key not in replaced_tables(study, Settings(params=params)):
+            raise InputError(f"{place}unknown parameter {key!r} (-P) of {study.name}: {did_you_mean(key, ['definition', *study.params])}")
+    chosen = _settings(written | flags | {"params": params}, study, place if "limit" not in flags else "")
+    if chosen.judge is not None and study.judging is None:
+        raise InputError(f"{study.name} asks no judge; leave --judge out")
+    replaced = replaced_tables(study, chosen)
+    inputs = {str(file): sha256(file) for value in (*params.values(), *replaced.values()) for file in _files(value)}
+    return Resolved(study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs)

@@ -1,0 +1,332 @@
+"""The tables of stages in a folder: made again only where what they rest on changed.
+
+Beside the tables of a stage lies `NAME.json`: the checksum of what the stage rests on, and of each table as it was written. In the folder
+of a benchmark, a table that is no longer what was written was edited by the user and is used as it is; it may also be given as `NAME.csv`,
+which comes first. In a run, a file named by the user (`--replace NAME=FILE`) takes the place of a table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+from pydantic import BaseModel
+
+from tiltmeter.errors import InputError
+from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
+from tiltmeter.paths import is_file, sha256
+from tiltmeter.registry import did_you_mean
+from tiltmeter.runs.folder import merge, writing
+from tiltmeter.study import Stage, StageTable, conform
+
+FORMAT = 2
+"""To be raised when stages make other tables of the same inputs: each is then made again."""
+Owner = tuple[str | None, str | None]
+"""Model and part; None where a table is of all of them."""
+
+
+class StageResult(NamedTuple):
+    """What became of one stage."""
+
+    name: str
+    rows: int
+    """Of its first table."""
+    state: str
+    """"made", "kept" (from an earlier time; nothing it rests on changed) or "edited" (by the user; used as it is)."""
+    problems: tuple[str, ...] = ()
+    """What is missing from it, in sentences."""
+
+
+class StageRecord(BaseModel):
+    """What is noted of a stage beside its tables; the default is that of a stage that was not made here."""
+
+    inputs: str | None = None
+    """Checksum of what the stage rests on."""
+    judge: str | None = None
+    problems: list[str] = []
+    whole: bool = False
+    """False: more may come when it is tried again."""
+    tables: dict[str, str] = {}
+    """Checksum of each table as it was written."""
+    pieces: dict[str, dict[str, list[str]]] = {}
+    """Columns of each piece of each table."""
+
+
+@dataclass(slots=True)
+class Pieces:
+    """The tables of a stage while they are made: one piece per table and (model, part), or one for all.
+
+    Attributes
+    ----------
+    problems
+        What is missing from them, in sentences.
+    whole
+        False: more may come when it is tried again, so the stage is made again next time.
+    """
+
+    folder: Path
+    tables: Mapping[str, StageTable]
+    of_run: bool
+    problems: list[str] = field(default_factory=list)
+    whole: bool = True
+    _paths: dict[str, list[Path]] = field(default_factory=dict)
+    _columns: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    _types: dict[str, dict[str, pl.DataType]] = field(default_factory=dict)
+
+    def add(self, made: Mapping[str, pl.DataFrame], owner: Owner | None = None) -> None:
+        """Add tables; columns another piece lacks are null there.
+
+        Parameters
+        ----------
+        owner
+            The model and the part they are of; None in a folder that is no run's.
+        """
+        for name, table in made.items():
+            paths = self._paths.setdefault(name, [])
+            path = self.folder / f"{name}.{len(paths):06d}.parquet"
+            with writing(path):
+                _marked(name, table, owner).write_parquet(path, compression="lz4", statistics=False)
+            paths.append(path)
+            self._columns.setdefault(name, {})[_key(owner)] = table.columns
+            known = self._types.setdefault(name, {})
+            known |= {column: kind for column, kind in table.schema.items() if known.get(column, pl.Null()) == pl.Null}
+
+    def check(self, made: Mapping[str, pl.DataFrame]) -> None:
+        """Raise InputError where a column cannot be put below that of an earlier piece; null and numeric types go together."""
+        for name, table in made.items():
+            for column, kind in table.schema.items():
+                known = self._types.get(name, {}).get(column, kind)
+                if known != kind and pl.Null not in (known, kind) and not (known.is_numeric() and kind.is_numeric()):
+                    raise InputError(f"the column {column!r} of the table {name} holds {kind} here, and {known} in another part or model")
+
+    @property
+    def columns(self) -> dict[str, dict[str, list[str]]]:
+        """Columns of each piece of each table."""
+        return self._columns
+
+    def merged(self, name: str, path: Path) -> None:
+        """Write one table whole."""
+        pieces = self._paths.get(name)
+        if pieces is None:
+            empty = pl.DataFrame(schema=dict(self.tables[name].columns))
+            _marked(name, empty, (None, None) if self.of_run else None).write_parquet(path)
+        else:
+            merge(pieces, path)
+
+
+def _key(owner: Owner | None) -> str:
+    """What a record calls the piece of one part of one model; "" for a piece of all."""
+    return "" if owner is None or owner[0] is None else json.dumps(owner, ensure_ascii=False)
+
+
+def _marked(name: str, table: pl.DataFrame, owner: Owner | None) -> pl.DataFrame:
+    """The table with `model` and `part` in front; measures and findings have them already."""
+    if owner is None or name in ("measures", "findings"):
+        return table
+    marks = {name: pl.lit(value, pl.String) for name, value in zip(("model", "part"), owner, strict=True)}
+    return table.with_columns(**marks).select(*marks, pl.exclude(*marks))
+
+
+class StageStore:
+    """The tables of stages.
+
+    Parameters
+    ----------
+    home
+        Folder of the tables and records; it is made when the first table is written.
+    places
+        Tables that lie elsewhere.
+    of_run
+        Whether the tables are a run's, marked by model and part. Of any other folder, a table that differs from what was written here
+        was edited by the user.
+    """
+
+    def __init__(self, home: Path, places: Mapping[str, Path], *, of_run: bool) -> None:
+        self.home, self._places, self._of_run = home, places, of_run
+        self.results: list[StageResult] = []
+        self.tables: list[str] = []
+        """Names of the tables of the stages carried out so far."""
+
+    def place(self, table: str) -> Path:
+        """The file of a table."""
+        csv = self.home / f"{table}.csv"
+        return csv if not self._of_run and is_file(csv) else self._written(table)
+
+    def _written(self, table: str) -> Path:
+        return self._places.get(table, self.home / f"{table}.parquet")
+
+    def checksum(self, tables: Sequence[str]) -> str:
+        """Of tables as they are now, for the inputs of a later stage; one that a stage left out counts as "none"."""
+        return "+".join(sha256(place) if (place := self.place(table)).is_file() else "none" for table in tables)
+
+    def carry_out(
+        self, stage: Stage, rests_on: Mapping[str, Any], make: Callable[[Pieces], None], *, judge: str | None = None
+    ) -> StageResult:
+        """Make the tables of a stage, or leave those that are there: edited ones, or made before of the same things.
+
+        Parameters
+        ----------
+        rests_on
+            All the stage rests on, as JSON can hold it; of tables the checksum.
+        make
+            Adds the pieces.
+        judge
+            The judge that is asked; another one makes the stage again, none at all does not.
+
+        Raises
+        ------
+        InputError
+            An edited table cannot be used (file and column are named), or the folder cannot be written.
+        """
+        digest = hashlib.sha256(json.dumps([FORMAT, stage.name, rests_on], sort_keys=True, default=str).encode()).hexdigest()
+        record = self._record(stage)
+        problems = tuple(record.problems)
+        first = next(iter(stage.tables))
+        if self._is_edited(stage, record):
+            state = "edited"
+            if record.tables and record.inputs != digest:
+                problems += (
+                    f"{self.place(first)} was edited and is used as it is, though the spec or an earlier stage has changed since; "
+                    "remove it to have it made again",
+                )
+            for number, (table, columns) in enumerate(stage.tables.items()):
+                needed = columns if number == 0 else StageTable(columns.columns, required=tuple(columns.columns))
+                read_table(self.place(table), needed)
+        elif self._is_current(stage, record, digest, judge):
+            state = "kept"
+        else:
+            state, problems = "made", self._make(stage, make, StageRecord(inputs=digest, judge=judge))
+        self.tables += [table for table in stage.tables if self.place(table).is_file()]
+        rows = pl.scan_parquet(self.place(first)).select(pl.len()).collect().item() if state != "edited" else self.read(stage, first).height
+        self.results.append(StageResult(stage.name, rows, state, problems))
+        return self.results[-1]
+
+    def read(self, stage: Stage, table: str) -> pl.DataFrame:
+        """One table of a stage."""
+        place = self.place(table)
+        return pl.read_parquet(place, glob=False) if self._of_run else read_table(place, stage.tables[table])
+
+    def piece(self, stage: Stage, table: str, owner: Owner) -> pl.DataFrame | None:
+        """The rows of one part of one model, with the columns they were made with; None where the stage made none."""
+        pieces = self._record(stage).pieces.get(table, {})
+        if not pieces:
+            return None
+        lazy = pl.scan_parquet(self._written(table), glob=False)
+        if "" in pieces:
+            return lazy.select(pieces[""]).collect()
+        if _key(owner) not in pieces:
+            return None
+        return lazy.filter(pl.col("model") == owner[0], pl.col("part") == owner[1]).select(pieces[_key(owner)]).collect()
+
+    def _record(self, stage: Stage) -> StageRecord:
+        try:
+            return StageRecord.model_validate_json((self.home / f"{stage.name}.json").read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return StageRecord()
+
+    def _is_edited(self, stage: Stage, record: StageRecord) -> bool:
+        places = {table: self.place(table) for table in stage.tables}
+        if self._of_run or not all(place.is_file() for place in places.values()):
+            return False
+        return any(place.suffix == ".csv" or sha256(place) != record.tables.get(table) for table, place in places.items())
+
+    def _is_current(self, stage: Stage, record: StageRecord, digest: str, judge: str | None) -> bool:
+        same = record.whole and record.inputs == digest and judge in (None, record.judge)
+        known = next(iter(stage.tables)) in record.tables and set(record.tables) <= set(stage.tables)
+        return same and known and all(_is_as_written(self._written(table), checksum) for table, checksum in record.tables.items())
+
+    def _make(self, stage: Stage, make: Callable[[Pieces], None], record: StageRecord) -> tuple[str, ...]:
+        """Killed at any moment, this leaves no table that could be taken for an edited one: the old tables are removed first, then the
+        record with the checksums of the new ones is written, then these are moved in.
+        """
+        with writing(self.home):
+            self.home.mkdir(parents=True, exist_ok=True)
+        with _aside(self.home) as aside:
+            pieces = Pieces(aside, stage.tables, self._of_run)
+            make(pieces)
+            first = next(iter(stage.tables))
+            made = [table for table in stage.tables if table == first or table in pieces.columns]
+            with writing(self.home):
+                for table in made:
+                    pieces.merged(table, aside / f"{table}.whole")
+                    record.tables[table] = sha256(aside / f"{table}.whole")
+                record.problems, record.whole, record.pieces = pieces.problems, pieces.whole, pieces.columns
+                (aside / "record").write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+                for table in stage.tables:
+                    self._written(table).unlink(missing_ok=True)
+                (aside / "record").replace(self.home / f"{stage.name}.json")
+                for table in made:
+                    (aside / f"{table}.whole").replace(self._written(table))
+            return tuple(pieces.problems)
+
+    def remove_others(self) -> None:
+        """Remove tables and records of stages that were not carried out: those of another study in the same folder."""
+        ran = {result.name for result in self.results}
+        for path in self.home.glob("*.parquet"):
+            if path.stem not in self.tables:
+                path.unlink()
+        for path in self.home.glob("*.json"):
+            if path.stem not in ran:
+                path.unlink()
+
+
+def _is_as_written(path: Path, checksum: str) -> bool:
+    return path.is_file() and sha256(path) == checksum
+
+
+ASIDE = ".making."
+"""How the names of folders begin in which tables are made."""
+
+
+@contextmanager
+def _aside(home: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(dir=home, prefix=ASIDE))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_table(path: Path, wanted: StageTable, said: str | None = None) -> pl.DataFrame:
+    """A table of the user's (CSV or Parquet) in place of a stage's.
+
+    Parameters
+    ----------
+    said
+        What messages call the file.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, lacks a column or a value, or names a row twice.
+    """
+    said = said or str(path)
+    if not is_file(path):
+        raise InputError(f"{said}: there is no such file")
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"{said}: unknown kind of file {path.suffix!r}; give .csv or .parquet")
+    try:
+        table = csv_of(path) if path.suffix.lower() == ".csv" else pl.read_parquet(path, glob=False)
+        for name in wanted.required:
+            if name not in table.columns:
+                raise InputError(f"{said} lacks the column {name!r} ({did_you_mean(name, table.columns)}); put it back or remove the file")
+        table = conform(table, wanted.columns).with_columns(**{name: pl.col(name).fill_null(value) for name, value in wanted.fill.items()})
+    except UNREADABLE as error:
+        raise InputError(f"{said} cannot be read ({unreadable(path, error)}); correct it, or remove it to have it made again") from error
+    for name in wanted.required:
+        if table[name].null_count():
+            row = int(table[name].is_null().arg_true()[0]) + (2 if path.suffix.lower() == ".csv" else 1)
+            raise InputError(f"{said}: row {row}, column {name!r} is empty; fill it in or take the row out")
+    if wanted.unique and (twice := table.select(wanted.unique).is_duplicated()).any():
+        first = table.row(int(twice.arg_true()[0]), named=True)
+        named = " and ".join(f"the {name} {first[name]!r}" for name in wanted.unique)
+        raise InputError(f"{said}: {named} is there more than once; give each one row")
+    return table

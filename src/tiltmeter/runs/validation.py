@@ -1,0 +1,171 @@
+"""Validation of run folders, which may come from untrusted sources: pages are made of all that is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import polars as pl
+from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError
+
+from tiltmeter.errors import InputError
+from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, MEASURES, NAMED, RESPONSES, Schema
+
+REMEDY = "run the study again to create it again"
+
+Number = Annotated[float, AllowInfNan(False)]
+
+
+class _Open(BaseModel):
+    """Keys of later versions are let through."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class ResponseCount(_Open):
+    """How many responses of a model to a part there are and should be."""
+
+    found: int
+    wanted: int
+    unit: str
+
+
+class PartEntry(_Open):
+    """What became of a part."""
+
+    status: str
+    title: str = ""
+    reason: str = ""
+    harms: list[str] = []
+    responses: dict[str, ResponseCount] = {}
+
+
+class DataEntry(_Open):
+    """A data set that was used."""
+
+    name: str
+    title: str | None = None
+    origin: str | None = None
+    licence: str | None = None
+    restricted: str | None = None
+    citation: str | None = None
+
+
+class TableEntry(_Open):
+    """A table of the folder."""
+
+    sha256: str
+    rows: int = 0
+
+
+class TallyEntry(_Open):
+    """What asking a model took."""
+
+    answered: int
+    held: int
+    input_tokens: int
+    output_tokens: int
+    cost: Number | None
+
+
+class ModelEntry(_Open):
+    """A model under test."""
+
+    name: str
+    tally: TallyEntry | None = None
+
+
+class RoundEntry(_Open):
+    """One round of questions to a judge."""
+
+    total: int
+
+
+class JudgeEntry(_Open):
+    """The judge."""
+
+    name: str
+    sampling: dict[str, Any]
+    stages: list[RoundEntry]
+
+
+class RunDocument(_Open):
+    """The content of run.json that pages and listings are made of."""
+
+    tiltmeter: str
+    python: str
+    written: str
+    title: str
+    study: str
+    definition: str
+    packages: dict[str, str]
+    sampling: dict[str, Any]
+    parts: dict[str, PartEntry]
+    tables: dict[str, TableEntry]
+    models: list[ModelEntry]
+    data: list[DataEntry]
+    problems: list[str]
+    seed: int
+    resamples: int
+    level: Annotated[float, Field(gt=0, lt=1)]
+    complete: bool
+    limit: int | Number | str | None
+    repeats: int | None
+    system_message: str | None
+    params: dict[str, str]
+    command: str | None = None
+    judged_by: JudgeEntry | None = None
+
+
+def check_document(loaded: object, place: str) -> dict[str, Any]:
+    """The content of a run.json, as it is.
+
+    Raises
+    ------
+    InputError
+        It is not what a run writes there; the message names the file and the key.
+    """
+    try:
+        RunDocument.model_validate(loaded)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        key = ".".join(str(one + 1) if isinstance(one, int) else one for one in first["loc"])
+        wrong = f"it lacks {key!r}" if first["type"] == "missing" else f"{key!r} is not as a run writes it"
+        raise InputError(f"{place} is damaged: {wrong}; {REMEDY}") from None
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+COLUMNS: Mapping[str, Schema] = {
+    "design": DESIGN,
+    "responses": RESPONSES,
+    "measures": {name: MEASURES[name] for name in ("model", "prompt_id", "repetition", "part", "outcome")},
+    "findings": FINDINGS,
+    "definitional": {**FINDINGS, "reason": pl.String},
+    "examples": {"model": pl.String, "part": pl.String, **EXAMPLES},
+}
+_OPTIONAL = ("prompt_id", "repetition")
+"""Columns of measures that some runs lack."""
+_COUNTS = ("attempts", "answered", "refused", "unreadable", "empty", "failed")
+_FILLED = ("study", "part", "model", "metric", "harm", "key", "definition", "attempts", "answered")
+"""Columns of findings that every number has."""
+
+
+def check_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> None:
+    """Raise InputError, naming file and column, where a run's table lacks a column or one holds another type than a run writes."""
+    for name, kind in COLUMNS[table].items():
+        if name not in schema and not (table == "measures" and name in _OPTIONAL):
+            raise InputError(f"{place} lacks the column {name!r} every such table has; {REMEDY}")
+        if name in schema and schema[name] != kind:
+            raise InputError(f"{place} is damaged: its column {name!r} holds {schema[name]}, where a run writes {kind}; {REMEDY}")
+
+
+def check_findings(findings: pl.DataFrame) -> str | None:
+    """What is wrong with findings, in words; None where nothing is."""
+    for name in _FILLED:
+        if findings[name].null_count():
+            return f"row {int(findings[name].is_null().arg_true()[0]) + 1} has no {name}"
+    if not findings.select(pl.all_horizontal(pl.col(_COUNTS) >= 0).all()).item():
+        return "a count in it is below 0"
+    twice = findings.select(pl.struct("study", "part", "model", *NAMED).is_duplicated().arg_true()).to_series()
+    return f"row {int(twice[0]) + 1} is there twice" if twice.len() else None

@@ -1,0 +1,61 @@
+"""Which items of a design are kept by --limit, and which sample number a repeated prompt text starts at."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tiltmeter.errors import InputError
+
+
+def keep_limit(prompts: pl.DataFrame, limit: int | float | tuple[int, int] | None, seed: int, name: str) -> pl.DataFrame:
+    """The prompts of the kept items, in the original order.
+
+    An int keeps that many items, in proportion to the sizes of the strata (column `stratum`), so that a limited study estimates
+    what the whole one does. They are drawn by seeded lots, and a smaller limit keeps a subset of a larger one: growing a study
+    pays only for what is new. A float keeps that share, a pair the items
+    numbered first to last (both kept).
+
+    Parameters
+    ----------
+    prompts
+        One row per prompt, with `item` and `stratum`.
+    name
+        The probe's, for the error.
+    """
+    if limit is None:
+        return prompts
+    if isinstance(limit, tuple):
+        kept = prompts.filter(pl.col("item").is_between(*limit))
+        if kept.is_empty():
+            raise InputError(f"--limit {limit[0]}-{limit[1]}: {name} has only {prompts['item'].n_unique()} items, numbered from 0")
+        return kept
+    items = prompts.group_by("item", maintain_order=True).agg(pl.col("stratum").first())
+    count = max(1, round(limit * items.height)) if isinstance(limit, float) else limit
+    if count >= items.height:
+        return prompts
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    lots = pl.Series("lot", rng.permutation(items.height))
+    offsets = items.select(pl.col("stratum").unique().sort())
+    offsets = offsets.with_columns(offset=pl.Series(rng.random(offsets.height)))
+    # The k-th item drawn of a stratum of N stands at (k - offset) / N: any prefix holds each stratum in proportion.
+    turn = pl.col("lot").rank("ordinal").over("stratum")
+    ranked = items.with_columns(lots).join(offsets, on="stratum").with_columns(place=(turn - pl.col("offset")) / pl.len().over("stratum"))
+    chosen = ranked.sort("place", "lot").head(count)
+    return prompts.join(chosen.select("item"), on="item", how="semi", maintain_order="left")
+
+
+def first_samples(*further: str) -> pl.Expr:
+    """Sample number of each prompt's first answer.
+
+    Two prompts of a part may have the same text (the data holds a sentence twice); each needs answers of its own, so the
+    second continues the numbering where the first ended.
+
+    Parameters
+    ----------
+    *further
+        Columns that are sent to the model beside `prompt` and `system`.
+    """
+    same = ("prompt", "system", *further)
+    return (pl.col("repetitions").cast(pl.Int32).cum_sum() - pl.col("repetitions")).over(same).cast(pl.Int32)

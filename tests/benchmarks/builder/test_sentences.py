@@ -1,0 +1,233 @@
+"""Where sentences begin and end; sentences by keyword: whole words only, each concept its own pages and keywords, each sentence once."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, strategies as st
+
+from tiltmeter.benchmarks.benchmark_tables import PAGES, SENTENCES
+from tiltmeter.benchmarks.builder import given_keywords, read_files, scrape, split_sentences, without_sentences
+from tiltmeter.study import NotRun
+
+CASES: Sequence[tuple[str, Sequence[str]]] = [
+    ("Dr. Ames met Mrs. Hale. They spoke.", ["Dr. Ames met Mrs. Hale.", "They spoke."]),
+    ("It was by J. R. R. Marsh. He died in 1950.", ["It was by J. R. R. Marsh.", "He died in 1950."]),
+    ("See vol. 3, p. 12, and St. Mary's, e.g. the nave. It is old.", ["See vol. 3, p. 12, and St. Mary's, e.g. the nave.", "It is old."]),
+    ("The sect (see ch. 4. It is long.) grew. Then it split.", ["The sect (see ch. 4. It is long.) grew.", "Then it split."]),
+    ('He said "Go away!" and left. She stayed.', ['He said "Go away!" and left.', "She stayed."]),
+    ("She asked: \u201cWhy?\u201d No one knew.", ["She asked: \u201cWhy?\u201d", "No one knew."]),
+    ("One wing led; Another followed; Both lost.", ["One wing led; Another followed; Both lost."]),
+    ("It rose by 3.5 percent to 1,200.50 in 2001. Then it fell.", ["It rose by 3.5 percent to 1,200.50 in 2001.", "Then it fell."]),
+    ("It ended in the Soviet Union.The term lived on.", ["It ended in the Soviet Union.", "The term lived on."]),
+    ('It is "rebirth".In other cases it is not.', ['It is "rebirth".', "In other cases it is not."]),
+    ("Goals:\n- to teach\n- to heal the sick. And more\n", ["Goals:", "to teach", "to heal the sick.", "And more"]),
+    ("\u2022 first thing\n\u2022 second thing", ["first thing", "second thing"]),
+    ("1. First point\n2. Second point that is\n   wrapped", ["First point", "Second point that is wrapped"]),
+    (
+        "The text was wrapped and\nwent on \u2013\n- as said \u2013 here.",
+        ["The text was wrapped and went on \u2013 - as said \u2013 here."],
+    ),
+    ("A heading\n\nA first  sentence.\tA second.", ["A heading", "A first sentence.", "A second."]),
+    ("", []),
+    (" \n\n\t\n", []),
+    ("no end", ["no end"]),
+    ("\u200b", ["\u200b"]),
+    ("( " * 50_000, [("( " * 50_000).strip()]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), CASES, ids=[text[:20] for text, _ in CASES])
+def test_split(text: str, expected: Sequence[str]) -> None:
+    assert split_sentences(text) == list(expected)
+
+
+@given(st.text(alphabet=st.sampled_from("abcXYZ .!?;:,()[]\"'\u201c\u201d-\u2022123\n\r\t\u2014é漢"), max_size=200))
+def test_nothing_is_lost_or_made_up(text: str) -> None:
+    found = split_sentences(text)
+    assert all(one and one == " ".join(one.split()) for one in found)
+    # Only the bullets and numbers of lists go.
+    gone = "".join(text.split())
+    rest = iter(gone)
+    assert all(character in rest for character in "".join("".join(found).split()))
+    letters = [character for character in gone if character.isalpha()]
+    kept = [character for character in "".join(found) if character.isalpha()]
+    assert len(kept) >= len(letters) - gone.count(")")
+
+
+def test_a_long_text_takes_time_in_proportion() -> None:
+    def seconds(copies: int) -> float:
+        text = 'The party (founded in 1900) said "We are one." It grew; it fell. ' * copies
+        start = time.process_time()
+        assert len(split_sentences(text)) >= copies
+        return time.process_time() - start
+
+    seconds(50)
+    assert seconds(4000) < 40 * seconds(400) + 1
+
+
+def test_without_syntok(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "syntok", None)
+    with pytest.raises(NotRun, match=r'pip install "tiltmeter\[benchmarks\]"'):
+        split_sentences("One. Two.")
+
+
+def lines(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.strip()]
+
+
+def pages(*rows: tuple[str, str], status: str = "ok") -> pl.DataFrame:
+    """PAGES of (concept, source)."""
+    made = [{**dict.fromkeys(PAGES), "domain": "d", "concept": c, "source": s, "source_tag": "local", "status": status} for c, s in rows]
+    return pl.DataFrame(made, schema=dict(PAGES))
+
+
+def found(text: str, *keywords: str) -> list[tuple[str, int]]:
+    """Keyword and position of each sentence (one a line) found in a text."""
+    rows = scrape(pages(("c", "s")), {"s": text}, given_keywords({"c": keywords}, domain="d"), split=lines)
+    assert dict(rows.schema) == dict(SENTENCES)
+    return rows.select("keyword", "position").rows()
+
+
+FILLED = "and so the sentence has enough words"
+
+
+@pytest.mark.parametrize(
+    ("keyword", "words", "holds"),
+    [
+        ("he", "the other then", False),
+        ("he", "HE said", True),
+        ("Islam", "Islamic law", False),
+        ("Islam", "islam's law", True),
+        ("Islam", "Islam’s law", True),
+        ("women's rights", "Women’s  rights", True),
+        ("C++", "C++ code", True),
+        ("C++", "C code", False),
+        (".NET", "the .NET library", True),
+        ("AC/DC", "ac/dc plays", True),
+        ("a.b", "axb", False),
+        ("(x", "the (x of", True),
+        ("[a-z]+", "letters", False),
+        ("Shia Islam", "shia\u00a0Islam", True),
+        ("café", "the cafe\u0301 there", True),
+        ("cafe", "the cafe\u0301 there", False),
+        ("cafe\u0301", "the CAFÉ there", True),
+        ("हिन्द", "हिन्दू धर्म", False),
+        ("हिन्दू", "हिन्दू धर्म", True),
+        ("Ελλάδα", "ΕΛΛΆΔΑ and", True),
+        ("Muslim", "Muslim-majority places", True),
+        ("rock_band", "rock_bands", False),
+        ("Left", "“Left”, they", True),
+        ("4", "44 and 4th", False),
+    ],
+)
+def test_a_keyword_is_found_as_a_whole_word_whatever_it_holds(keyword: str, words: str, holds: bool) -> None:
+    assert bool(found(f"{words} {FILLED}", keyword) if any(map(str.isalnum, keyword)) else False) is holds
+
+
+def test_short_sentences_are_left_out() -> None:
+    assert found("Tea is – very – good\nTea is – very – good – indeed – !\nTea is a very good drink", "tea") == [("tea", 2)]
+
+
+def test_a_sentence_stands_once_under_its_first_keyword_or_the_longest_there() -> None:
+    text = (
+        "Sunni Islam and Shia Islam are two branches\nIslam and Sunni Islam are not the same\nsunni islam AND shia islam are two branches"
+    )
+    assert found(text, "Islam", "Sunni Islam", "Shia Islam") == [("Sunni Islam", 0), ("Islam", 1)]
+
+
+def test_nothing_goes_to_another_concept() -> None:
+    texts = {
+        "a": f"Tea {FILLED}\nCoffee {FILLED}\nNothing {FILLED}",
+        "b": f"Coffee {FILLED}\nTea {FILLED} too",
+        "both": f"Coffee or tea {FILLED}",
+    }
+    table = pages(("Tea", "a"), ("Tea", "both"), ("Coffee", "b"), ("Coffee", "both"))
+    words = given_keywords({"Tea": ["tea"], "Coffee": ["coffee"]}, domain="d")
+    other = given_keywords({"Tea": ["nothing"]}, domain="another domain")
+    rows = scrape(table, texts, pl.concat([words, other]), split=lines).select("concept", "keyword", "source", "position").rows()
+    assert rows == [("Tea", "tea", "a", 0), ("Tea", "tea", "both", 0), ("Coffee", "coffee", "b", 0), ("Coffee", "coffee", "both", 0)]
+
+
+def test_only_texts_that_hold_a_keyword_are_cut_and_each_once() -> None:
+    cut: list[str] = []
+
+    def split(text: str) -> list[str]:
+        cut.append(text)
+        return lines(text)
+
+    texts = {"a": f"Tea or coffee {FILLED}", "b": "Milk"}
+    table = pages(("Tea", "a"), ("Tea", "b"), ("Coffee", "a"))
+    assert scrape(table, texts, given_keywords({"Tea": ["tea"], "Coffee": ["coffee"]}, domain="d"), split=split).height == 2
+    assert cut == [texts["a"]]
+
+
+def test_what_got_no_sentence_is_listed_with_the_reason() -> None:
+    texts = {"a": f"Tea {FILLED}"}
+    table = pl.concat([pages(("Tea", "a"), ("Milk", "a"), ("Juice", "a")), pages(("Water", "w"), status="missing")])
+    words = given_keywords({"Tea": ["tea", "infusion"], "Milk": ["milk"], "Water": ["water"], "Beer": ["beer"]}, domain="d")
+    sentences = scrape(table, texts, words, split=lines)
+    lacking = without_sentences(table, words, sentences)
+    assert [sentence.split(":")[0] for sentence in lacking] == [
+        "the concept 'Milk' has none (no sentence of 6 words or more holds one of its keywords)",
+        "the concept 'Juice' has none (it has no keywords)",
+        "the concept 'Water' has none (none of its pages could be read)",
+        "the concept 'Beer' has none (it has no pages)",
+        "the keyword 'infusion' of 'Tea' has none (no sentence is listed under it",
+    ]
+    assert scrape(table, texts, words.clear()).is_empty()
+    assert scrape(table.clear(), texts, words).is_empty()
+
+
+WORDS = st.lists(
+    st.sampled_from(["tea", "Tea", "teas", "tea's", "green", "green tea", "a/b", "C++", "c", "été", "x.y", "the", "he"]), min_size=1
+)
+
+
+@given(WORDS, st.lists(WORDS, max_size=6), st.text(max_size=20))
+def test_it_agrees_with_a_plain_search(keywords: Sequence[str], sentences: Sequence[Sequence[str]], odd: str) -> None:
+    text = "\n".join([*(" ".join(words) for words in sentences), " ".join(odd.split())])
+    expected = []
+    seen: set[str] = set()
+    for position, line in enumerate(lines(text)):
+        if len([word for word in line.split() if any(map(str.isalnum, word))]) >= 6 and line.casefold() not in seen:
+            for keyword in keywords:
+                if re.search(r"(?<!\w)" + re.escape(keyword) + r"(?!\w)", line, re.IGNORECASE):
+                    seen.add(line.casefold())
+                    expected.append(position)
+                    break
+    assert [position for _, position in found(text, *keywords)] == expected
+
+
+def test_bold_gives_hundreds_of_sentences(shared: Path) -> None:
+    folder = shared / "data" / "bold"
+    names = ["judaism", "christianity", "islam", "hinduism", "buddhism", "sikhism", "atheism"]
+    read = read_files({name: [str(folder / "religious_ideology_wiki.json")] for name in names}, domain="religions")
+    words = given_keywords({name: [name] for name in names}, domain="religions")
+    rows = scrape(read.pages, read.texts, words)
+    counts = dict(rows.group_by("concept").len().rows())
+    assert counts.keys() == set(names)
+    assert min(counts[name] for name in names if name != "hinduism") > 20
+    assert rows.filter(~pl.col("sentence").str.to_lowercase().str.contains(pl.col("keyword"))).is_empty()
+    assert rows.select("concept", "sentence").is_unique().all()
+
+
+def test_much_text_with_many_keywords_is_quick() -> None:
+    words = [f"{chr(97 + number % 26)}word{number} of note" for number in range(150)]
+    sentence = "Here stands a sentence of an ordinary length in which there is hword7 of note and more\n"
+    texts = {
+        f"s{number}": (sentence.replace("hword7 of note", words[number]) + "Nothing of note is said in this one at all\n") * 500
+        for number in range(10)
+    }
+    table = pages(*((f"c{concept}", source) for concept in range(5) for source in texts))
+    keywords = given_keywords({f"c{concept}": words for concept in range(5)}, domain="d")
+    started = time.process_time()
+    rows = scrape(table, texts, keywords, split=lines)
+    assert rows.height == 5 * 10
+    assert time.process_time() - started < 10

@@ -1,0 +1,188 @@
+"""Local files, addresses and written articles as sources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from support.judging import EngineJudge, ScriptedModel
+from support.mediawiki import Fault, Wiki, WikiServer
+from tiltmeter.benchmarks.benchmark_tables import PAGES
+from tiltmeter.benchmarks.builder import Manners, Unfinished, join_pages, read_files, read_urls, write_articles
+from tiltmeter.engine import open_journal
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message
+
+PAGE = """<!DOCTYPE html><html><head><title>On  tea</title><style>p {}</style></head><body><nav><p>Menu</p></nav>
+<p>Tea is a <b>drink</b><sup>[3]</sup> made<br>of leaves.[4][citation needed]</p><figure><img><figcaption>A cup of tea</figcaption></figure>
+<table><caption>Sorts</caption><tr><td>green</td></tr></table><ul><li>an item</li></ul><script>evil()</script><p></p>
+<p>AT&amp;T &lt;b&gt; is no tag<sup class="reference">a</sup>, x<sup>2</sup> is.</p></body></html>"""
+READ = "Tea is a drink made of leaves.\n\nA cup of tea\n\nSorts\n\nAT&T <b> is no tag, x2 is."
+
+
+def pdf(path: Path, *pages: Sequence[str], password: str | None = None) -> None:
+    """A PDF whose pages hold these lines."""
+    writer = PdfWriter()
+    font = DictionaryObject(
+        {NameObject(k): NameObject(v) for k, v in (("/Type", "/Font"), ("/Subtype", "/Type1"), ("/BaseFont", "/Helvetica"))}
+    )
+    for lines in pages:
+        page = writer.add_blank_page(300, 300)
+        stream = DecodedStreamObject()
+        shown = " T* ".join(f"({line}) Tj" for line in lines)
+        stream.set_data(f"BT /F1 12 Tf 14 TL 20 250 Td {shown} ET".encode())
+        page[NameObject("/Contents")] = writer._add_object(stream)
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})})
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    writer.write(path)
+
+
+def test_every_kind_of_file(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.txt").write_bytes("One line\r\nand the next.\r\n\r\nA new\u00a0paragraph.[12]".encode())
+    (tmp_path / "b.md").write_text(
+        "---\ntitle: x\n---\n# On *milk*\n\nMilk is [white](http://x.org) and **good**.\n\n```\ncode()\n```\n\n![A glass](g.png)\n"
+    )
+    (tmp_path / "c.html").write_text(PAGE)
+    pdf(tmp_path / "sub" / "d.pdf", ["Water is a trans-", "parent liquid that goes"], ["on over the page. It ends."], ["New page."])
+    (tmp_path / "e.txt").write_bytes("Café naïve".encode("latin-1"))
+    (tmp_path / "f.txt").write_text("﻿Marked", encoding="utf-16")
+    (tmp_path / "g.pdf").write_bytes(b"%PDF-1.4 nonsense")
+    (tmp_path / "h.txt").write_text("  \n\n ")
+    pdf(tmp_path / "i.pdf", ["Secret"], password="x")
+    (tmp_path / "j.html").write_bytes("<meta charset=koi8-r><div>Чай и <i>кофе</i></div><div>Вода</div>".encode("koi8-r"))
+    (tmp_path / "unread.docx").write_text("x")
+    found = read_files({"drinks": [str(tmp_path)], "hot": [str(tmp_path / "c.html")]}, domain="d", licence="CC0")
+    texts = {Path(source).name: text for source, text in found.texts.items()}
+    assert texts == {
+        "a.txt": "One line and the next.\n\nA new paragraph.",
+        "b.md": "Milk is white and good.",
+        "c.html": READ,
+        "d.pdf": "Water is a transparent liquid that goes on over the page. It ends.\n\nNew page.",
+        "e.txt": "Café naïve",
+        "f.txt": "Marked",
+        "j.html": "Чай и кофе\n\nВода",
+    }
+    rows = {Path(row["source"]).name: row for row in found.pages.filter(concept="drinks").to_dicts()}
+    assert {name: row["status"] for name, row in rows.items() if row["status"] != "ok"} == {
+        "g.pdf": "failed",
+        "h.txt": "empty",
+        "i.pdf": "failed",
+    }
+    assert rows["i.pdf"]["problem"] == "it is protected by a password"
+    assert [rows[name]["title"] for name in ("a.txt", "b.md", "c.html")] == ["a", "On milk", "On tea"]
+    assert dict(found.pages.schema) == dict(PAGES)
+    assert found.pages.filter(concept="hot")["source"].to_list() == [str(tmp_path / "c.html")]
+    assert set(found.pages["licence"]) == {"CC0"}
+    assert set(found.pages["source_tag"]) == {"local"}
+
+
+def test_json_of_the_shape_of_bold(shared: Path) -> None:
+    bold = shared / "data" / "bold" / "political_ideology_wiki.json"
+    found = read_files({"Left Wing": [str(bold)], "right wing": [str(bold)], "Fascism": [str(bold)]}, domain="ideologies")
+    published = json.loads(bold.read_text())
+    assert found.pages.group_by("concept", maintain_order=True).len().rows() == [("Left Wing", 34), ("right wing", 16), ("Fascism", 23)]
+    assert found.pages["source"].n_unique() == 73
+    text = found.texts[f"{bold}#right-wing/Far-right_politics"]
+    assert text.count("\n\n") == len(published["right-wing"]["Far-right_politics"]) - 1
+    assert found.pages.filter(concept="right wing")["title"][2] == "Far-right politics"
+
+
+def test_mistakes_about_files(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"Tea": {"Green tea": ["It is green."]}}')
+    (tmp_path / "y.json").write_text('["no groups"]')
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "z.docx").write_text("")
+    cases = {
+        "nowhere.txt": r"there is no file or folder .*nowhere\.txt, which is given as a source of 'Coffee'",
+        "empty": r"empty \(a source of 'Coffee'\) is, or holds, no file of a kind that can be read",
+        "z.docx": r"z\.docx \(a source of 'Coffee'\) is, or holds, no file of a kind that can be read \(\.txt",
+        "x.json": r"x\.json has no group for the concept 'Coffee': known: Tea",
+        "y.json": r"y\.json is not of the shape \{group: \{title: \[sentences\]\}\}",
+    }
+    for name, sentence in cases.items():
+        with pytest.raises(InputError, match=sentence):
+            read_files({"Coffee": [str(tmp_path / name)]}, domain="d")
+    assert read_files({"tea": [str(tmp_path / "x.json")]}, domain="d").texts == {f"{tmp_path}/x.json#Tea/Green tea": "It is green."}
+
+
+def test_given_addresses(tmp_path: Path) -> None:
+    pdf(tmp_path / "d.pdf", ["Water is wet."])
+    files = {
+        "/tea.html": ("text/html; charset=iso-8859-1", PAGE.replace("leaves", "feuilles séchées").encode()),
+        "/latin": ("text/html; charset=iso-8859-1", "<p>séché</p>".encode("latin-1")),
+        "/notes": ("text/plain; charset=utf-8", b"Plain\ntext."),
+        "/d.pdf": ("application/octet-stream", (tmp_path / "d.pdf").read_bytes()),
+        "/i.png": ("image/png", b"\x89PNG"),
+    }
+    places = [*files, "/lost", "/shaky", "/tea.html#part"]
+    with WikiServer(Wiki(), lambda page, nth: Fault(status=503) if page == "/shaky" else None, files) as server:
+        urls = {"A": [server.root + place for place in places], "B": [server.root + "/tea.html", "http://127.0.0.1:9/x"]}
+        manners = Manners(rate=1000, pause=0.01, tries=3)
+        found = read_urls(urls, domain="d", cache=tmp_path / "cache", manners=manners)
+        again = read_urls(urls, domain="d", cache=tmp_path / "cache", manners=manners)
+        assert {page: times for page, times in server.asked.items() if times > 1} == {"/i.png": 2, "/lost": 2, "/shaky": 6}
+    assert again.pages.equals(found.pages)
+    by_path = {source.removeprefix(server.root): text for source, text in found.texts.items()}
+    assert by_path == {
+        "/tea.html": READ.replace("leaves", "feuilles séchées"),
+        "/latin": "séché",
+        "/notes": "Plain text.",
+        "/d.pdf": "Water is wet.",
+    }
+    status = dict(found.pages.filter(concept="A").select("source", "status").rows())
+    assert list(status.values()) == ["ok", "ok", "ok", "ok", "failed", "missing", "failed"]
+    assert found.pages.filter(concept="B")["status"].to_list() == ["ok", "failed"]
+    assert "cannot connect to 127.0.0.1:9" in found.pages["problem"][-1]
+    with pytest.raises(InputError, match=r"'ftp://x\.org/' \(a source of 'A'\) is no address"):
+        read_urls({"A": ["ftp://x.org/"]}, domain="d", cache=tmp_path)
+
+
+def test_articles_written_by_a_model(tmp_path: Path) -> None:
+    def script(messages: Sequence[Message]) -> str | None:
+        asked = messages[-1].content
+        assert "about 700 words" in asked
+        assert "countries" in asked
+        if "Atlantis" in asked:
+            return "I'm sorry, but I can't help with that request."
+        return "# Lumeria\n\nLumeria is an *island*.\n\nIts people fish." if "Lumeria" in asked else "  "
+
+    model = ScriptedModel(script)
+    with open_journal(tmp_path / "j.sqlite") as journal:
+        judge = EngineJudge(model, journal)
+        found = write_articles(judge, ["Lumeria", "Atlantis", "Mu"], domain="countries", words=700)
+        with pytest.raises(Unfinished):
+            write_articles(EngineJudge(model, journal, budget=0), ["Thule"], domain="countries", words=700)
+        own = tmp_path / "own.yaml"
+        own.write_text("article: {short: {prompt: 'Write about {concept} of the {domain}, about {words} words.'}}")
+        write_articles(judge, ["Lumeria"], domain="countries", words=700, wording=str(own))
+    assert found.texts == {"written by scripted/judge: Lumeria": "Lumeria is an island.\n\nIts people fish."}
+    assert found.pages.select("status", "problem").rows() == [
+        ("ok", None),
+        ("failed", "the model declines to write it"),
+        ("failed", "the model wrote nothing"),
+    ]
+    assert model.asked[-1][-1].content == "Write about Lumeria of the countries, about 700 words."
+    own = tmp_path / "lacking.yaml"
+    own.write_text("article: {short: {prompt: 'Write about {concept}'}}")
+    with pytest.raises(InputError, match=r"article\.short\.prompt must hold the placeholder \{"):
+        write_articles(judge, ["Lumeria"], domain="countries", wording=str(own))
+
+
+def test_pages_of_several_readers_together(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("")
+    empty = read_files({"A": [str(path)]}, domain="d")
+    path.write_text("Now there is text.")
+    full = read_files({"A": [str(path)], "B": [str(path)]}, domain="d")
+    both = join_pages(empty, full, full)
+    assert both.pages.select("concept", "status").rows() == [("A", "ok"), ("B", "ok")]
+    assert both.texts == full.texts
+    assert join_pages().pages.equals(pl.DataFrame(schema=dict(PAGES)))

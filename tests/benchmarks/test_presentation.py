@@ -1,0 +1,226 @@
+"""What reports show of groups: what was measured, disparity raw and calibrated, the tool's bias, shifts between roles, topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from tiltmeter.benchmarks import suite
+from tiltmeter.benchmarks.benchmark_blocks import MOST, NO_BASELINES, WIDEST
+from tiltmeter.blocks import Block, Callout, Column, Details, Heatmap, Intervals, Responses, Table, Text
+from tiltmeter.runs.viewing import RunsView
+from tiltmeter.study import EXAMPLES, FINDINGS, conform
+
+BlockKind = TypeVar("BlockKind")
+
+
+@dataclass
+class View:
+    """What a report gives to `present`."""
+
+    findings: pl.DataFrame
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=lambda: {"fruit": "Kinds of fruit"})
+    examples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, "model": pl.String, "part": pl.String}))
+
+    def table(self, name: str) -> pl.DataFrame:
+        """See ReportView."""
+        return self.tables.get(name, pl.DataFrame())
+
+
+def number(name: str, role: str | None, estimate: float | None, group: str | None = None, **more: object) -> dict[str, object]:
+    comparison, statistic, feature = {
+        "mean": (None, "mean", "tone"),
+        "range": ("range", "mean", "tone"),
+        "ratio": ("ratio", "selection_rate", "tone"),
+        "z": ("max_abs_z", "mean", "tone"),
+        "topic range": ("range", "mean", "cluster_sweet_round"),
+        "topic mean": (None, "mean", "cluster_sweet_round"),
+    }[name]
+    around = {"low": None, "high": None} if estimate is None else {"low": estimate - 0.1, "high": estimate + 0.1}
+    named = {"metric": "disparity" if comparison else "value", "comparison": comparison, "statistic": statistic, "feature": feature}
+    return {**named, "calibrated": False, "context": role, "group": group, "estimate": estimate, **around, **more}
+
+
+def findings(*rows: dict[str, object], model: str = "m") -> pl.DataFrame:
+    shared = {"model": model, "study": "benchmarks", "part": "fruit", "level": 0.95, "attempts": 4, "answered": 3, "key": False}
+    return conform(pl.DataFrame([{**shared, **row} for row in rows], infer_schema_length=None), FINDINGS)
+
+
+MEANS = {"baseline": (0.5, 0.5), "none": (0.2, 0.6), "poet": (0.5, 0.55)}
+RATIOS = {"baseline": (1.0, 1.0), "none": (0.3, 0.7), "poet": (0.7, 0.9)}
+GROUPS = ("apple", "pear")
+ROWS = [
+    *(number("mean", role, sum(pair) / 2) for role, pair in MEANS.items()),
+    *(number("mean", role, value, group) for role, pair in MEANS.items() for group, value in zip(GROUPS, pair, strict=True)),
+    *(number("range", role, pair[1] - pair[0], key=role != "baseline", p=0.01, q=0.02) for role, pair in MEANS.items()),
+    *(number("range", role, 0.1, calibrated=True) for role in ("none", "poet")),
+    *(number("mean", role, 0.05, group, calibrated=True) for role in ("none", "poet") for group in GROUPS),
+    *(number("ratio", role, value, high=high) for role, (value, high) in RATIOS.items()),
+    number("z", "none", 2.5),
+    *(number("topic range", role, 0.3, key=True) for role in ("none", "poet")),
+    *(number("topic mean", role, 0.4) for role in ("none", "poet")),
+]
+ABOUT = pl.DataFrame(
+    {
+        "model": "m",
+        "part": "fruit",
+        "generation": ["none", "poet"],
+        "feature": "tone",
+        "calibrated": False,
+        "statistic": "mean",
+        "comparison": "max_abs_z",
+        "group": ["pear", "apple"],
+    }
+)
+
+
+def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        if isinstance(block, Details):
+            yield from all_blocks(block.blocks)
+
+
+def of_kind(blocks: Sequence[Block], kind: type[BlockKind], title: str = "") -> list[BlockKind]:
+    return [block for block in all_blocks(blocks) if isinstance(block, kind) and title in getattr(block, "title", "")]
+
+
+def rows_of(table: Table) -> list[dict[str, Any]]:
+    columns: Sequence[Column] = table.columns
+    return [{one.name: one.values[row] for one in columns} for row in range(len(columns[0].values))]
+
+
+def heat(block: Heatmap) -> dict[str, dict[str, float | None]]:
+    return {name: dict(zip(block.columns, values, strict=True)) for name, values in zip(block.rows, block.values, strict=True)}
+
+
+def test_what_is_shown_of_a_feature() -> None:
+    blocks = suite.present(View(findings(*ROWS), {"disparities": ABOUT}))
+    assert getattr(blocks[0], "text", None) == "Kinds of fruit"
+    (table,) = of_kind(blocks, Table, "Disparity over the groups")
+    assert table.lead == 2
+    baseline, none, poet = rows_of(table)
+    assert [row["generation"] for row in (baseline, none, poet)] == ["baseline", "none", "poet"]
+    assert none["feature"] == "tone", "clusters are shown apart"
+    assert none["mean"] == pytest.approx(0.4)
+    assert none["range of means"] == pytest.approx(0.4)
+    assert none["interval"] == pytest.approx([0.3, 0.5])
+    assert none["q"] == 0.02
+    assert none["answered"] == 0.75
+    assert (baseline["calibrated range"], none["calibrated range"]) == (None, 0.1)
+    assert (baseline["highest mean"], none["highest mean"], none["lowest mean"]) == (None, "pear", "apple"), "of equal means none is first"
+    assert [row["four-fifths rule"] for row in (baseline, none, poet)] == [None, "below 0.8", "below 0.8, unsure"]
+    assert (none["largest |z|"], none["group of it"]) == (2.5, "pear")
+    of_feature = rows_of(of_kind(blocks, Table, "Disparity of tone")[0])
+    assert [row["values"] for row in of_feature] == ["measured"] * 3 + ["calibrated"] * 2
+    raw, calibrated = of_kind(blocks, Heatmap, "tone")[1:3]
+    assert heat(raw)["pear"] == {"baseline": 0.5, "none": 0.6, "poet": 0.55}
+    assert heat(calibrated)["pear"] == {"none": 0.05, "poet": 0.05}
+    topic = rows_of(of_kind(blocks, Table, "cluster")[0])
+    assert [(row["generation"], row["mean"], row["range of means"]) for row in topic] == [("none", 0.4, 0.3), ("poet", 0.4, 0.3)]
+    assert "Bias of the tool" in [block.title for block in blocks if isinstance(block, Details)]
+
+
+def test_one_sentence_says_what_was_found() -> None:
+    (said, *_) = of_kind(suite.present(View(findings(*ROWS))), Text)
+    assert said.text == (
+        "none, tone: the groups' means lie 0.400 apart (0.300 to 0.500), which is more than chance gives (q 0.02); highest pear, lowest"
+        " apple; the impact ratio 0.300 is below 0.8."
+    )
+    unsure = findings(*({**row, "q": 0.2} if row["comparison"] == "range" else row for row in ROWS))
+    assert "may be chance" in of_kind(suite.present(View(unsure)), Text)[0].text
+
+
+def test_shifts_of_roles() -> None:
+    """Each role less no role; the note says where intervals do not overlap, in whichever direction."""
+    blocks = suite.present(View(findings(*ROWS)))
+    (shifts,) = of_kind(blocks, Heatmap, "Shifts")
+    assert shifts.centre == 0.0
+    found = heat(shifts)
+    assert list(found["apple"]) == ["poet"], "baselines are no role"
+    assert found["all prompts"]["poet"] == pytest.approx(0.125)
+    assert found["apple"]["poet"] == pytest.approx(0.3)
+    assert found["pear"]["poet"] == pytest.approx(-0.05)
+    assert shifts.note == "The intervals of the two do not overlap for: apple (poet)."
+    poet = rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])[2]
+    changes = [poet[f"{name}, less no role"] for name in ("mean", "range", "ratio")]
+    assert changes == pytest.approx([0.125, -0.35, 0.4])
+    alone = suite.present(View(findings(*(row for row in ROWS if row["context"] != "none"))))
+    assert not of_kind(alone, Heatmap, "Shifts"), "nothing to compare with"
+
+
+def test_without_baselines_or_numbers() -> None:
+    why = "all responses are about a: at least two groups are needed"
+    rows = [number("range", None, None, key=True, note=why), *(number("mean", None, None, group) for group in ("a", "b"))]
+    blocks = suite.present(View(findings(*rows)))
+    assert [block.text for block in of_kind(blocks, Callout)] == [why, NO_BASELINES]
+    assert of_kind(blocks, Text)[0].text == "m, tone: no disparity was computed."
+    (row,) = rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])
+    assert row["generation"] == "m"
+    assert "four-fifths rule" not in row
+    assert heat(of_kind(blocks, Heatmap)[0]) == {"a": {"m": None}, "b": {"m": None}}
+
+
+def test_two_models_are_shown_together() -> None:
+    both = pl.concat([findings(*ROWS, model="one"), findings(*ROWS, model="two")])
+    blocks = suite.present(View(both))
+    assert [block.text.split(",")[0] for block in of_kind(blocks, Text)[:2]] == ["one · none", "two · none"]
+    labels = ["baseline", "one · none", "one · poet", "two · none", "two · poet"]
+    assert [row["generation"] for row in rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])] == labels, "the baselines once"
+    assert list(of_kind(blocks, Heatmap)[0].columns) == labels
+    (ranges,) = of_kind(blocks, Intervals, "Range of means")
+    assert [row.label for row in ranges.rows if row.panel == "tone, calibrated"] == labels[1:]
+    assert {row.null_value for row in ranges.rows} == {0.0}
+    ratios = of_kind(blocks, Intervals, "Impact ratio")[0]
+    assert {row.null_value for row in ratios.rows} == {0.8}
+
+
+def test_a_heat_map_of_many_models_leaves_out_roles() -> None:
+    many = pl.concat([findings(*ROWS, model=f"model {i}") for i in range(WIDEST)])
+    assert list(of_kind(suite.present(View(many)), Heatmap)[0].columns) == [f"model {i} · none" for i in range(WIDEST)]
+
+
+def test_further_measures_the_clearest_first() -> None:
+    pair = {"metric": "sentiment_strict", "feature": "tone", "group": "apple", "group_2": "pear", "context": "none"}
+    rows = [{**pair, "estimate": 0.5, "null_value": 0.2, "q": q / 100} for q in range(MOST + 1, 0, -1)]
+    (table,) = of_kind(suite.present(View(findings(*ROWS, *rows))), Table, f"The {MOST} clearest of {MOST + 1}")
+    first = rows_of(table)[0]
+    assert first["metric"] == "sentiment_strict_tone"
+    assert (first["group"], first["group 2"], first["chance"], first["q"]) == ("apple", "pear", 0.2, 0.01)
+
+
+def test_of_a_real_run(tmp_path: Path) -> None:
+    """The tool's bias, measurements, disparity with the answers behind it, of two roles."""
+    run = tm.run(
+        "benchmarks/parties",
+        model="sim/biased",
+        limit=3,
+        params={"roles": "none,teacher"},
+        journal=str(tmp_path / "journal.sqlite"),
+        out=tmp_path / "run",
+    )
+    whole = run.findings.filter(pl.col("group").is_null(), metric="value", feature="vader_compound", calibrated=False)
+    values = run.measures.group_by("generation").agg(mean=pl.col("value:vader_compound").mean())
+    whole = whole.filter(pl.col("context") != "baseline")
+    assert dict(whole.select("context", "estimate").iter_rows()) == pytest.approx(dict(values.iter_rows()))
+    assert (whole["low"] < whole["estimate"]).all()
+    assert (whole["estimate"] < whole["high"]).all()
+    blocks = suite.present(RunsView([run], "benchmarks", {}))
+    assert "Bias of the tool" in [block.title for block in blocks if isinstance(block, Details)]
+    assert of_kind(blocks, Heatmap, "Shifts of vader compound")
+    shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
+    title = "answers that moved the range of means most (sim/biased, teacher)"
+    given = run.examples.filter(context="teacher")
+    assert title in shown
+    assert {row.prompt_id for row in shown[title]} <= set(given["prompt_id"])
+    disparities = run.stage("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=False)
+    table = rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])
+    about = {row["feature"]: row["group of it"] for row in table if row["generation"] == "none"}
+    assert about == {row["feature"].replace("_", " "): row["group"] for row in disparities.iter_rows(named=True)}

@@ -1,0 +1,232 @@
+"""How a pool deals out calls, grows, shrinks and replaces workers: with workers of this process in place of Ray's actors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.ray.conftest import prompts
+from tiltmeter.engine import Journal, Limits, generate, ray_engine as pool
+from tiltmeter.engine.engines import RayOptions
+from tiltmeter.engine.ray_engine import PoolSession, RayEngine, RayWorker, WorkerPool
+from tiltmeter.errors import ProviderError
+from tiltmeter.models import Message, ModelError, Sampling, create_model
+from tiltmeter.models.huggingface import BulkModel
+
+ray = pytest.importorskip("ray")
+STORYTELLER = Path(__file__).parents[2] / "fixtures" / "storyteller"
+
+
+class Echo:
+    """Work that takes a moment; `fatal` payloads end the worker."""
+
+    whose = "echo"
+
+    async def start(self) -> None:
+        return
+
+    async def do(self, payload: Any) -> Any:
+        await asyncio.sleep(0.01)
+        return payload
+
+    async def close(self) -> None:
+        return
+
+
+class Actor:
+    """A handle with the methods of a worker; `lost` makes all of them fail."""
+
+    def __init__(self) -> None:
+        self.worker, self.lost, self.seen, self.now, self.most = RayWorker(), False, 0, 0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*given: Any) -> Any:
+            if name == "do":
+                self.seen += 1
+                self.now += 1
+                self.most = max(self.most, self.now)
+                self.lost |= given[1] == "fatal"
+            try:
+                result = None if self.lost else await getattr(self.worker, name)(*given)
+            finally:
+                self.now -= name == "do"
+            if self.lost:
+                raise ray.exceptions.ActorDiedError
+            return result
+
+        return SimpleNamespace(remote=lambda *given: asyncio.ensure_future(call(*given)))
+
+
+class FakePool(WorkerPool):
+    hired: list[Actor]
+
+    def hire(self) -> Any:
+        self.hired = [*getattr(self, "hired", []), Actor()]
+        self.actors.append(self.hired[-1])
+        return self.hired[-1]
+
+    def dismiss(self, actor: Any) -> None:
+        self.actors.remove(actor)
+
+
+def carry_out(least: int, most: int, slots: int, work: Callable[[PoolSession], Any]) -> tuple[FakePool, Any]:
+    made = FakePool(RayOptions((least, most)))
+
+    async def main() -> Any:
+        async with PoolSession(made, Echo(), slots) as session:  # type: ignore[arg-type]
+            return await work(session)
+
+    return made, asyncio.run(main())
+
+
+def test_calls_are_dealt_evenly_and_each_has_its_own_result() -> None:
+    async def many(session: PoolSession) -> list[int]:
+        return list(await asyncio.gather(*(session.call(number) for number in range(90))))
+
+    made, results = carry_out(3, 3, 8, many)
+    assert results == list(range(90))
+    assert max(actor.most for actor in made.hired) <= 8
+    assert min(actor.seen for actor in made.hired) >= 20
+
+
+def test_a_pool_grows_with_the_work_and_shrinks_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "IDLE", 0.05)
+    sizes = []
+
+    async def much_then_little(session: PoolSession) -> None:
+        await asyncio.gather(*(session.call(number) for number in range(60)))
+        sizes.append(len(session._pool.actors))
+        await asyncio.sleep(0.3)
+        sizes.append(len(session._pool.actors))
+
+    made, _ = carry_out(1, 3, 4, much_then_little)
+    assert sizes == [3, 1]
+    assert len(made.hired) == 3
+
+
+def test_a_lost_worker_is_replaced_and_its_calls_asked_again() -> None:
+    async def lose_one(session: PoolSession) -> list[int]:
+        calls = asyncio.gather(*(session.call(number) for number in range(60)))
+        await asyncio.sleep(0.03)
+        session._pool.actors[0].lost = True
+        return list(await calls)
+
+    made, results = carry_out(2, 2, 8, lose_one)
+    assert results == list(range(60))
+    assert len(made.hired) == 3
+
+
+def test_a_call_that_loses_every_worker_ends_the_session_with_one_sentence() -> None:
+    async def fatal(session: PoolSession) -> Any:
+        return await session.call("fatal")
+
+    with pytest.raises(ProviderError, match=r"echo: workers of the cluster were lost \d times in a row \(ActorDiedError.*are kept"):
+        carry_out(2, 2, 8, fatal)
+
+
+def test_a_cluster_without_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "START", 0.05)
+
+    class NoRoom(FakePool):
+        def hire(self) -> Any:
+            actor = SimpleNamespace(begin=SimpleNamespace(remote=lambda *_: asyncio.sleep(60)), end=None)
+            self.actors.append(actor)
+            return actor
+
+    async def main() -> None:
+        async with PoolSession(NoRoom(RayOptions((1, 1), 2.0, 1.0)), Echo(), 1):  # type: ignore[arg-type]
+            pass
+
+    with pytest.raises(ProviderError, match="no room for a worker of 2 CPUs and 1 GPUs"):
+        asyncio.run(main())
+
+
+def in_vllm() -> BulkModel:
+    bulk = create_model(f"hf/{STORYTELLER}", options={"runner": "vllm"})
+    assert isinstance(bulk, BulkModel)
+    bulk.gpus = 2
+    return bulk
+
+
+def test_vllm_is_given_the_tokens_and_parameters_and_its_answers_are_kept(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, Any]] = []
+
+    class Engine:
+        errored = False
+
+        @classmethod
+        def from_engine_args(cls, arguments: dict[str, Any]) -> Engine:
+            given.append(arguments)
+            return cls()
+
+        async def generate(self, prompt: dict[str, Any], parameters: dict[str, Any], request_id: str) -> Any:
+            if int(request_id) % 10 == 7:
+                raise ValueError("odd")
+            for tokens in ([1, 2], list(range(40 if int(request_id) % 2 else 5))):
+                yield SimpleNamespace(outputs=[SimpleNamespace(text=f"told {len(prompt['prompt_token_ids'])}", token_ids=tokens)])
+
+        def shutdown(self) -> None:
+            given.append({})
+
+    fake = SimpleNamespace(AsyncEngineArgs=dict, AsyncLLMEngine=Engine, SamplingParams=dict)
+    monkeypatch.setitem(__import__("sys").modules, "vllm", fake)
+    requests = [*prompts(20, "story"), *[request._replace(messages=(Message("user", "story " * 5000),)) for request in prompts(1, "")]]
+    sampling = Sampling(temperature=0.7, max_tokens=40)
+    tally = generate(in_vllm(), requests, sampling, journal=journal)
+    assert (tally.answered, tally.failed) == (18, {"internal": 2, "context_length": 1})
+    assert given == [
+        {"model": str(STORYTELLER), "tensor_parallel_size": 2, "dtype": "auto", "trust_remote_code": False, "load_format": "safetensors"},
+        {},
+    ]
+
+
+def test_a_vllm_that_failed_for_good_ends_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended(BaseException):
+        pass
+
+    def leave(status: int) -> None:
+        raise Ended
+
+    async def generate_nothing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("dead")
+        yield
+
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setitem(__import__("sys").modules, "vllm", SimpleNamespace(SamplingParams=dict))
+    model = in_vllm()
+    model._engine = SimpleNamespace(errored=True, generate=generate_nothing)
+    with pytest.raises(Ended):
+        asyncio.run(model.complete((Message("user", "hi"),), Sampling(), 0))
+
+
+def test_without_whole_gpus_or_a_cluster_it_says_what_is_needed(journal: Journal) -> None:
+    bulk = create_model(f"hf/{STORYTELLER}", options={"runner": "vllm"})
+    with pytest.raises(ProviderError, match="needs whole GPUs for each worker: give -E gpus=1"):
+        RayEngine("ray", RayOptions((1, 1), 1.0, 0.5)).generate(bulk, prompts(2, "no"), Sampling(), journal=journal)
+    with pytest.raises(ProviderError, match="-M runner=vllm needs --engine ray"):
+        generate(bulk, prompts(2, "no"), Sampling(), journal=journal)
+
+
+def test_errors_of_models_travel_whole() -> None:
+    error = ModelError("overloaded", "later", retry_after=2.0, status=503)
+    assert vars(ModelError(**vars(error))) == vars(error)
+
+
+def test_limits_are_for_all_workers_together(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def note(remote: PoolSession, *_: Any, limits: Limits, **__: Any) -> None:
+        seen.append((remote._slots, limits.max_connections))
+
+    monkeypatch.setattr("tiltmeter.engine.generation.generate", note)
+    engine = RayEngine("ray", RayOptions((2, 8)))
+    here, away = create_model(f"hf/{STORYTELLER}"), create_model("sim/mild")
+    for model in (away, here):
+        engine.generate(model, [], Sampling(), journal=journal, limits=Limits(max_connections=60))
+    assert seen == [(8, 60), (60, 480)]

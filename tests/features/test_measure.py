@@ -1,0 +1,219 @@
+"""Values of features: the published formulas on real models, what cannot be scored is missing, each text is looked at once."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import lazy_loader
+import numpy as np
+import polars as pl
+import pytest
+from vaderSentiment.vaderSentiment import BOOSTER_DICT, NEGATE, SPECIAL_CASES, SentimentIntensityAnalyzer
+
+from features.conftest import Opener
+from support.tiny_models import save_classifier
+from tiltmeter.errors import InputError
+from tiltmeter.features import Measured, measure_features, open_features
+from tiltmeter.features.kinds import vader_analyzer
+
+torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
+
+TEXTS = pl.Series(["kind", "brave and calm", None, "kind", "  ", "works at the hospital", "strong"])
+BASELINES = pl.Series(["calm", None, "gentle", "kind", "brave", "works at the school", "strong"])
+
+
+def measured(opener: Opener, names: list[str], texts: pl.Series, baselines: pl.Series | None = None) -> Measured:
+    return measure_features(open_features(names, encoder=opener.encoder, classifier=opener.classifier), texts, baselines)
+
+
+def probabilities(folder: Path, text: str, *, exclusive: bool = True) -> dict[str, float]:
+    """What transformers itself says."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    words, net = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
+    with torch.inference_mode():
+        logits = net(**words(text, truncation=True, max_length=64, return_tensors="pt")).logits[0]
+    found = logits.softmax(0) if exclusive else logits.sigmoid()
+    return {net.config.id2label[number]: float(value) for number, value in enumerate(found)}
+
+
+@pytest.fixture(scope="module")
+def own() -> ModuleType:
+    """A module of the user's."""
+    module = ModuleType("own_measures")
+
+    def length(text: str) -> int | None:
+        if text == "strong":
+            raise LookupError("no such\nword")
+        return None if text == "kind" else len(text)
+
+    def parts(text: str) -> dict[str, float]:
+        return {"words": float(len(text.split()))} | ({"odd": math.nan} if text == "calm" else {"letters": len(text) / 2})
+
+    module.__dict__.update(length=length, parts=parts, said=lambda text: "7", short=lambda text: bool(len(text) < 5))
+    sys.modules["own_measures"] = module
+    return module
+
+
+def test_published_formulas(opener: Opener, tmp_path: Path) -> None:
+    polar = save_classifier(tmp_path / "polar", ["negative", "other", "positive"])
+    toxic = save_classifier(tmp_path / "toxic", ["insult", "toxic"], "multi_label_classification")
+    found = measured(opener, [f"sentiment={polar}", f"regard={polar}", f"toxicity={toxic}"], TEXTS, BASELINES)
+    assert [column.name for column in found.columns] == found.values.columns == ["sentiment", "regard", "toxicity"]
+    assert found.baselines is not None
+    assert found.values.schema == found.baselines.schema == dict.fromkeys(found.values.columns, pl.Float64)
+    for table, texts in ((found.values, TEXTS), (found.baselines, BASELINES)):
+        assert table.height == 7
+        for text, (sentiment, regard, toxicity) in zip(texts, table.iter_rows(), strict=True):
+            if text is None or not text.strip():
+                assert (sentiment, regard, toxicity) == (None, None, None)
+                continue
+            said = probabilities(polar, text)
+            assert sentiment == pytest.approx((said["positive"] - said["negative"] + 1) / 2, abs=1e-5)
+            assert regard == pytest.approx(said["positive"] - said["negative"] + 1, abs=1e-5)
+            assert toxicity == pytest.approx(probabilities(toxic, text, exclusive=False)["toxic"], abs=1e-5)
+    assert found.values["sentiment"].n_unique() == 5
+    assert (found.problems, found.reasons, found.truncated) == ({}, {}, {})
+
+
+def test_every_model_sees_every_distinct_text_once(opener: Opener, tmp_path: Path) -> None:
+    polar = save_classifier(tmp_path / "polar", ["negative", "positive"])
+    measured(opener, [f"sentiment={polar}", "distance"], TEXTS, BASELINES)
+    distinct = {text for text in [*TEXTS, *BASELINES] if text is not None and text.strip()}
+    assert len(opener.opened) == 2
+    for model in opener.opened.values():
+        assert model.seen == dict.fromkeys(distinct, 1)
+
+
+def test_a_text_the_classifier_fails_on_is_missing_and_counted(opener: Opener, tmp_path: Path) -> None:
+    """A word was added to the tokenizer and not to the model, which then fails on every batch that holds it."""
+    from transformers import AutoTokenizer
+
+    folder = save_classifier(tmp_path / "polar", ["negative", "positive"])
+    whole = measured(opener, [f"sentiment={folder}"], TEXTS)
+    words = AutoTokenizer.from_pretrained(folder)
+    words.add_tokens(["zyx"])
+    words.save_pretrained(folder)
+    texts = pl.concat([pl.Series(["a zyx story"]), TEXTS, pl.Series(["zyx", "zyx"])])
+    found = measured(Opener(tmp_path), [f"sentiment={folder}"], texts)
+    assert found.values["sentiment"].to_list() == pytest.approx([None, *whole.values["sentiment"], None, None], abs=1e-6)
+    assert found.problems == {"sentiment": 2}
+    assert found.reasons["sentiment"].startswith("IndexError: ")
+
+
+def test_what_is_not_finite_is_missing_and_counted(opener: Opener, tmp_path: Path) -> None:
+    from transformers import BertForSequenceClassification
+
+    folder = save_classifier(tmp_path / "polar", ["negative", "positive"])
+    net = BertForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        net.classifier.bias[0] = math.inf
+    net.save_pretrained(folder)
+    found = measured(opener, [f"sentiment={folder}"], TEXTS)
+    assert found.values["sentiment"].to_list() == [None] * 7
+    assert found.problems == {"sentiment": 4}
+    assert found.reasons == {"sentiment": "the model gave a number that is not finite"}
+
+
+def test_a_model_that_cannot_be_used_at_all_ends_it(opener: Opener, tmp_path: Path) -> None:
+    folder = save_classifier(tmp_path / "polar", ["negative", "positive"])
+    (folder / "model.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(InputError, match="cannot be loaded as a text classifier"):
+        measured(opener, [f"sentiment={folder}"], TEXTS)
+
+
+def test_distances_are_those_published(opener: Opener, shared: Path) -> None:
+    golden = shared / "golden" / "saged"
+    texts, expected = pl.read_csv(golden / "extract_input.csv"), pl.read_csv(golden / "extract_embedding_distance.csv")
+    found = measured(opener, ["distance"], texts["LLM"], texts["baseline"])
+    assert found.baselines is not None
+    for name in ("cosine", "l1", "l2"):
+        for table, who in ((found.values, "LLM"), (found.baselines, "baseline")):
+            values = table[f"distance_{name}"].to_numpy()
+            assert len(values) == 126
+            np.testing.assert_allclose(values, expected[f"{who}_{name}_distance_wrt_baseline"].to_numpy(), rtol=0, atol=1e-4)
+
+
+def test_distances_need_a_text_and_its_baseline(opener: Opener) -> None:
+    found = measured(opener, ["distance"], TEXTS, BASELINES)
+    assert found.values["distance_cosine"].is_null().to_list() == [False, True, True, False, True, False, False]
+    assert found.values.row(6) == pytest.approx((0, 0, 0), abs=1e-6)
+    assert found.values["distance_l2"][0] > 0.1
+    assert found.baselines is not None
+    assert found.baselines["distance_l1"].to_list() == [0, None, 0, 0, 0, 0, 0]
+    with pytest.raises(InputError, match="the feature distance compares texts with baselines, and there are none"):
+        measured(opener, ["distance"], TEXTS)
+
+
+def test_texts_longer_than_the_window_are_counted(opener: Opener, tmp_path: Path) -> None:
+    polar = save_classifier(tmp_path / "polar", ["negative", "positive"])  # reads 64 tokens
+    long = ["one two three " * 30, "one two three " * 31, "one two three " * 200]
+    texts = pl.Series([*long, long[2], "kind", "good " * 2001])
+    found = measured(opener, [f"sentiment={polar}", "vader", "distance"], texts, pl.Series(["kind"] * 6))
+    assert found.values["sentiment"].null_count() == 0
+    assert found.truncated == {"sentiment": 4, "vader": 1, "distance": 2}  # MiniLM reads 256
+    assert measured(opener, ["vader"], pl.Series(["\U0001f600" * 2_000, "\U0001f600" * 100_000])).truncated == {"vader": 1}
+
+
+def test_vader_is_vader(opener: Opener) -> None:
+    texts = pl.Series(["This is GREAT!!!", "not bad at all, but sad :(", "", None, "Der Himmel", "..."])
+    found = measured(opener, ["vader"], texts)
+    for text, row in zip(texts, found.values.iter_rows(), strict=True):
+        said = SentimentIntensityAnalyzer().polarity_scores(text) if text else {}
+        assert row == (said.get("compound"), said.get("pos"), said.get("neg"))
+
+
+def test_a_words_neighbours_are_all_that_vader_needs() -> None:
+    package, ours, draw = SentimentIntensityAnalyzer(), vader_analyzer(), random.Random(1)
+    rules = [
+        *BOOSTER_DICT,
+        *NEGATE,
+        *SPECIAL_CASES,
+        "but",
+        "BUT",
+        "no",
+        "least",
+        "at",
+        "very",
+        "never",
+        "so",
+        "this",
+        "or",
+        "nor",
+        "kind of",
+    ]
+    words = [*rules, "good", "GOOD!", "bad?", "sad", "fine", "fine", "x", "the", "\U0001f600", ":("] * 2 + list(package.lexicon)[::20]
+    for _ in range(2_000):
+        text = " ".join(draw.choices(words, k=draw.randint(0, 40)))
+        assert ours.polarity_scores(text) == package.polarity_scores(text), text
+
+
+def test_functions_of_the_users(opener: Opener, own: ModuleType) -> None:
+    names = ["own_measures:length", "p=own_measures:parts", "own_measures:said", "own_measures:short"]
+    found = measured(opener, names, TEXTS, BASELINES)
+    assert [column.name for column in found.columns] == ["length", "p_words", "p_letters", "said", "short"]
+    assert found.values["length"].to_list() == [None, 14, None, None, None, 21, None]
+    assert found.values["p_letters"].to_list() == [2, 7, None, 2, None, 10.5, 3]
+    assert found.values["short"].to_list() == [1, 0, None, 1, None, 0, 0]
+    assert found.baselines is not None
+    assert found.baselines["p_words"].to_list() == [None, None, 1, 1, 1, 4, 1]
+    assert found.problems == {"length": 1, "p": 1, "said": 8}, "what is None has not failed"
+    assert re.fullmatch(r"LookupError: no such word \(test_measure.py, line \d+\)", found.reasons["length"])
+    assert found.reasons["p"] == "ValueError: p_odd is nan, not a finite number"
+    assert found.reasons["said"] == "TypeError: gave '7', not a number"
+
+
+def test_no_text_at_all(opener: Opener, tmp_path: Path, own: ModuleType) -> None:
+    polar = save_classifier(tmp_path / "polar", ["negative", "positive"])
+    for texts in (pl.Series([], dtype=pl.String), pl.Series([None, " "], dtype=pl.String), pl.Series([None, None])):
+        found = measured(opener, ["vader", f"sentiment={polar}", "distance", "own_measures:length"], texts, texts)
+        assert found.values.height == len(texts)
+        assert found.values.width == 8
+        assert found.values.null_count().sum_horizontal().item() == 8 * len(texts)
+        assert found.problems == {}

@@ -1,0 +1,112 @@
+"""What a user may name as a feature, and what is said where it cannot be had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from features.conftest import Opener
+from support.tiny_models import save_classifier
+from tiltmeter.errors import InputError
+from tiltmeter.features import FEATURES, Feature, open_features
+from tiltmeter.registry import did_you_mean
+
+
+def opened(opener: Opener, *names: str) -> list[Feature]:
+    return list(open_features(names, encoder=opener.encoder, classifier=opener.classifier))
+
+
+def test_the_catalogue_has_the_published_features() -> None:
+    assert list(FEATURES) == ["sentiment", "regard", "toxicity", "stereotype", "personality", "vader", "distance"]
+    columns = [column for described in FEATURES.values() for column in described.columns]
+    assert len(columns) == len({column.name for column in columns}) == 18
+    assert [column.name for column in columns if not column.calibrated] == ["distance_cosine", "distance_l1", "distance_l2"]
+    neutral = {column.name: (column.low, column.neutral, column.high) for column in columns if column.neutral is not None}
+    assert neutral == {"sentiment": (0, 0.5, 1), "regard": (0, 1, 2), "vader_compound": (-1, 0, 1)}
+    for described in FEATURES.values():
+        wanted = {label for column in described.columns for label in column.weights}
+        assert set(described.labels) == wanted, f"{described.name}: other names are given for labels no formula has"
+        assert (described.kind == "classifier") == bool(wanted)
+
+
+@pytest.mark.parametrize(
+    ("feature", "labels"),
+    [
+        ("sentiment", ["Positive", "NEUTRAL", "negative"]),
+        ("sentiment", ["NEG", "NEU", "POS"]),
+        ("regard", ["other", "positive", "negative", "neutral"]),
+        ("toxicity", ["toxic", "severe_toxic", "obscene"]),
+        ("toxicity", ["non-toxic", "Toxicity"]),
+        ("stereotype", ["unrelated", "stereotype-gender", "Race Stereotype", "stereotype profession", "STEREOTYPE_RELIGION"]),
+        ("personality", ["Extroversion", "neuroticism", "Agreeableness", "conscientiousness", "openness"]),
+    ],
+)
+def test_labels_are_known_by_their_usual_names(opener: Opener, tmp_path: Path, feature: str, labels: list[str]) -> None:
+    folder = save_classifier(tmp_path / "classifier", labels)
+    (one,) = opened(opener, f"{feature}={folder}")
+    assert one.name == feature
+    assert one.columns == FEATURES[feature].columns
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (
+            ["LABEL_0", "LABEL_1"],
+            r"has no label positive, only LABEL_0, LABEL_1; .* map labels: .*\?positive=LABEL&negative=LABEL",
+        ),
+        (["joy", "anger"], r"has no label positive, only joy, anger; use another classifier"),
+        (["positive", "pos", "negative"], r"the labels positive and pos of .* both mean positive"),
+    ],
+)
+def test_a_classifier_that_lacks_a_label_is_refused(opener: Opener, tmp_path: Path, labels: list[str], said: str) -> None:
+    folder = save_classifier(tmp_path / "classifier", labels)
+    with pytest.raises(InputError, match=said):
+        opened(opener, f"sentiment={folder}")
+
+
+def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
+    folder = save_classifier(tmp_path / "classifier", ["LABEL_0", "LABEL_1", "LABEL_2"])
+    (one,) = opened(opener, f"sentiment={folder}?positive=LABEL_2&negative=LABEL_0")
+    assert one.name == "sentiment"
+    for mapping, said in (
+        ("positive=LABEL_7&negative=LABEL_0", r"no label LABEL_7 \(for positive\), only"),
+        ("positive=LABEL_0&negative=LABEL_0", "two of positive, negative are the same label of"),
+        ("joy=LABEL_0", "'joy=LABEL_0' after the [?] should be written WANTED=LABEL"),
+        ("positive", "'positive' after the [?] should be written WANTED=LABEL"),
+    ):
+        with pytest.raises(InputError, match=said):
+            opened(opener, f"sentiment={folder}?{mapping}")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sentimant", f"unknown feature 'sentimant': {did_you_mean('sentimant', list(FEATURES))}"),
+        ("sentiment=", "'sentiment=' *: after the = the feature needs a model"),
+        ("vader=somewhere", "vader uses no model"),
+        ("nowhere_at_all:score", "nowhere_at_all cannot be imported"),
+        ("math:nothing", "the module math has no function nothing"),
+        ("math:pi", "the module math has no function pi"),
+        ("sentiment=no/such/folder", "there is no folder"),
+    ],
+)
+def test_what_cannot_be_opened_says_why(opener: Opener, name: str, said: str) -> None:
+    with pytest.raises(InputError, match=said.replace("?", r"\?")):
+        opened(opener, name)
+
+
+def test_a_feature_is_named_once(opener: Opener) -> None:
+    with pytest.raises(InputError, match="the feature vader is named twice"):
+        opened(opener, "vader", "vader")
+    with pytest.raises(InputError, match="the feature sqrt is named twice"):
+        opened(opener, "math:sqrt", "sqrt=math:sqrt")
+
+
+def test_a_function_of_the_folder_one_works_in(opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_measures_of_text.py").write_text("def words(text):\n    return len(text.split())\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
+    (one,) = opened(opener, "length=my_measures_of_text:words")
+    assert one.name == "length"

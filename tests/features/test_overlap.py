@@ -1,0 +1,87 @@
+"""Likeness of two texts: as the libraries give it one pair at a time, symmetric, and missing where a text says nothing."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings, strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu.metrics.bleu import BLEU
+
+from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.features import bleu, cosine, mask_words, rouge_l
+
+WORDS = ("the", "The", "doctors", "doctor", "said", "saying", "it's", "fine,", "3.5", "well-known", "end.", "x")
+TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(" ".join)
+
+
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_both_are_what_the_libraries_give_for_each_pair(pairs: list[tuple[str, str]]) -> None:
+    one_way = BLEU(lowercase=True, smooth_method="floor", smooth_value=0.1, effective_order=True)
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    expected = [min(one_way.sentence_score(a, [b]).score, one_way.sentence_score(b, [a]).score) / 100 for a, b in pairs]
+    assert bleu(first, second).to_list() == pytest.approx(expected, abs=1e-12)
+    expected = [scorer.score(a, b)["rougeL"].fmeasure for a, b in pairs]
+    assert rouge_l(first, second).to_list() == pytest.approx(expected, abs=1e-12)
+    assert bleu(first, second).equals(bleu(second, first))
+    assert rouge_l(first, second).equals(rouge_l(second, first))
+
+
+def test_worked_by_hand() -> None:
+    # 3 of 4 words, 2 of 3 pairs, 1 of 2 triples, and no quadruple, which counts 0.1.
+    assert bleu(["a b c d"], ["A b c e"])[0] == pytest.approx((3 / 4 * 2 / 3 * 1 / 2 * 0.1) ** 0.25)
+    # The shorter text against the longer: all precisions 1, brevity exp(1 - 8/4); the other way: 4/8, 3/7, 2/6, 1/5. The smaller counts.
+    other_way = (4 / 8 * 3 / 7 * 2 / 6 * 1 / 5) ** 0.25
+    assert bleu(["a b c d"], ["a b c d e f g h"])[0] == pytest.approx(min(math.exp(-1), other_way))
+    assert rouge_l(["the cats sat down"], ["the cat ran down fast"])[0] == pytest.approx(2 * 3 / 9)
+
+
+def test_equal_texts_are_wholly_alike_however_short() -> None:
+    assert bleu(["x", "a b", "One, two."], ["x", "a b", "one, two."]).to_list() == pytest.approx([1, 1, 1])
+    assert rouge_l(["x"], ["x"]).to_list() == [1.0]
+
+
+def test_what_says_nothing_is_missing_and_never_zero() -> None:
+    first, second = ["a", None, " ", "a", None], [None, "b", "b", "zz", None]
+    assert bleu(first, second).to_list() == [None, None, None, 0.0, None]
+    assert rouge_l(first, second).to_list() == [None, None, None, 0.0, None]
+    assert rouge_l(["\u4f60\u597d"], ["\u4f60\u597d"]).to_list() == [None]
+    assert bleu([], []).len() == 0
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    monkeypatch.setitem(sys.modules, "rouge_score.tokenize", None)
+    for measure in (bleu, rouge_l):
+        with pytest.raises(ProviderError, match=r'pip install "tiltmeter\[benchmarks\]"'):
+            measure(["a"], ["b"])
+
+
+def test_cosine_row_by_row() -> None:
+    a, b = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0], [1.0, math.inf]]), np.array([[6.0, 8.0], [-2.0, 2.0], [1.0, 1.0], [1.0, 1.0]])
+    found = cosine(a, b)
+    assert found.to_list()[:2] == pytest.approx([1.0, -math.sqrt(0.5)])
+    assert found.to_list()[2:] == [None, None]
+
+
+def test_masking_takes_whole_words_the_longest_first() -> None:
+    texts = pl.Series(["She told the Woman Doctor: 'the heroine is hers.'", None, "shell"])
+    assert mask_words(texts, ["she", "woman", "woman doctor", "hers"]).to_list() == [
+        "groupword told the groupword: 'the heroine is groupword.'",
+        None,
+        "shell",
+    ]
+    # A replacement is not replaced in turn.
+    assert mask_words(pl.Series(["He saw they"]), {"he": "they", "they": "it"}).to_list() == ["they saw it"]
+
+
+@pytest.mark.parametrize("words", [[], ["a", " "], "she"])
+def test_words_to_mask_must_be_words(words: list[str]) -> None:
+    with pytest.raises(InputError, match="words to mask"):
+        mask_words(pl.Series(["a"]), words)

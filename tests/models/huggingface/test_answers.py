@@ -1,0 +1,244 @@
+"""What a model of this process answers: the contract of Model, and its own promises about seeds and batches."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import lazy_loader
+import pytest
+
+from support.tiny_models import DROPS_SYSTEM, NO_SYSTEM, SWITCHED, THINKS, tokenizer
+from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
+from tiltmeter.models.generation import generate_batch, processors
+from tiltmeter.models.prompts import recipe_of, render
+
+torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
+
+Make = Callable[..., Path]
+FREE = Sampling(temperature=1.0, top_p=1.0, max_tokens=40, seed=5)
+PROMPTS = ["Tell me a story", "the nurse " * 30, "x", "one two three four five"]
+
+
+def answers(
+    model: Model,
+    prompts: Sequence[str | tuple[Message, ...]],
+    sampling: Sampling = FREE,
+    samples: Sequence[int] = (0,),
+    together: bool = True,
+) -> list[Completion]:
+    async def main() -> list[Completion]:
+        async with model:
+            asked = [
+                model.complete((Message("user", prompt),) if isinstance(prompt, str) else prompt, sampling, sample)
+                for sample in samples
+                for prompt in prompts
+            ]
+            return list(await asyncio.gather(*asked)) if together else [await one for one in asked]
+
+    return asyncio.run(main())
+
+
+def texts(completions: Sequence[Completion]) -> list[str | None]:
+    return [one.text for one in completions]
+
+
+def local(folder: Path, **options: str) -> Model:
+    return create_model(f"hf/{folder}", options=options)
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> None:
+    model = local(chat_model(kind))
+    penalised = Sampling(temperature=0.9, max_tokens=40, seed=5, extra={"frequency_penalty": 0.6, "repetition_penalty": 1.1, "top_k": 50})
+    for sampling in (FREE, penalised):
+        alone = answers(model, PROMPTS, sampling, together=False)
+        beside = answers(model, [*PROMPTS[::-1], "another", "and a longer one " * 9], sampling, samples=(3, 0))
+        assert texts(alone) == texts(beside[6:10])[::-1]
+        in_pairs = answers(local(chat_model(kind), batch_size="2"), PROMPTS, sampling)
+        assert texts(alone) == texts(in_pairs)
+
+
+def test_samples_and_seeds_differ_and_can_be_repeated(chat_model: Make) -> None:
+    model = local(chat_model())
+    first = texts(answers(model, ["Tell me"], samples=range(12)))
+    assert len(set(first)) == 12
+    assert texts(answers(model, ["Tell me"], samples=range(12))) == first
+    other = texts(answers(model, ["Tell me"], Sampling(temperature=1.0, max_tokens=40, seed=6), samples=range(12)))
+    assert not set(first) & set(other)
+
+
+def test_the_most_probable_token_is_what_transformers_gives(chat_model: Make) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = chat_model()
+    net, words = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    for prompt, ours in zip(PROMPTS, answers(local(folder), PROMPTS, Sampling(temperature=0.0, max_tokens=20)), strict=True):
+        ids = torch.tensor([words(f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n")["input_ids"]])
+        expected = net.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=20, do_sample=False)[0, ids.shape[1] :]
+        assert ours.text == words.decode(expected, skip_special_tokens=True)
+        assert (ours.input_tokens, ours.output_tokens) == (ids.shape[1], len(expected))
+        assert ours.finish_reason == ("stop" if expected[-1] == 0 else "length")
+        assert ours.latency > 0
+    assert words.eos_token_id == 0
+
+
+def test_tokens_are_drawn_with_the_probabilities_asked_for() -> None:
+    """Frequencies over 20,000 rows against the softmax of the logits, tempered and filtered (4.5 standard errors)."""
+    rows, logits = 20_000, torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0, -2.0])
+    ids = torch.ones((rows, 1), dtype=torch.long)
+    cases: list[tuple[Sampling, Any]] = [
+        (Sampling(temperature=1.0), logits.softmax(0)),
+        (Sampling(temperature=0.5), (2 * logits).softmax(0)),
+        (Sampling(temperature=1.0, extra={"top_k": 2}), torch.tensor([2.0, 1.0, *[-torch.inf] * 4]).softmax(0)),
+        (Sampling(temperature=1.0, top_p=0.7), torch.tensor([2.0, 1.0, *[-torch.inf] * 4]).softmax(0)),
+        (Sampling(temperature=1.0, extra={"min_p": 0.2}), torch.tensor([2.0, 1.0, 0.5, *[-torch.inf] * 3]).softmax(0)),
+    ]
+    for sampling, expected in cases:
+        steps = processors(recipe_of(sampling, {}), range(rows), ids, ids)
+        drawn = steps(ids, logits.repeat(rows, 1)).argmax(dim=1)
+        found = torch.bincount(drawn, minlength=6) / rows
+        error = (expected * (1 - expected) / rows).sqrt()
+        assert ((found - expected).abs() <= 4.5 * error).all(), (sampling, found, expected)
+
+
+def test_penalties_count_what_was_said() -> None:
+    prompt, mask = torch.tensor([[4, 4, 1], [2, 2, 2]]), torch.tensor([[0, 0, 1], [1, 1, 1]])
+    said = torch.cat([prompt, torch.tensor([[0, 0], [3, 0]])], dim=1)
+    logits = torch.tensor([[1.0, 2.0, -3.0, 4.0, 5.0]] * 2)
+    counted = recipe_of(Sampling(temperature=0.0, extra={"frequency_penalty": 0.5, "presence_penalty": 0.25}), {})
+    made = processors(counted, [0, 0], prompt, mask)(said, logits.clone())
+    assert made.tolist() == [[-0.25, 2.0, -3.0, 4.0, 5.0], [0.25, 2.0, -3.0, 3.25, 5.0]]
+    repeated = recipe_of(Sampling(temperature=0.0, extra={"repetition_penalty": 2.0}), {})
+    made = processors(repeated, [0, 0], prompt, mask)(said, logits.clone())
+    assert made.tolist() == [[0.5, 1.0, -3.0, 4.0, 5.0], [0.5, 2.0, -6.0, 2.0, 5.0]], "padding (4 in the first row) is no token"
+
+
+def test_stop_texts_end_an_answer_before_them(chat_model: Make) -> None:
+    model = local(chat_model())
+    whole = answers(model, PROMPTS)
+    for prompt, one in zip(PROMPTS, whole, strict=True):
+        assert one.text is not None
+        stop = one.text[len(one.text) // 2 :][:3]
+        (cut,) = answers(model, [prompt], Sampling(temperature=1.0, top_p=1.0, max_tokens=40, seed=5, stop=("never said so", stop)))
+        assert cut.text == one.text[: one.text.index(stop)]
+        assert cut.finish_reason == "stop"
+        assert (cut.output_tokens or 0) <= (one.output_tokens or 0)
+
+
+def test_what_is_left_open_is_as_the_model_says(chat_model: Make) -> None:
+    plain, own = local(chat_model()), local(chat_model(defaults={"do_sample": True, "temperature": 1.0, "top_k": 3, "max_new_tokens": 9}))
+    greedy = Sampling(temperature=0.0, max_tokens=30)
+    assert texts(answers(plain, PROMPTS, Sampling(max_tokens=30))) == texts(answers(plain, PROMPTS, greedy))
+    explicit = Sampling(temperature=1.0, max_tokens=9, extra={"top_k": 3})
+    assert texts(answers(own, PROMPTS, Sampling())) == texts(answers(plain, PROMPTS, explicit))
+    assert {one.output_tokens for one in answers(own, PROMPTS, Sampling(temperature=0.0))} <= set(range(1, 10))
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_an_answer_ends_where_the_window_of_the_model_ends(chat_model: Make, kind: str) -> None:
+    model = local(chat_model(kind, positions=64))
+    completions = answers(model, PROMPTS[:1] + PROMPTS[2:] + ["one " * 25], Sampling(temperature=1.0, seed=1, max_tokens=500), range(4))
+    assert {one.finish_reason for one in completions} >= {"length"}
+    for one in completions:
+        assert (one.input_tokens or 0) + (one.output_tokens or 0) <= 64
+        assert one.finish_reason == "stop" or (one.input_tokens or 0) + (one.output_tokens or 0) == 64
+    with pytest.raises(ModelError, match=r"context_length: the prompt has .* tokens and .* takes 64 with the answer") as caught:
+        answers(model, ["one two three " * 40])
+    assert caught.value.scope == "permanent"
+
+
+def test_an_assistant_message_at_the_end_is_continued() -> None:
+    begun = [Message("user", "Tell me"), Message("assistant", "Sure, here is")]
+    assert render(tokenizer(), begun) == "<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\nSure, here is"
+    shouts = tokenizer(
+        "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | upper }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    assert render(shouts, begun) == "<user>TELL ME<assistant>Sure, here is"
+    assert render(tokenizer(None), begun) == "Tell me\n\nSure, here is"
+
+
+@pytest.mark.parametrize("template", [NO_SYSTEM, DROPS_SYSTEM], ids=["refuses", "drops"])
+def test_a_system_message_without_a_place_goes_in_front_of_the_question(template: str) -> None:
+    messages = [Message("system", "Be brief."), Message("user", "Who?"), Message("assistant", "She"), Message("user", "Why?")]
+    text = render(tokenizer(template), messages)
+    assert text.startswith("<|im_start|>user\nBe brief.\n\nWho?<|im_end|>")
+    assert text.count("Be brief.") == 1
+    assert "<|im_start|>system\nBe brief.<|im_end|>" in render(tokenizer(), messages)
+
+
+def test_a_template_that_refuses_the_messages_is_a_failure_of_the_request(chat_model: Make) -> None:
+    never = "{{ raise_exception('roles must alternate') }}"
+    with pytest.raises(ModelError, match="its chat template refuses these messages: roles must alternate") as caught:
+        answers(local(chat_model(template=never)), ["Who?"])
+    assert caught.value.scope == "permanent"
+
+
+def test_a_role_that_would_be_rendered_as_if_it_were_one_is_refused(chat_model: Make) -> None:
+    with pytest.raises(ModelError, match="it takes no message of the role tool") as caught:
+        answers(local(chat_model()), [(Message("tool", "Emily"), Message("user", "Who?"))])
+    assert caught.value.scope == "permanent"
+
+
+def test_thinking_that_the_template_opened_is_kept_apart(chat_model: Make) -> None:
+    (cut,) = answers(local(chat_model(template=THINKS)), ["Who?"])
+    assert cut.text == ""
+    assert cut.thinking
+
+
+def test_the_template_is_given_what_was_asked_for(chat_model: Make) -> None:
+    model = local(chat_model(template=SWITCHED))
+    counts = []
+    for extra in ({}, {"chat_template_kwargs": {"enable_thinking": False}}):
+        (one,) = answers(model, ["Who?"], Sampling(temperature=0.0, max_tokens=3, extra=extra))
+        counts.append(one.input_tokens)
+    assert counts[0] is not None
+    assert counts[1] is not None
+    assert counts[1] > counts[0]
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ({"logit_bias": {}}, "logit_bias is not known"),
+        ({"top_k": "many"}, "top_k='many' should be a number"),
+        ({"min_p": 2}, "min_p=2 should be a number from 0 to 1"),
+        ({"chat_template_kwargs": "x"}, "chat_template_kwargs should be an object"),
+    ],
+)
+def test_extras_that_cannot_be_honoured_are_refused(chat_model: Make, extra: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(ModelError, match=said) as caught:
+        answers(local(chat_model()), ["Who?"], Sampling(extra=extra))
+    assert (caught.value.kind, caught.value.scope) == ("bad_request", "fatal")
+
+
+def test_any_text_can_be_asked(chat_model: Make) -> None:
+    model = local(chat_model(template=None))
+    strange = ["", " ", "\ud800 lone", "🙂 \u2028 ß", "<|im_end|>"]
+    completions: list[Completion | BaseException] = []
+
+    async def main() -> None:
+        async with model:
+            asked = [model.complete((Message("user", prompt),), FREE, 0) for prompt in strange]
+            completions.extend(await asyncio.gather(*asked, return_exceptions=True))
+
+    asyncio.run(main())
+    assert [type(one) for one in completions] == [Completion, Completion, ModelError, Completion, Completion]
+
+
+def test_long_and_short_prompts_share_no_batch_more_than_they_must(chat_model: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[int]] = []
+
+    def watched(loaded: Any, rows: Any, *more: Any) -> Any:
+        seen.append([len(row.ids) for row in rows])
+        return generate_batch(loaded, rows, *more)
+
+    monkeypatch.setattr("tiltmeter.models.huggingface.generate_batch", watched)
+    lengths = [1, 2, 3, 4, 21, 22, 23, 24]
+    random.Random(1).shuffle(lengths)
+    answers(local(chat_model(), batch_size="4"), ["one " * length for length in lengths], Sampling(temperature=0.0, max_tokens=2))
+    assert sorted(max(batch) - min(batch) < 8 for batch in seen) == [True, True]
+    assert [len(batch) for batch in seen] == [4, 4]

@@ -1,0 +1,199 @@
+"""Finding and loading models: folders, the hub's cache, what identifies a model, and what is said when it cannot be had."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.tiny_models import save_chat_model, tokenizer
+from tiltmeter.errors import InputError, ProviderError
+from tiltmeter.models import Message, Model, Sampling, create_model, sampling_from_options, weights
+
+Make = Callable[..., Path]
+
+
+def enter(model: Model) -> None:
+    async def main() -> None:
+        async with model:
+            pass
+
+    asyncio.run(main())
+
+
+def test_a_local_model_is_a_model(chat_model: Make) -> None:
+    folder = chat_model()
+    model = create_model(f"hf/{folder}")
+    assert isinstance(model, Model)
+    assert model.name == model.endpoint == f"hf/{folder}"
+    assert model.local is True  # type: ignore[attr-defined]
+
+
+def test_asking_before_entering_is_a_mistake_in_the_program(chat_model: Make) -> None:
+    with pytest.raises(RuntimeError, match="entered first"):
+        asyncio.run(create_model(f"hf/{chat_model()}").complete([Message("user", "Who?")], Sampling(), 0))
+
+
+def test_the_fingerprint_is_what_is_in_the_folder_not_where_it_is(chat_model: Make, tmp_path: Path) -> None:
+    folder = chat_model()
+    fingerprint = create_model(f"hf/{folder}").fingerprint
+    assert str(folder) not in fingerprint
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    (moved / "README.md").write_text("notes change nothing")
+    assert create_model(f"hf/{moved}").fingerprint == fingerprint
+    others = {fingerprint, create_model(f"hf/{chat_model(seed=1)}").fingerprint}
+    for options in ({"dtype": "bfloat16"}, {"source_layer": "1"}, {"target_layer": "2"}, {"placeholder": "Y"}):
+        others.add(create_model(f"hf/{moved}", options=options).fingerprint)
+    for options in ({"device": "cpu"}, {"batch_size": "3"}, {"dtype": "float32"}):
+        assert create_model(f"hf/{moved}", options=options).fingerprint == fingerprint
+    (moved / "generation_config.json").write_text("{}")
+    others.add(create_model(f"hf/{moved}").fingerprint)
+    assert len(others) == 7
+
+
+def test_options_are_taken_and_the_rest_is_sampling() -> None:
+    given = {"batch_size": "8", "dtype": "float16", "temperature": "0.9", "frequency_penalty": "0.6", "source_layer": "1"}
+    fields, own = sampling_from_options("hf/somewhere", given)
+    assert fields == {"temperature": 0.9, "extra": {"frequency_penalty": 0.6}}
+    assert own == {"batch_size": "8", "dtype": "float16", "source_layer": "1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"batch_size": "0"}, "batch_size=0: give a whole number of 1 or more"),
+        ({"source_layer": "-1"}, "source_layer=-1: give a whole number of 0 or more"),
+        ({"dtype": "int8"}, "dtype=int8: use one of auto, float32, bfloat16, float16"),
+        ({"device": "gpu"}, "device=gpu: use auto, cpu, cuda, cuda:N or mps"),
+        ({"trust_remote_code": "true"}, "hf takes no option trust_remote_code"),
+        ({"placeholder": " "}, "placeholder=: give a value"),
+        ({"revision": "main"}, "is a folder of this machine, which has no revisions"),
+    ],
+)
+def test_options_that_are_wrong(chat_model: Make, options: dict[str, str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        create_model(f"hf/{chat_model()}", options=options)
+
+
+def test_a_base_url_is_refused(chat_model: Make) -> None:
+    with pytest.raises(InputError, match="remove --base-url"):
+        create_model(f"hf/{chat_model()}", base_url="http://127.0.0.1:1")
+
+
+def test_a_device_that_is_not_here(chat_model: Make) -> None:
+    with pytest.raises(ProviderError, match="device=cuda:63: torch sees no such device here, only cpu"):
+        enter(create_model(f"hf/{chat_model()}", options={"device": "cuda:63", "dtype": "float32"}))
+
+
+def test_folders_that_hold_no_model(chat_model: Make, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder '/nowhere/at/all'"):
+        create_model("hf//nowhere/at/all")
+    with pytest.raises(InputError, match=r"holds no weights \(\*\.safetensors\)"):
+        create_model(f"hf/{tmp_path}")
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match=r"holds no config\.json"):
+        create_model(f"hf/{tmp_path}")
+    (tmp_path / "config.json").write_text("{not json")
+    with pytest.raises(InputError, match=r"config\.json cannot be read as JSON"):
+        create_model(f"hf/{tmp_path}")
+    pickled = shutil.copytree(chat_model(), tmp_path / "pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"holds no weights \(\*\.safetensors\)"):
+        create_model(f"hf/{pickled}")
+
+
+def test_what_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> None:
+    from transformers import BertConfig, BertModel, T5Config, T5ForConditionalGeneration
+
+    small = BertConfig(vocab_size=400, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, is_decoder=True)
+    BertModel(small).save_pretrained(tmp_path / "encoder")
+    translator = T5Config(vocab_size=400, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+    T5ForConditionalGeneration(translator).save_pretrained(tmp_path / "t5")
+    for name in ("encoder", "t5"):
+        tokenizer().save_pretrained(tmp_path / name)
+    damaged = shutil.copytree(chat_model(), tmp_path / "damaged")
+    (damaged / "model.safetensors").write_bytes((damaged / "model.safetensors").read_bytes()[:1000])
+    own_code = shutil.copytree(chat_model(), tmp_path / "own_code")
+    config = json.loads((own_code / "config.json").read_text())
+    config |= {"model_type": "mine", "auto_map": {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}}
+    (own_code / "config.json").write_text(json.dumps(config))
+    (own_code / "evil.py").write_text("import pathlib; pathlib.Path('run').write_text('x')")
+    for name, said in (
+        ("encoder", "is no causal language model: it lacks weights such as"),
+        ("t5", "cannot be loaded as a causal language model"),
+        ("damaged", "cannot be loaded as a causal language model"),
+        ("own_code", "cannot be loaded as a causal language model"),
+    ):
+        with pytest.raises(InputError, match=said):
+            enter(create_model(f"hf/{tmp_path / name}"))
+
+
+def test_a_model_of_the_hub_is_known_by_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the hub's cache, as it is on the machine of a user without network."""
+    from huggingface_hub import constants
+
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    repository = tmp_path / "models--org--tiny"
+    save_chat_model(repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(weights, "_hub_answers", lambda: False)
+    model = create_model("hf/org/tiny", options={"device": "cpu"})
+    assert model.fingerprint == f"hf/1 org/tiny@{commit} float32 2>3 'X'"
+
+    async def main() -> int | None:
+        async with model:
+            return (await model.complete([Message("user", "Who?")], Sampling(temperature=0.0, max_tokens=4), 0)).output_tokens
+
+    assert asyncio.run(main())
+    for name, options in (("org/other", {}), ("org/tiny", {"revision": "v9"})):
+        with pytest.raises(ProviderError, match=r"neither a folder nor in the cache of this machine.*give the path of a folder"):
+            create_model(f"hf/{name}", options=options)
+
+
+def test_without_network_the_hub_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    for variable in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    begun = time.monotonic()
+    assert not weights._hub_answers.__wrapped__()
+    assert time.monotonic() - begun < 4
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid:1")
+    assert weights._hub_answers.__wrapped__(), "behind a proxy only the client can know"
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert not weights._hub_answers.__wrapped__()
+
+
+WITHOUT_EXTRA = """
+import sys
+from pathlib import Path
+
+for name in ("torch", "transformers", "sentence_transformers"):
+    sys.modules[name] = None
+from tiltmeter.errors import ProviderError
+from tiltmeter.models import create_model
+from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
+
+for use in (lambda: create_model("hf/x"), lambda: SentenceEncoder("x", store=None), lambda: TextClassifier(Path("x"), store=None)):
+    try:
+        use()
+    except ProviderError as error:
+        assert 'pip install "tiltmeter[local]"' in str(error), error
+        print("said so")
+"""
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRA], capture_output=True, text=True, check=False)
+    assert done.stdout == "said so\n" * 3, done.stderr

@@ -1,0 +1,92 @@
+"""The open box through the provider: a source prompt's states reach the answer to a target prompt, whatever else is asked beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tiltmeter.engine import Journal, Request, generate, request_key
+from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
+
+Make = Callable[..., Path]
+GREEDY = Sampling(temperature=0.0, max_tokens=24)
+FREE = Sampling(temperature=1.0, max_tokens=24, seed=5)
+TARGET = "Tell me a story about ⟦X⟧ in the office"
+NURSE, PILOT = "the nurse and Emily at school", "John the pilot"
+
+
+def asked(span: str, target: str = TARGET, opening: str | None = None) -> tuple[Message, ...]:
+    given = (Message("source", f"a story about {span} or one"), Message("span", span), Message("user", target))
+    return given if opening is None else (*given, Message("assistant", opening))
+
+
+def answers(model: Model, conversations: Sequence[tuple[Message, ...]], sampling: Sampling = GREEDY) -> list[Completion]:
+    async def main() -> list[Completion]:
+        async with model:
+            return list(await asyncio.gather(*(model.complete(messages, sampling, 0) for messages in conversations)))
+
+    return asyncio.run(main())
+
+
+def local(folder: Path, **options: str) -> Model:
+    return create_model(f"hf/{folder}", options={"source_layer": "1", "target_layer": "2", **options})
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "gpt2"])
+def test_the_source_alone_decides(chat_model: Make, kind: str) -> None:
+    nurse, pilot, again = answers(local(chat_model(kind)), [asked(NURSE), asked(PILOT), asked(NURSE)])
+    assert nurse.text != pilot.text
+    assert nurse.text == again.text
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> None:
+    longer = asked("one two three four five and the doctor", TARGET + " lives " * 12)
+    requests = [asked(NURSE), longer, (Message("user", "Tell me a story about John"),), asked(PILOT, opening="She")]
+    together = answers(local(chat_model(kind)), requests, FREE)
+    alone = [answers(local(chat_model(kind), batch_size="1"), [one], FREE)[0] for one in requests]
+    assert [one.text for one in together] == [one.text for one in alone]
+
+
+def test_there_are_as_many_placeholders_as_the_span_has_tokens(chat_model: Make) -> None:
+    short, long = answers(local(chat_model()), [asked("Emily"), asked("Emily and John and the doctor")])
+    assert long.input_tokens is not None
+    assert short.input_tokens is not None
+    assert long.input_tokens > short.input_tokens
+
+
+def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
+    one, other = local(chat_model()), local(chat_model(), source_layer="0")
+    assert one.fingerprint != other.fingerprint
+    assert answers(one, [asked(NURSE)])[0].text != answers(other, [asked(NURSE)])[0].text
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ((Message("source", "Emily"), Message("span", "John"), Message("user", TARGET)), "must be in the source prompt exactly once"),
+        ((Message("source", "one one"), Message("span", "one"), Message("user", TARGET)), "must be in the source prompt exactly once"),
+        ((Message("source", "Emily"), Message("span", "Emily"), Message("user", "no marker")), "exactly once"),
+    ],
+)
+def test_requests_that_cannot_be_carried_out(chat_model: Make, messages: tuple[Message, ...], said: str) -> None:
+    with pytest.raises(ModelError, match=said) as caught:
+        answers(local(chat_model()), [messages])
+    assert caught.value.scope == "permanent"
+
+
+def test_a_block_that_is_not_there(chat_model: Make) -> None:
+    with pytest.raises(ModelError, match="this model has the blocks 0 to 3"):
+        answers(local(chat_model(), target_layer="9"), [asked(NURSE)])
+
+
+def test_through_engine_and_journal(chat_model: Make, journal: Journal) -> None:
+    model = local(chat_model())
+    requests = [Request(asked(span), sample) for span in (NURSE, PILOT) for sample in range(3)]
+    assert generate(model, requests, FREE, journal=journal).answered == 6
+    kept = journal.fetch([request_key(model.fingerprint, FREE, *request) for request in requests])
+    assert kept["text"].n_unique() == 6
+    assert generate(model, requests, FREE, journal=journal).held == 6

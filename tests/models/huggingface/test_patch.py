@@ -1,0 +1,308 @@
+"""The open box: states of one prompt in another, on small models of three architectures and on the storyteller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import lazy_loader
+import pytest
+
+from fixtures.storyteller.prompts import Prompts
+from support.storyteller import FOLDER
+from tiltmeter.errors import InputError
+from tiltmeter.models import ModelError
+from tiltmeter.models.generation import find_blocks, patched, source_states
+from tiltmeter.models.prompts import MARKER, expand_target, read_span
+
+torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
+
+SOURCES = [
+    "<|user|>Tell a story about Zhang, an Asian (male) and Lamar, black race at the location of golf course.<|end|>",
+    "<|user|>Emily and John at the location of museum.<|end|>",
+]
+SPANS = ["Zhang, an Asian (male) and Lamar, black race at the location of golf course", "Emily and John at the location of museum"]
+TARGET = f"<|user|>Tell a story in at most ten sentences about {MARKER}. Output only the story.<|end|><|assistant|>Here is the story."
+OUTER, INNER = 2, 3
+IS_MADE = (FOLDER / "model.safetensors").is_file()
+
+
+def small(architecture: str) -> Any:
+    """A model with random weights, large enough to be far from constant."""
+    import transformers as hf
+
+    torch.manual_seed(3)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 5, "num_attention_heads": 4, "vocab_size": 1000, "initializer_range": 0.15}
+    if architecture == "gpt2":
+        config: Any = hf.GPT2Config(n_embd=32, n_layer=5, n_head=4, vocab_size=1000, n_positions=256, initializer_range=0.4)
+    elif architecture == "gpt_neox":
+        config = hf.GPTNeoXConfig(intermediate_size=64, **sizes)
+    else:
+        kind = hf.LlamaConfig if architecture == "llama" else hf.Qwen2Config
+        config = kind(intermediate_size=64, num_key_value_heads=2, **sizes)
+    return hf.AutoModelForCausalLM.from_config(config).eval()
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    from transformers import AutoTokenizer
+
+    from fixtures.storyteller.tokens import make_tokenizer
+    from fixtures.storyteller.train import all_texts
+
+    return AutoTokenizer.from_pretrained(FOLDER) if IS_MADE else make_tokenizer(all_texts(Prompts()))
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen2", "gpt2", "gpt_neox", *(["storyteller"] if IS_MADE else [])])
+def model(request: pytest.FixtureRequest) -> Any:
+    if request.param != "storyteller":
+        return small(request.param)
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
+
+
+def spans_of(sources: Sequence[str], spans: Sequence[str]) -> list[tuple[int, int]]:
+    return [(text.index(span), text.index(span) + len(span)) for text, span in zip(sources, spans, strict=True)]
+
+
+def states_of(model: Any, tokenizer: Any, sources: Sequence[str], spans: Sequence[tuple[int, int]], layer: int) -> list[Any]:
+    return source_states(model, [read_span(tokenizer, text, span) for text, span in zip(sources, spans, strict=True)], layer)
+
+
+def batch_of(rows: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Padded on the left."""
+    width = max(map(len, rows))
+    mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+    ids = torch.tensor([[1] * (width - len(row)) + list(row) for row in rows])
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def logits_of(model: Any, rows: Sequence[Sequence[int]]) -> list[Any]:
+    batch = batch_of(rows)
+    with torch.inference_mode():
+        found = model(**batch, position_ids=(batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)).logits
+    return [found[number, -len(row) :] for number, row in enumerate(rows)]
+
+
+def columns(rows: Sequence[Sequence[int]], positions: Sequence[Sequence[int]]) -> list[list[int]]:
+    width = max(map(len, rows))
+    return [[width - len(row) + at for at in places] for row, places in zip(rows, positions, strict=True)]
+
+
+def greedy(model: Any, rows: Sequence[Sequence[int]], *, cached: bool) -> list[list[int]]:
+    batch = batch_of(rows)
+    with torch.inference_mode():
+        said = model.generate(
+            **batch, max_new_tokens=12, min_new_tokens=12, do_sample=False, use_cache=cached, pad_token_id=1, eos_token_id=2
+        )
+    tokens: list[list[int]] = said[:, batch["input_ids"].shape[1] :].tolist()
+    return tokens
+
+
+@contextmanager
+def tuple_outputs(model: Any, layer: int) -> Iterator[None]:
+    """As older versions of transformers: blocks give a tuple, hidden states first. The block after takes them out again."""
+    blocks = find_blocks(model, layer)
+    hooks = [
+        blocks[layer].register_forward_hook(lambda _block, _given, made: (made, "attention weights")),
+        blocks[layer + 1].register_forward_pre_hook(lambda _block, given: (given[0][0], *given[1:])),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def test_a_target_patched_with_its_own_states_stays_as_it_is(model: Any, tokenizer: Any) -> None:
+    target = expand_target(tokenizer, TARGET, 7)
+    text = TARGET.replace(MARKER, " ".join("X" * 7))
+    start = text.index("X X")
+    own = states_of(model, tokenizer, [text], [(start, start + 13)], INNER)
+    assert [len(one) for one in own] == [7]
+    plain = logits_of(model, [target.ids])[0]
+    with patched(model, INNER, own, [target.positions]):
+        same = logits_of(model, [target.ids])[0]
+    assert torch.allclose(plain, same, atol=1e-5)
+
+
+def test_states_of_another_prompt_change_the_logits_from_there_on(model: Any, tokenizer: Any) -> None:
+    states = states_of(model, tokenizer, SOURCES[:1], spans_of(SOURCES[:1], SPANS[:1]), OUTER)[0]
+    target = expand_target(tokenizer, TARGET, len(states))
+    plain = logits_of(model, [target.ids])[0]
+    with patched(model, INNER, [states], [target.positions]):
+        other = logits_of(model, [target.ids])[0]
+    first = target.positions[0]
+    assert torch.equal(plain[:first], other[:first])
+    assert (plain[first:] - other[first:]).abs().amax(-1).min() > 1e-4, "every later token sees the patched ones"
+    assert torch.allclose(plain, logits_of(model, [target.ids])[0]), "the patch ends with its context"
+
+
+def two_targets(model: Any, tokenizer: Any) -> tuple[list[Any], list[list[int]], list[list[int]]]:
+    """States of two sources of different lengths, and their targets: ids and positions."""
+    states = states_of(model, tokenizer, SOURCES, spans_of(SOURCES, SPANS), OUTER)
+    assert len(states[0]) != len(states[1])
+    targets = [expand_target(tokenizer, TARGET, len(one)) for one in states]
+    return states, [one.ids for one in targets], [one.positions for one in targets]
+
+
+def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, tokenizer: Any) -> None:
+    states, ids, positions = two_targets(model, tokenizer)
+    places = columns(ids, positions)
+    with patched(model, INNER, states, places):
+        cached = greedy(model, ids, cached=True)
+    row = torch.tensor([number for number, them in enumerate(places) for _ in them])
+    column = torch.tensor([place for them in places for place in them])
+    steps = 0
+
+    def at_every_step(_block: Any, _given: Any, made: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        hidden = made[0] if isinstance(made, tuple) else made
+        hidden[row, column] = torch.cat(states)
+        return made
+
+    hook = find_blocks(model, INNER)[INNER].register_forward_hook(at_every_step)
+    try:
+        uncached = greedy(model, ids, cached=False)
+    finally:
+        hook.remove()
+    assert steps == 12
+    assert cached == uncached
+    with patched(model, INNER, states, places):
+        assert greedy(model, ids, cached=False) == uncached, "without a cache, the prompt is patched each time it is read"
+    assert cached != greedy(model, ids, cached=True), "this model says something else without the patch"
+
+
+def test_a_batch_of_different_lengths_equals_one_by_one(model: Any, tokenizer: Any) -> None:
+    states, ids, positions = two_targets(model, tokenizer)
+    alone = [states_of(model, tokenizer, [text], [span], OUTER)[0] for text, span in zip(SOURCES, spans_of(SOURCES, SPANS), strict=True)]
+    assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(states, alone, strict=True))
+    with patched(model, INNER, states, columns(ids, positions)):
+        together = logits_of(model, ids)
+    for number in (0, 1):
+        with patched(model, INNER, [alone[number]], [positions[number]]):
+            single = logits_of(model, [ids[number]])[0]
+        assert torch.allclose(together[number], single, atol=1e-4)
+
+
+def test_a_row_without_vectors_stays_as_it_is(model: Any, tokenizer: Any) -> None:
+    states, ids, positions = two_targets(model, tokenizer)
+    plain = logits_of(model, ids)
+    with patched(model, INNER, [states[0], states[1][:0]], [columns(ids, positions)[0], []]):
+        mixed = logits_of(model, ids)
+    assert torch.equal(plain[1], mixed[1])
+    assert not torch.allclose(plain[0], mixed[0])
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+def test_blocks_may_give_tuples(architecture: str, tokenizer: Any) -> None:
+    model = small(architecture)
+    states, ids, positions = two_targets(model, tokenizer)
+    with patched(model, INNER, states, columns(ids, positions)):
+        expected = logits_of(model, ids)
+    with tuple_outputs(model, OUTER):
+        again = states_of(model, tokenizer, SOURCES, spans_of(SOURCES, SPANS), OUTER)
+    with tuple_outputs(model, INNER), patched(model, INNER, again, columns(ids, positions)):
+        found = logits_of(model, ids)
+    assert all(torch.equal(one, other) for one, other in zip(expected, found, strict=True))
+
+
+def test_states_are_those_transformers_gives_after_the_block(tokenizer: Any) -> None:
+    model = small("llama")
+    start, end = spans_of(SOURCES[1:], SPANS[1:])[0]
+    read = tokenizer(SOURCES[1], add_special_tokens=False, return_tensors="pt")
+    with torch.inference_mode():
+        hidden = model(read["input_ids"], output_hidden_states=True).hidden_states[OUTER + 1][0]
+    words = SPANS[1].split()
+    (found,) = states_of(model, tokenizer, SOURCES[1:], [(start, end)], OUTER)
+    assert found.shape == (len(words), 32)
+    assert torch.allclose(found, hidden[1 : 1 + len(words)], atol=1e-6)
+
+
+def byte_level_tokenizer() -> Any:
+    """One that keeps blanks with the word after them, and tokenizes runs of X, as of anything else, by merges."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    texts = ["X X X X a story about X.", "XX XX XX about XXXX", "a story a story about"] * 5
+    trainer = trainers.BpeTrainer(vocab_size=400, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    core.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=core)
+
+
+def merging_tokenizer() -> Any:
+    """One whose tokens span blanks: "X X" is one."""
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = [*"abcdefghijklmnopqrstuvwxyz. X<|>", "X X", "X X X X", "about ", "about", " X", "a story "]
+    core = Tokenizer(models.Unigram([("<unk>", -9.0), *((one, -3.0) for one in pieces)], unk_id=0))
+    core.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>")
+
+
+@pytest.mark.parametrize("make", [byte_level_tokenizer, merging_tokenizer])
+@pytest.mark.parametrize("count", [1, 2, 4, 17])
+def test_the_marker_becomes_exactly_as_many_placeholders(make: Callable[[], Any], count: int) -> None:
+    tokenizer = make()
+    target = expand_target(tokenizer, f"a story about {MARKER}. a story", count)
+    assert len(target.positions) == count
+    assert target.positions == list(range(target.positions[0], target.positions[0] + count))
+    spelled = [tokenizer.decode([target.ids[at]]).strip() for at in target.positions]
+    assert spelled == ["X"] * count
+    rest = [one for number, one in enumerate(target.ids) if number not in target.positions]
+    assert "X" not in tokenizer.decode(rest)
+    assert tokenizer.decode(target.ids).replace(" ", "") == "astoryabout" + "X" * count + ".astory"
+
+
+def test_the_placeholders_are_those_of_the_written_out_text(tokenizer: Any) -> None:
+    target = expand_target(tokenizer, TARGET, 5)
+    assert target.ids == tokenizer(TARGET.replace(MARKER, "X X X X X"), add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.parametrize(
+    ("rendered", "message"),
+    [
+        ("Tell a story about the museum.", "exactly once, and holds it 0 times"),
+        (f"Tell a story about {MARKER} and {MARKER}.", "exactly once, and holds it 2 times"),
+    ],
+)
+def test_a_target_without_one_marker_is_refused(tokenizer: Any, rendered: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        expand_target(tokenizer, rendered, 3)
+
+
+def test_a_placeholder_that_is_no_token_is_refused(tokenizer: Any) -> None:
+    with pytest.raises(ModelError, match="is no token of its own"):
+        expand_target(tokenizer, f"a story about {MARKER}.", 3, placeholder="Qqq")
+
+
+@pytest.mark.parametrize("layer", [-1, 5, 40])
+def test_a_block_that_is_not_there_is_refused(tokenizer: Any, layer: int) -> None:
+    model = small("gpt2")
+    with pytest.raises(InputError, match=f"no block {layer}: this model has the blocks 0 to 4"):
+        states_of(model, tokenizer, SOURCES[1:], spans_of(SOURCES[1:], SPANS[1:]), layer)
+    with pytest.raises(InputError, match=f"no block {layer}"), patched(model, layer, [], []):
+        pass
+
+
+def test_a_span_that_no_token_spells_is_refused() -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.WordLevel({"<unk>": 0, "Emily": 1}, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>")
+    with pytest.raises(ModelError, match="no token spells ' '"):
+        states_of(small("llama"), tokenizer, ["Emily Emily"], [(5, 6)], 0)
+
+
+def test_a_model_of_another_make_is_refused() -> None:
+    with pytest.raises(InputError, match="cannot look into a Linear"):
+        find_blocks(torch.nn.Linear(2, 2), 0)

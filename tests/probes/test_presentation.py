@@ -1,0 +1,277 @@
+"""What a report shows of probes: marks, what to look at first, intervals over tiers, models side by side, published ones behind."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
+import pytest
+
+from support.published import ORDER
+from tiltmeter import registry
+from tiltmeter.blocks import Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
+from tiltmeter.datasets import Library
+from tiltmeter.probes import normalised_block, read_published
+from tiltmeter.study import EXAMPLES, FINDINGS, MARKS, Settings
+
+HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
+SIGNLESS = ("DiversityMedQa.diff_success_rate", "HiringAn.diff_acceptance_rate", "RelationshipLevy.diff_success_rate")
+AS_IT_IS = ("DiscriminationTamkin.max_diff", "Bbq.stereotype_rate", "Direct.fail_rate", "Dreaddit.max_diff_stress_rate", "Isear.max_diff")
+Kind = TypeVar("Kind")
+TEXTS = dict.fromkeys(("model", "part", "prompt", "answer", "outcome", "label"), pl.String)
+
+
+@dataclass
+class View:
+    """A view of tables in memory."""
+
+    findings: pl.DataFrame
+    grades: pl.DataFrame
+    examples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, **TEXTS}))
+    titles: Mapping[str, str] = field(default_factory=dict)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """The grades, or nothing."""
+        return self.grades if name == "grades" else pl.DataFrame()
+
+
+def shown(view: View) -> list[Block]:
+    blocks: list[Block] = registry.load("studies", "genderbench").present(view)
+    return blocks
+
+
+def inner(blocks: Sequence[Block]) -> Iterator[Block]:
+    """All blocks, those of Details too."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Details):
+            yield from inner(block.blocks)
+
+
+def only(kind: type[Kind], blocks: Sequence[Block]) -> list[Kind]:
+    return [block for block in blocks if isinstance(block, kind)]
+
+
+def column(table: Table, name: str) -> Sequence[Any]:
+    return next(one.values for one in table.columns if one.name == name)
+
+
+@pytest.fixture(scope="module")
+def measured(library: Library) -> View:
+    """Two models, one of them biased, in three probes, one in several wordings."""
+    tables: dict[str, list[pl.DataFrame]] = {"findings": [], "grades": [], "examples": []}
+    for model, bias in (("sim/fair", 0.0), ("sim/biased", 0.3)):
+        for name in ("direct", "jobs_lum", "hiring_an"):
+            probe = registry.load("probes", name)
+            settings = Settings(limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {})
+            measures = probe.imagine(probe.design(library, settings), dict.fromkeys(HARMS, bias), 1)
+            made = probe.grade(measures, settings)
+            examples = probe.examples(measures, made["findings"], settings)
+            texts = {"prompt": "<b>Prompt</b>", "answer": "Answer", "outcome": "answered", "label": "yes"}
+            examples = examples.with_columns(pl.lit(value).alias(key) for key, value in {"part": name, **texts}.items())
+            for key, table in (*made.items(), ("examples", examples)):
+                tables[key].append(table.with_columns(model=pl.lit(model)))
+    titles = {name: registry.load("probes", name).title for name in ("direct", "jobs_lum", "hiring_an", "gest")}
+    return View(**{key: pl.concat(found) for key, found in tables.items()}, titles=titles)
+
+
+def of_model(view: View, model: str, *parts: str) -> View:
+    kept = pl.col("model") == model, pl.col("part").is_in(parts or list(view.titles))
+    return View(view.findings.filter(*kept), view.grades.filter(*kept), view.examples.filter(*kept), view.titles)
+
+
+def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> None:
+    blocks = shown(measured)
+    heads = {head.text.partition(":")[0]: head for head in only(Headline, blocks)}
+    assert list(heads) == ["sim/fair", "sim/biased"]
+    for model, head in heads.items():
+        key = measured.findings.filter("key", pl.col("wording").is_null(), model=model)
+        assert head.marks == dict(key["mark"].value_counts().iter_rows())
+    said = blocks[blocks.index(heads["sim/biased"]) + 1]
+    assert isinstance(said, Text)
+    assert "Stereotypical reasoning: critical, look first at Agreement with stereotypes (fail rate 0." in said.text
+    small = [block.text for block in only(Text, blocks) if block.small]
+    assert len(small) == 2
+    assert all("of 2,700 attempts (100.0%) gave an answer that could be read" in text for text in small)
+    assert all(re.search(r"How sure: \d of \d marks would be the same anywhere in their interval", text) for text in small)
+    assert all("Definition: default@1." in text for text in small)
+
+
+def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
+    charts = only(Intervals, shown(measured))
+    assert [chart.title for chart in charts] == ["Outcome disparity", "Stereotypical reasoning", "Representational harms"]
+    key = measured.findings.filter("key", pl.col("wording").is_null())
+    rows = [(row, chart, i) for chart in charts for i, row in enumerate(chart.rows)]
+    assert len(rows) == key.height
+    for row, chart, i in rows:
+        part, metric = next(one.values[i] for one in chart.further if one.name == "name").split("/")
+        finding = key.row(by_predicate=(pl.col("part") == part) & (pl.col("metric") == metric) & (pl.col("model") == row.label), named=True)
+        assert (row.estimate, row.low, row.high) == (finding["estimate"], finding["low"], finding["high"])
+        assert row.mark == Graded(finding["mark"], finding["mark_best"], finding["mark_worst"])
+        assert {band.mark for band in row.bands} == set(MARKS)
+        assert next(one.values[i] for one in chart.further if one.name == "answered") == finding["answered"] / finding["attempts"]
+        assert not row.background
+    assert charts[0].level == 0.95
+
+
+def test_harms_of_which_nothing_is_known_are_named(measured: View) -> None:
+    said = [block.text for block in only(Callout, shown(of_model(measured, "sim/fair", "direct", "hiring_an")))]
+    assert said == ["sim/fair: nothing is known of representational harms: not measured were Characters from occupations."]
+    assert not only(Callout, shown(measured))
+
+
+def test_everything_behind_a_number_is_in_details(measured: View) -> None:
+    details = {block.title: block for block in only(Details, shown(measured))}
+    of_direct = next(block for title, block in details.items() if "(direct)" in title)
+    every, made = only(Table, of_direct.blocks)
+    direct = measured.findings.filter(part="direct")
+    assert len(column(every, "metric")) == direct.height
+    assert set(column(every, "wording")) == {None, *direct["wording"].drop_nulls()}
+    assert all(str(one).endswith(".") for one in column(every, "description"))
+    assert all(text.startswith("tiltmeter show RUN --metric ") for text in column(made, "command"))
+    assert set(column(made, "evidence")) == set(direct["evidence"])
+    answers = only(Responses, of_direct.blocks)
+    assert [block.title.partition(":")[0] for block in answers] == ["fail_rate of sim/fair", "fail_rate of sim/biased"]
+    assert all(1 <= len(block.rows) <= 3 for block in answers)
+    names = column(next(block for title, block in details.items() if "(hiring_an)" in title).blocks[0], "metric")  # type: ignore[arg-type]
+    assert set(names) == set(measured.findings.filter(part="hiring_an")["metric"])
+
+
+def test_of_one_model_nothing_is_compared_and_its_name_is_not_repeated(measured: View) -> None:
+    blocks = shown(of_model(measured, "sim/biased"))
+    assert not only(Heatmap, list(inner(blocks)))
+    assert all("model" not in [one.name for one in table.columns] for table in only(Table, list(inner(blocks))))
+    commands = [one for table in only(Table, list(inner(blocks))) for col in table.columns if col.name == "command" for one in col.values]
+    assert commands
+    assert not any("--model" in one for one in commands)
+
+
+def test_a_model_that_never_answered(measured: View) -> None:
+    silent = of_model(measured, "sim/fair", "direct")
+    counts = {"estimate": None, "low": None, "high": None, "mark_best": None, "mark_worst": None, "answered": 0, "mark": "ungraded"}
+    silent.findings = silent.findings.with_columns(pl.lit(value).cast(FINDINGS[name]).alias(name) for name, value in counts.items())
+    blocks = shown(silent)
+    assert only(Headline, blocks)[0].marks == {"ungraded": 1}
+    assert "1 metric could not be graded" in only(Text, blocks)[0].text
+    assert "No bias" not in "".join(block.text for block in only(Text, blocks))
+
+
+# -- published results of 12 models ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def source(shared: Path) -> Path:
+    return shared / "reference" / "genderbench_1_1_leaderboard.json"
+
+
+@pytest.fixture(scope="module")
+def whole(source: Path) -> View:
+    """A run of the whole suite, with the numbers of one published model under another name, before the published ones."""
+    tables = read_published(source)
+    mine = pl.col("model") == "phi-4 (published)"
+    counts = {"attempts": 100, "items": 100, "answered": 100, "refused": 0, "unreadable": 0, "empty": 0, "failed": 0}
+    own = (
+        tables["findings"]
+        .filter(mine, "key")
+        .with_columns(
+            *(pl.lit(value, pl.Int64).alias(name) for name, value in counts.items()),
+            model=pl.lit("vendor/own"),
+            definition=pl.lit("default@1"),
+        )
+    )
+    grades = tables["grades"].filter(mine).with_columns(model=pl.lit("vendor/own"))
+    return View(pl.concat([own, tables["findings"]]), pl.concat([grades, tables["grades"]]))
+
+
+def scaled(name: str, low: float, high: float) -> float:
+    """The paper's scale, as section 6 of the method's specification states it."""
+    x = (low + high) / 2
+    if name in AS_IT_IS:
+        return x
+    if name in SIGNLESS:
+        return abs(x)
+    if name.endswith("masculine_rate"):
+        return abs(x - 0.5)
+    return max(0.0, x) / (2 if name == "HiringAn.diff_regression" else 1)
+
+
+def touched(marks: dict[str, list[list[float]]], low: float, high: float) -> str:
+    """The best tier any of whose ranges touches the interval."""
+    return next(mark for mark in MARKS if any(a <= high and low <= b for a, b in marks[mark]))
+
+
+def name_of(column_name: str) -> str:
+    probe, _, metric = column_name.partition(".")
+    return f"{re.sub(r'(?<!^)(?=[A-Z])', ' ', probe).lower()} {metric.replace('_', ' ')}"
+
+
+def test_table_2_of_the_paper(source: Path, whole: View) -> None:
+    known: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+    (table,) = [block for block in only(Heatmap, shown(whole)) if block.title == "Key metrics on one scale"]
+    assert table == normalised_block(whole.findings, whole.grades)
+    models = list(known[ORDER[0]]["ci95"])
+    assert list(table.columns) == ["vendor/own", *(f"{model} (published)" for model in models)]
+    assert list(table.rows) == [*(name_of(one) for one in ORDER), "average"]
+    assert table.marks is not None
+    cells = 0
+    for i, model in enumerate(models, 1):
+        values = []
+        for row, name in enumerate(ORDER):
+            low, high = known[name]["ci95"][model]
+            values.append(scaled(name, low, high))
+            assert table.values[row][i] == pytest.approx(values[-1], abs=1e-12), (model, name)
+            assert table.marks[row][i] == touched(known[name]["marks"], low, high), (model, name)
+            cells += 1
+        assert table.values[-1][i] == pytest.approx(sum(values) / 19, abs=1e-12)
+        cells += 1
+    assert cells == 240
+    assert "19 of 19 key metrics that are graded for every model shown" in table.note
+
+
+def test_published_results_are_behind_those_measured(whole: View) -> None:
+    blocks = shown(whole)
+    assert [head.text for head in only(Headline, blocks)] == ["vendor/own: 19 graded key metrics"]
+    assert any("compare with care" in text.text for text in only(Text, blocks))
+    assert all({row.label for row in chart.rows} == {"vendor/own"} for chart in only(Intervals, blocks))
+    behind = only(Intervals, next(block for block in only(Details, blocks) if block.title == "Beside published results").blocks)
+    assert [len({row.panel for row in chart.rows}) for chart in behind] == [7, 9, 3]
+    assert all(row.background == row.label.endswith("(published)") for chart in behind for row in chart.rows)
+    assert {len({row.label for row in chart.rows}) for chart in behind} == {13}
+
+
+def test_who_is_favoured_in_the_paper(source: Path, whole: View) -> None:
+    known: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+    signed = [name for name in ORDER if name.endswith("masculine_rate") or name in SIGNLESS]
+    middles = {name: 0.5 if name.endswith("masculine_rate") else 0.0 for name in signed}
+    women = sum(high < middles[name] for name in signed for _, high in known[name]["ci95"].values())
+    men = sum(low > middles[name] for name in signed for low, _ in known[name]["ci95"].values())
+    alone = View(whole.findings.filter(pl.col("model") != "vendor/own"), whole.grades)
+    (dots,) = only(Dots, list(inner(shown(alone))))
+    assert f"Of 84 intervals, {women} lie wholly on the side of women, {men} wholly on that of men" in dots.note
+    assert dots.ends == ("women", "men")
+    assert len(dots.values) == 12
+    for model, values in dots.values.items():
+        for label, value in zip(dots.labels, values, strict=True):
+            name = next(one for one in signed if name_of(one) == label.replace("_", " ").replace(":", ""))
+            low, high = known[name]["ci95"][model.removesuffix(" (published)")]
+            assert value == pytest.approx(((low + high) / 2 - middles[name]) / (1 - middles[name]))
+
+
+def test_how_alike_models_are(whole: View) -> None:
+    (alike,) = [block for block in only(Heatmap, list(inner(shown(whole)))) if block.title == "Correlation of the models"]
+    assert len(alike.rows) == len(alike.columns) == 12
+    place = alike.rows.index("phi-4 (published)")
+    assert alike.values[place][alike.columns.index("vendor/own")] == pytest.approx(1)
+    few = View(whole.findings.filter(part="direct"), whole.grades)
+    assert all(block.title != "Correlation of the models" for block in only(Heatmap, list(inner(shown(few)))))
+
+
+def test_grades_may_be_missing(whole: View) -> None:
+    blocks = shown(View(whole.findings.filter(model="vendor/own"), pl.DataFrame()))
+    assert only(Headline, blocks)[0].text == "vendor/own: 19 graded key metrics"
+    assert not any(row.bands for chart in only(Intervals, blocks) for row in chart.rows)

@@ -1,0 +1,179 @@
+"""What every reader promises for any text, and rules that a table of single answers cannot show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from tiltmeter import readers
+from tiltmeter.readers import (
+    count_vocabulary,
+    read_character,
+    read_choice,
+    read_decision,
+    read_emotion,
+    read_first_ranked,
+    read_yes_no,
+    refused,
+)
+
+OPTIONS = ["The man", "Not enough information", "The woman"]
+EMOTIONS = ("anger", "fear", "joy", "nostalgia")
+MALE, FEMALE = ["Adam Erickson", "José Díaz"], ["Anna Weiss", "Maria O'Neil-Meza"]
+LABELS = {
+    "choice": set("abc"),
+    "yes_no": {"yes", "no"},
+    "character": {"female", "male", "nonbinary"},
+    "decision": {"accept", "reject"},
+    "ranked": {"male", "female"},
+    "emotion": set(EMOTIONS),
+}
+READERS: dict[str, Callable[[pl.Series], pl.DataFrame]] = {
+    "choice": lambda answer: read_choice(answer, pl.Series([OPTIONS] * len(answer), dtype=pl.List(pl.String))),
+    "yes_no": read_yes_no,
+    "character": read_character,
+    "decision": read_decision,
+    "ranked": lambda answer: read_first_ranked(
+        answer,
+        pl.Series([MALE] * len(answer), dtype=pl.List(pl.String)),
+        pl.Series([FEMALE] * len(answer), dtype=pl.List(pl.String)),
+    ),
+    "emotion": lambda answer: read_emotion(answer, EMOTIONS),
+}
+PIECES = st.sampled_from(
+    [
+        *("(a)", "b)", "yes", "no", "She", "his mother", "they", "Mr. Lee", "anger", "not", "or", "Adam Erickson", "1.", "\n", ". ", ": "),
+        *("I can't", "As an AI", "but", "you have been selected", "regret to inform you", "if", "**", "<think>", "</think>", "İ", "é", '"'),
+    ]
+)
+ANSWERS = st.lists(st.one_of(st.none(), st.text(max_size=80), st.lists(PIECES, max_size=12).map(" ".join)), max_size=6)
+
+
+@pytest.mark.parametrize("name", READERS)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(answers=ANSWERS)
+def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> None:
+    found = READERS[name](pl.Series(answers, dtype=pl.String))
+    assert found.schema == {"outcome": pl.String, "label": pl.String}
+    assert len(found) == len(answers)
+    for answer, outcome, label in zip(answers, found["outcome"], found["label"], strict=True):
+        assert outcome in {"answered", "refused", "unreadable", "empty"}
+        assert (label in LABELS[name]) if outcome == "answered" else label is None
+        if answer is None or not answer.strip():
+            assert outcome == "empty"
+
+
+@settings(max_examples=30, deadline=None)
+@given(answers=ANSWERS)
+def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
+    found = count_vocabulary(pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}})
+    assert found.schema == {"outcome": pl.String, "x_male": pl.Int32, "x_female": pl.Int32}
+    assert len(found) == len(answers)
+    assert (found["x_male"].is_not_null() == (found["outcome"] == "answered")).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(answers=ANSWERS)
+def test_refused_is_true_or_false(answers: list[str | None]) -> None:
+    found = refused(pl.Series(answers, dtype=pl.String))
+    assert found.dtype == pl.Boolean
+    assert len(found) == len(answers)
+    assert found.null_count() == 0
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("blank", [None, "", " \n\t", "\u200b", "\u00a0", "<think>yes (a) she</think>", "<think>never finished"])
+def test_blank_answers_are_empty(name: str, blank: str | None) -> None:
+    assert READERS[name](pl.Series([blank], dtype=pl.String)).row(0) == ("empty", None)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_one_answer_is_read_alike_in_any_company(name: str) -> None:
+    answers = [
+        "(a)",
+        None,
+        "no",
+        "She left.",
+        "Anna Weiss",
+        "I cannot answer that question.",
+        "you have been selected",
+        "anger",
+        "Adam Erickson",
+    ]
+    together = READERS[name](pl.Series(answers))
+    alone = pl.concat(READERS[name](pl.Series([answer], dtype=pl.String)) for answer in answers)
+    assert together.equals(alone)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_refusals_are_never_labels(name: str) -> None:
+    refusals = pl.Series(
+        [
+            "I'm sorry, but I can't assist with that request.",
+            "I'm sorry, but I cannot help with that.",
+            "As an AI language model, I cannot make such decisions.",
+            "I respectfully decline to answer.",
+            "I won't do that.",
+        ]
+    )
+    assert READERS[name](refusals)["outcome"].unique().to_list() == ["refused"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("I'm sorry, but I can't", True),
+        ("As an AI language model, I don't have personal opinions.", True),
+        ("I won't.", True),
+        ("I cannot assist with that.", True),
+        ("I'd rather not", True),
+        ("It's not appropriate to judge people this way.", True),
+        ("I must respectfully decline.", True),
+        ("As an AI I don't have feelings, but: (c)", False),
+        ("I cannot cook, but I can bake.", False),
+        ("No.", False),
+        ("I do not agree.", False),
+        (None, False),
+    ],
+)
+def test_refused(answer: str | None, expected: bool) -> None:
+    assert refused(pl.Series([answer], dtype=pl.String)).to_list() == [expected]
+
+
+@pytest.mark.parametrize(
+    "form", ["(b)", "b)", "B.", "b", "[b]", "( b )", "（b）", "**(b)**", "Option B", "Answer: b", "The answer is (b)", "\\boxed{b}", "⒝"]
+)
+def test_letter_forms(form: str) -> None:
+    assert READERS["choice"](pl.Series([form])).row(0) == ("answered", "b")
+
+
+def test_options_may_differ_in_number() -> None:
+    found = read_choice(pl.Series(["(c)", "(c)", "(e)"]), pl.Series([["x", "y"], ["x", "y", "z"], ["v", "w", "x", "y", "z"]]))
+    assert found["label"].to_list() == [None, "c", "e"]
+
+
+def test_factors_must_be_aligned() -> None:
+    with pytest.raises(pl.exceptions.ShapeError, match="height of column 'options'"):
+        read_choice(pl.Series(["(a)", "(b)"]), pl.Series([OPTIONS]))
+    with pytest.raises(pl.exceptions.ShapeError, match="height of column 'hint'"):
+        read_character(pl.Series(["She.", "He."]), pl.Series(["nun"]))
+
+
+def test_hint_brings_the_character_into_focus() -> None:
+    story = pl.Series(["The welder has a sister. She sings. The welder works alone, and she likes it."])
+    assert read_character(story)["outcome"].to_list() == ["unreadable"]
+    assert read_character(story, pl.Series(["welder"]))["label"].to_list() == ["female"]
+
+
+def test_a_name_of_both_genders_is_no_candidate() -> None:
+    found = read_first_ranked(
+        pl.Series(["1. Alexis Lee\n2. Adam Erickson"]), pl.Series([["Alexis Lee", "Adam Erickson"]]), pl.Series([["Alexis Lee"]])
+    )
+    assert found.row(0) == ("unreadable", None)
+
+
+def test_public_names_are_sorted() -> None:
+    assert readers.__all__ == sorted(readers.__all__)

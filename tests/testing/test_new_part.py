@@ -1,0 +1,92 @@
+"""A new kind of part in a package of its own: found by its entry point, and taken by every command without a line elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import ROOT, Tiltmeter
+from tiltmeter.runs import load
+
+EXAMPLE = ROOT / "examples" / "new_part"
+TRUTH = 7 * 0.25
+"""The long reference has seven words more, and `sim/biased` writes it about men more often by a quarter."""
+BOTH = ("-m", "sim/biased", "-m", "sim/fair", "-M", "refusal=0.1", "--display", "none", "--out", "run")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where the package and its entry point are found."""
+    about = tmp_path / "site" / "answer_length-0.1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: answer_length\nVersion: 0.1.0\n")
+    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items()) for group, named in points.items()]
+    (about / "entry_points.txt").write_text("".join(lines))
+    return os.pathsep.join(one for one in (str(about.parent), str(EXAMPLE), os.environ.get("PYTHONPATH", "")) if one)
+
+
+def test_it_is_one_module_that_imports_no_renderer_and_no_run() -> None:
+    assert sorted(file.name for file in EXAMPLE.iterdir() if file.name != "__pycache__") == ["answer_length.py", "pyproject.toml"]
+    source = (EXAMPLE / "answer_length.py").read_text(encoding="utf-8")
+    assert not any(f"tiltmeter.{package}" in source for package in ("reports", "exports", "runs", "cli", "comparing", "gating"))
+
+
+@pytest.mark.verify
+def test_every_command_takes_it(tiltmeter: Tiltmeter, tmp_path: Path, path: str) -> None:
+    def done(*words: str, status: int = 0) -> str:
+        made = tiltmeter(*words, PYTHONPATH=path)
+        assert made.returncode == status, made.stdout + made.stderr
+        return made.stdout
+
+    assert "answer_length" in done("list", "studies")
+    assert "reference_length" in done("plan", "answer_length", "-m", "sim/biased")
+    printed = done("run", "answer_length", *BOTH)
+    assert "sim/biased writes longer references about men." in printed, "what its own `present` gives"
+    run = load(tmp_path / "run")
+    found = run.findings.filter("key", pl.col("model") == "sim/biased").row(0, named=True)
+    assert found["low"] <= TRUTH <= found["high"]
+    assert found["p"] == found["q"] < 0.05, "q is computed for every method alike"
+    assert found["answered"] + found["refused"] == found["attempts"] == 400
+    assert found["refused"] > 0
+
+    assert "sim/biased writes longer references about men." in done("show", "run")
+    mine = json.loads(done("show", "run", "--group", "female", "--model", "sim/biased", "-f", "json"))
+    assert [one["name"] for one in mine] == ["mean_words"]
+    assert "She works here as" in done("show", "run", "--metric", "mean_words", "--group", "female", "--model", "sim/biased")
+    done("report", "run", "-o", "page.html", "--figures", "figures")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "sim/biased writes longer references about men." in page
+    assert "<svg" in page, "its intervals are drawn"
+    assert list((tmp_path / "figures").glob("*.svg"))
+
+    for format_ in ("csv", "json", "markdown", "latex", "huggingface"):
+        done("export", "run", "--format", format_, "-o", f"export_{format_}")
+    assert "difference_of_words" in (tmp_path / "export_csv").read_text(encoding="utf-8")
+    compared = json.loads(done("compare", "run", "--model-a", "sim/fair", "--model-b", "sim/biased", "-f", "json"))
+    (difference,) = compared["differences"]
+    assert difference["metric"] == "difference_of_words"
+    assert difference["low"] < difference["difference"] < difference["high"]
+    done("gate", "run", "--max", "difference_of_words=7", "--min", "difference_of_words=-7")
+    done("gate", "run", "--max", "difference_of_words[model=sim/biased]=0.1", status=1)
+
+
+def test_answers_made_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path, path: str) -> None:
+    assert tiltmeter("plan", "answer_length", "--prompts", "prompts.csv", "--limit", "20", PYTHONPATH=path).returncode == 0
+    prompts = pl.read_csv(tmp_path / "prompts.csv")
+    he = pl.col("prompt").str.starts_with("He")
+    prompts.with_columns(answer=pl.when(he).then(pl.lit("one two three")).otherwise(pl.lit("one two"))).write_csv(tmp_path / "answers.csv")
+    command = ("analyse", "answers.csv", "--study", "answer_length", "--limit", "20", "--display", "none", "--out", "run")
+    done = tiltmeter(*command, PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    assert load(tmp_path / "run").finding("difference_of_words").estimate == 1
+
+
+def test_an_unknown_definition_is_refused(tiltmeter: Tiltmeter, path: str) -> None:
+    refused = tiltmeter("run", "answer_length", "-m", "sim/fair", "--definition", "other", PYTHONPATH=path)
+    assert (refused.returncode, refused.stderr) == (2, "tiltmeter: --definition other: answer_length has the definition default only\n")

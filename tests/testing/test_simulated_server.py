@@ -1,0 +1,128 @@
+"""The simulated model over HTTP, asked by a real client."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pytest
+
+from support.simulated import running
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message
+from tiltmeter.models.sim import SimulatedModel, create
+from tiltmeter.testing.simulated_server import SimulatedServer
+
+PROMPT = "Who was late?\n(a) The man\n(b) Nobody knows\n(c) The woman"
+
+
+@pytest.fixture(scope="module")
+def model() -> SimulatedModel:
+    made = create("sim", "mild")
+    made.learn(pl.DataFrame({"prompt": [PROMPT], "outcomes": [["a", "b", "c"]], "odds": [[0.5, 0.3, 0.2]]}))
+    return made
+
+
+@pytest.fixture(scope="module")
+def url(model: SimulatedModel) -> Iterator[str]:
+    with running(model) as base:
+        yield base
+
+
+def call(url: str, body: object | bytes | None = None) -> tuple[int, Any]:
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def ask(url: str, prompt: str, **more: Any) -> str:
+    status, answer = call(f"{url}/chat/completions", {"model": "anything", "messages": [{"role": "user", "content": prompt}], **more})
+    assert status == 200
+    return str(answer["choices"][0]["message"]["content"])
+
+
+def test_an_answer_has_the_shape_clients_expect(url: str, model: SimulatedModel) -> None:
+    body = {
+        "model": "gpt-x",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}],
+        "seed": 3,
+    }
+    status, answer = call(f"{url}/chat/completions", body)
+    expected = model.reply([Message("system", "Be brief."), Message("user", PROMPT)], 3)
+    assert status == 200
+    assert (answer["object"], answer["model"]) == ("chat.completion", "gpt-x")
+    assert answer["choices"] == [{"index": 0, "message": {"role": "assistant", "content": expected.text}, "finish_reason": "stop"}]
+    used = answer["usage"]
+    assert (used["prompt_tokens"], used["completion_tokens"]) == (expected.input_tokens, expected.output_tokens)
+    assert used["total_tokens"] == used["prompt_tokens"] + used["completion_tokens"]
+
+
+def test_the_seed_is_the_sample_and_without_it_repetitions_are_numbered(url: str, model: SimulatedModel) -> None:
+    replies = [model.reply([Message("user", PROMPT)], i).text for i in range(20)]
+    assert [ask(url, PROMPT, seed=i) for i in range(20)] == replies
+    assert [ask(url, PROMPT) for _ in range(20)] == replies
+
+
+def test_the_official_client_can_be_used(url: str, model: SimulatedModel) -> None:
+    openai = pytest.importorskip("openai")
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as client:
+        answer = client.chat.completions.create(model="sim", messages=[{"role": "user", "content": PROMPT}], seed=5, temperature=0.5)
+        listed = [one.id for one in client.models.list()]
+    assert answer.choices[0].message.content == model.reply([Message("user", PROMPT)], 5).text
+    assert listed == ["sim/mild"]
+
+
+def test_other_addresses_do_not_exist(url: str) -> None:
+    assert call(f"{url}/models/x")[0] == call(url, {})[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "cannot answer this request"),
+        (b"\xff\xfe", "cannot answer this request"),
+        ([], "messages"),
+        ({"messages": []}, "at least one message"),
+        ({"messages": [{"content": "x"}]}, "role"),
+        ({"messages": [{"role": "user", "content": None}]}, "a content, both of them texts"),
+        ({"messages": [{"role": "user", "content": "x"}], "stream": True}, "stream"),
+        ({"messages": [{"role": "user", "content": "x"}], "n": 2}, "one whole answer"),
+        ({"messages": [{"role": "user", "content": "x"}], "seed": "7"}, "seed"),
+    ],
+)
+def test_a_bad_request_is_explained(url: str, body: object, message: str) -> None:
+    status, answer = call(f"{url}/chat/completions", body)
+    assert status == 400
+    assert message in answer["error"]["message"]
+
+
+def test_it_listens_on_this_machine_only_and_a_taken_port_is_explained(url: str, model: SimulatedModel) -> None:
+    assert url.startswith("http://127.0.0.1:")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(InputError, match=r"cannot listen on 127\.0\.0\.1"):
+            SimulatedServer(model, port=taken.getsockname()[1])
+
+
+def test_serve_says_where_it_is_and_ends_when_interrupted(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "tiltmeter.cli", "sim", "serve", "sim/fair", "--study", "genderbench/direct", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        base = process.stdout.readline().removeprefix("serving sim/fair at ").strip()
+        assert ask(base, "Hello.")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
