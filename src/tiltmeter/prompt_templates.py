@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.yaml_files import read_yaml
 
 Wording = Mapping[str, str]
@@ -100,8 +100,7 @@ def wordings(probe: str, choice: str | None, home: Path, others: Path | None = N
         raise InputError(f"unknown wording {choice!r}: {did_you_mean(choice, [*built_in, 'all'])}; or give a YAML file")
     own = _read(path)
     for name in own:
-        if name not in everyone:
-            raise InputError(f"{path}: unknown probe {name!r}: {did_you_mean(name, list(everyone))}")
+        check_known(name, everyone, f"{path}: unknown probe {name!r}")
     for name, templates in own.get(probe, {}).items():
         check_templates(str(path), f"{probe}.{name}", templates, list(built_in.values()))
     return dict(own.get(probe, first))

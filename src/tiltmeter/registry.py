@@ -7,7 +7,7 @@ group `tiltmeter.<kind>` (for instance `tiltmeter.providers`). Nothing is import
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -72,6 +72,13 @@ def did_you_mean(wrong: str, known: Sequence[str], likeness: float = 0.5) -> str
     return f"known: {', '.join(known)}" if len(known) <= 20 else f"there are {len(known)} known names"
 
 
+def check_known(name: str, known: Iterable[str], wrong: str, rest: str = "") -> None:
+    """Raise InputError for a name that is not among the known ones: what is wrong, then the closest known names, then the rest."""
+    there = list(known)
+    if name not in there:
+        raise InputError(f"{wrong}: {did_you_mean(name, there)}{rest}")
+
+
 def reference(kind: str, name: str) -> str:
     """Where the object registered under `name` is, as "module:object"; nothing is imported.
 
@@ -81,9 +88,8 @@ def reference(kind: str, name: str) -> str:
         The name is not registered (the message suggests the closest names), or registered twice.
     """
     references = _references(kind)
-    if name not in references:
-        singular = {"studies": "study"}.get(kind, kind.removesuffix("s"))
-        raise InputError(f"unknown {singular} {name!r}: {did_you_mean(name, list(references))}")
+    singular = {"studies": "study"}.get(kind, kind.removesuffix("s"))
+    check_known(name, references, f"unknown {singular} {name!r}")
     place, *others = references[name]
     if others:
         raise InputError(

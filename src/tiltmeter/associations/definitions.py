@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.study import Definition, Settings
 
 
@@ -38,8 +38,7 @@ DEFINITIONS: Mapping[str, AssociationRules] = {one.name: one for one in (DEFAULT
 
 def rules_of(definition: str) -> AssociationRules:
     """The rules of a definition by name; raises InputError for an unknown one."""
-    if definition not in DEFINITIONS:
-        raise InputError(f"unknown definition {definition!r} of associations: {did_you_mean(definition, list(DEFINITIONS))}")
+    check_known(definition, DEFINITIONS, f"unknown definition {definition!r} of associations")
     return DEFINITIONS[definition]
 
 
@@ -112,8 +111,7 @@ def _stages(text: str) -> tuple[str, ...]:
 
 
 def _one_of(name: str, value: str, known: Sequence[str]) -> str:
-    if value not in known:
-        raise InputError(f"-P {name}={value}: {did_you_mean(value, known)}")
+    check_known(value, known, f"-P {name}={value}")
     return value
 
 

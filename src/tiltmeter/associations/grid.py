@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 
 from tiltmeter.errors import InputError
 from tiltmeter.records import Line, Record, read_record
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 
 ALIGNED = "aligned"
 """The first descriptor of an identity meets the first of each other one, the second the second, ..."""
@@ -170,8 +170,7 @@ class Grid(Record):
 
     def category(self, name: str) -> Category:
         """The category of that name; raises InputError for an unknown one."""
-        if name not in self.categories:
-            raise InputError(f"{self.place} has no category {name!r}: {did_you_mean(name, list(self.categories))}")
+        check_known(name, self.categories, f"{self.place} has no category {name!r}")
         return self.categories[name]
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import DESIGN, Schema, Settings, conform
 from tiltmeter.subsampling import first_samples, keep_limit
 from tiltmeter.yaml_files import read_yaml
@@ -164,8 +164,7 @@ def _chosen_roles(known: Mapping[str, str | None], given: str | None) -> Mapping
         return read_roles(given)
     chosen = list(dict.fromkeys(one.strip() for one in given.split(",")))
     for one in chosen:
-        if one not in known:
-            raise InputError(f"-P roles={given}: {did_you_mean(one, list(known))} (or give a YAML file of your own)")
+        check_known(one, known, f"-P roles={given}", " (or give a YAML file of your own)")
     return {one: known[one] for one in chosen}
 
 

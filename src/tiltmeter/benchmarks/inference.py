@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.stats import is_constant, maximum_interval, percentile_interval, rare_event_interval, ratio
 from tiltmeter.study import Schema
 
@@ -76,8 +76,7 @@ def check_columns(table: pl.DataFrame, columns: Mapping[str, str | None], whole:
     for parameter, column in columns.items():
         if column is None:
             continue
-        if column not in table.columns:
-            raise InputError(f"{parameter}={column!r}: the answers have no such column: {did_you_mean(column, table.columns)}")
+        check_known(column, table.columns, f"{parameter}={column!r}: the answers have no such column")
         if parameter in whole and (gaps := table[column].null_count()):
             raise InputError(f"{parameter}={column!r}: the column is empty in {gaps} rows; fill it in or leave the rows out")
 

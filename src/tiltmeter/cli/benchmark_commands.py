@@ -108,16 +108,14 @@ def show(
     import polars as pl
 
     from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, sample_benchmark
-    from tiltmeter.errors import InputError
-    from tiltmeter.registry import did_you_mean
+    from tiltmeter.registry import check_known
     from tiltmeter.reports import print_rows
 
     as_json = o.as_json(output)
     table = read_benchmark(file)
     if concept is not None:
         known = table["concept"].unique(maintain_order=True).to_list()
-        if concept not in known:
-            raise InputError(f"{file} has no concept {concept!r}: {did_you_mean(concept, known)}")
+        check_known(concept, known, f"{file} has no concept {concept!r}")
         table = table.filter(pl.col("concept") == concept)
     drawn = sample_benchmark(table, prompts, seed=seed).head(prompts) if prompts else table.clear()
     if as_json:

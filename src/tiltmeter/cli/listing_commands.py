@@ -119,12 +119,10 @@ def list_things(
     output: Format = "table",
 ) -> None:
     """List studies, probes, model providers, datasets, runs, or the features and statistics of benchmarks."""
-    from tiltmeter.errors import InputError
-    from tiltmeter.registry import did_you_mean
+    from tiltmeter.registry import check_known
     from tiltmeter.reports import print_rows
 
-    if kind not in KINDS:
-        raise InputError(f"cannot list {kind!r}: {did_you_mean(kind, KINDS)}")
+    check_known(kind, KINDS, f"cannot list {kind!r}")
     if kind == "datasets":
         list_data(output)
         return

@@ -11,7 +11,7 @@ import polars as pl
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.runs import Run, load, resolve
 from tiltmeter.study import DESIGN, NotRun, Part, Settings
 from tiltmeter.yaml_files import yaml_of
@@ -119,8 +119,7 @@ def _pick(run: Run, known: list[str], given: str | None, flag: str) -> str:
         if len(known) > 1:
             raise InputError(f"{run.place} holds {len(known)} models ({', '.join(known)}): choose one with {flag}")
         return known[0]
-    if given not in known:
-        raise InputError(f"{flag} {given!r} is no model of {run.place}: {did_you_mean(given, known)}")
+    check_known(given, known, f"{flag} {given!r} is no model of {run.place}")
     return given
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError, TiltmeterError
 from tiltmeter.paths import default_cache
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 
 if TYPE_CHECKING:
     import polars as pl
@@ -146,8 +146,7 @@ class Library:
         InputError
             There is none; the message suggests the closest names.
         """
-        if name not in self._by_name:
-            raise InputError(f"unknown data file {name!r}: {did_you_mean(name, list(self._by_name))}")
+        check_known(name, self._by_name, f"unknown data file {name!r}")
         return self._by_name[name]
 
     def places(self, name: str) -> list[Place]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.sanitising import redacted
 
 if TYPE_CHECKING:
@@ -158,8 +158,7 @@ class RayOptions:
         """Read what the user wrote after -E. Raises InputError: an unknown option, or a value that is none of its kind."""
         values: dict[str, Any] = {}
         for name, value in given.items():
-            if name not in _FORMS:
-                raise InputError(f"-E {name}={value}: ray takes no such option: {did_you_mean(name, sorted(_FORMS))}")
+            check_known(name, sorted(_FORMS), f"-E {name}={value}: ray takes no such option")
             form, wanted = _FORMS[name]
             if not re.fullmatch(form, value):
                 raise InputError(f"-E {name}={value}: give {wanted}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known, did_you_mean
 
 if TYPE_CHECKING:
     from tiltmeter.runs import Run
@@ -128,8 +128,7 @@ def export(
 
 
 def _format(name: str) -> Format:
-    if name not in FORMATS:
-        raise InputError(f"there is no format {name!r}: {did_you_mean(name, list(FORMATS))}")
+    check_known(name, FORMATS, f"there is no format {name!r}")
     return FORMATS[name]
 
 

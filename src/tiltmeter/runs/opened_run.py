@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.runs.folder import RunFolder, reading
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.validation import check_columns, check_document
@@ -126,8 +126,7 @@ class Run:
             The run has none of that name.
         """
         tables = self.folder.stages()
-        if table not in tables:
-            raise InputError(f"{self.place} has no table {table!r}: {did_you_mean(table, list(tables))}")
+        check_known(table, tables, f"{self.place} has no table {table!r}")
         with reading(self.path):
             return tables[table].collect()
 

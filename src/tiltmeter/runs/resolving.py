@@ -14,7 +14,7 @@ from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.paths import is_file, sha256
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import Settings, Study
 from tiltmeter.yaml_files import first_error, read_yaml
 
@@ -182,8 +182,7 @@ def replaced_tables(study: Study, settings: Settings) -> dict[str, str]:
     made = dict.fromkeys(table for part in study.parts for stage in part.stages for table in stage.tables)
     known = [name for name in made if name not in ("measures", "findings", "examples")]
     for name in settings.replace:
-        if name not in known:
-            raise InputError(f"--replace {name}=: {study.name} has no such table: {did_you_mean(name, known)}")
+        check_known(name, known, f"--replace {name}=: {study.name} has no such table")
     params = {name: path for name, path in settings.params.items() if name in known and name not in study.params}
     return {**params, **settings.replace}
 

@@ -62,7 +62,7 @@ from tiltmeter.associations.significance.counts import (
 )
 from tiltmeter.associations.stage_tables import ASSOCIATIONS
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.study import conform
 
 
@@ -387,8 +387,7 @@ def permutation_p(
     incidence = incidence_of(lists, mentions)
     known, rules = incidence.cells.concepts, DEFAULT
     for concept in concepts:
-        if concept not in known:
-            raise InputError(f"no list has the concept {concept!r}: {did_you_mean(concept, known.to_list())}")
+        check_known(concept, known.to_list(), f"no list has the concept {concept!r}")
     incidence = _only_tests(incidence, known.is_in(list(concepts)).to_numpy()[incidence.cells.concept])
     cells = incidence.cells
     blocks = list(blocks_of(cells, rules))
@@ -459,8 +458,7 @@ def _only_tests(incidence: Incidence, tests: Bools) -> Incidence:
 
 def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) -> Iterator[Index]:
     """Identities (L,) dealt at random, `runs` times."""
-    if by not in UNITS:
-        raise InputError(f"identities cannot be shuffled by {by!r}: {did_you_mean(by, list(UNITS))}")
+    check_known(by, UNITS, f"identities cannot be shuffled by {by!r}")
     if by == "list":
         unit = np.arange(len(incidence.identity))
         group = incidence.context * (incidence.stratum.max(initial=0) + 1) + incidence.stratum

@@ -15,8 +15,7 @@ from typing import Any
 import polars as pl
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
-from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 
 __all__ = ["NAMES", "Builtin", "builtin"]
 
@@ -53,8 +52,7 @@ def builtin(name: str) -> Builtin:
     """
     import yaml
 
-    if name not in NAMES:
-        raise InputError(f"unknown built-in benchmark {name!r}: {did_you_mean(name, NAMES)}")
+    check_known(name, NAMES, f"unknown built-in benchmark {name!r}")
     folder = Path(__file__).with_name(name)
     data = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.yaml"))}
     texts = data.get("article") or data.get("questions") or data["sentences"]
