@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import logging
 import os
 import random
 import subprocess
@@ -53,6 +54,7 @@ def _here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
         patched.chdir(folder)
         patched.setattr("sys.argv", ["tiltmeter", *arguments])
         patched.setattr("sys.stdin", io.StringIO())
+        patched.setattr(logging.root, "handlers", [])  # warnings go to standard error, as where nothing is set up
         os.environ.clear()
         os.environ.update(environment)
         try:
