@@ -36,6 +36,8 @@ from tiltmeter.models.generation import Generator, generate_batch, generator_of
 from tiltmeter.models.prompts import PromptReader, PromptRow
 from tiltmeter.models.weights import Weights, check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device
 
+SMALL: Final = 20_000_000
+"""Parameters below which a model is computed by one thread on a CPU: several would mostly wait for each other."""
 LINGER: Final = 0.005
 """Seconds without a new request after which a batch that is not full sets off: a run hands its requests over one after the other."""
 _WHAT: Final = "causal language model"
@@ -173,6 +175,8 @@ class LocalModel(NamedModel):
         options, device = self._options, pick_device(self._options.device)
         dtype = getattr(torch, self._dtype(device))
         model, tokenizer = load_pretrained(self._weights, "AutoModelForCausalLM", _WHAT, device, dtype=dtype)
+        if device == "cpu" and model.num_parameters() < SMALL:
+            torch.set_num_threads(1)
         return generator_of(self.name, model, tokenizer, (options.source_layer, options.target_layer), options.placeholder)
 
     async def __aenter__(self) -> Self:
