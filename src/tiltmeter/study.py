@@ -554,7 +554,7 @@ class Part(ABC):
         return None
 
     def planted(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
-        """What the simulated model attaches to whom: `concept`, `subject`, `effect` of each concept on the subject it leans to most."""
+        """What the simulated model attaches to whom: `concept`, `group`, `effect` of each concept on the group it leans to most."""
         return None
 
     def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:

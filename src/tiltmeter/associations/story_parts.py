@@ -333,7 +333,7 @@ class StoryGrid(Stories):
 
         truth = planted_associations(design, dials)
         highest = (pl.col("rate") == pl.col("rate").max().over("concept")) & (pl.col("effect") > NOTHING)
-        return truth.filter(highest).select("concept", "effect", subject="identity")
+        return truth.filter(highest).select("concept", "effect", group="identity")
 
     def rows(self, settings: Settings) -> pl.DataFrame:
         """See Stories.rows."""

@@ -207,7 +207,7 @@ def _show_concepts(run: Run, simulated: SimulatedModel) -> None:
 
     print_blocks(run.blocks())
     (part,) = registry.load("studies", "associations")("gender").parts
-    planted = part.planted(run.design, simulated.dials.mapping()).rename({"subject": "group"})
+    planted = part.planted(run.design, simulated.dials.mapping())
     single, key = run.findings.drop_nulls("concept"), ["concept", "group"]
     missed, strange = planted.join(single, on=key, how="anti"), single.join(planted, on=key, how="anti")
     typer.echo(
