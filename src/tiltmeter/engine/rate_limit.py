@@ -20,25 +20,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, ModelError
 
-START: Final = 8
-LONGEST_PAUSE: Final = 30.0
-_OVERLOAD_KINDS: Final = frozenset({"rate_limit", "overloaded"})
-_OVERLOAD_STATUS: Final = frozenset({429, 503, 529})
-_RESERVED_FILES: Final = 32
+START = 8
+LONGEST_PAUSE = 30.0
+_OVERLOAD_KINDS = frozenset({"rate_limit", "overloaded"})
+_OVERLOAD_STATUS = frozenset({429, 503, 529})
+_RESERVED_FILES = 32
 """Files a run may open beside what is open and its connections: journal, tables, libraries."""
 
-_FIRST_RETRY: Final = 0.5
-_LONGEST_RETRY: Final = 30.0
-NO_SERVER_AFTER: Final = 3.0
-NOTHING_WORKS_AFTER: Final = 20
-REVOKED_AFTER: Final = 5
-_ABOUT_ONE_PROMPT: Final = frozenset({"context_length", "content_filter"})
+_FIRST_RETRY = 0.5
+_LONGEST_RETRY = 30.0
+NO_SERVER_AFTER = 3.0
+NOTHING_WORKS_AFTER = 20
+REVOKED_AFTER = 5
+_ABOUT_ONE_PROMPT = frozenset({"context_length", "content_filter"})
 
 _log = logging.getLogger("tiltmeter.engine")
 

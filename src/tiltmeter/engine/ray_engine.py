@@ -22,7 +22,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from tiltmeter.engine.engines import Engine, RayOptions, last_line
 from tiltmeter.engine.rate_limit import Limits
@@ -32,15 +32,15 @@ from tiltmeter.models.huggingface import BulkModel
 from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
 from tiltmeter.models.weights import find_weights, is_out_of_memory
 
-BATCHES: Final = 4
+BATCHES = 4
 """Batches of texts that a worker has at a time."""
-MOST_LOSSES: Final = 5
+MOST_LOSSES = 5
 """Workers lost in a row, without any result, before a session is given up; as many more as there are workers."""
-START: Final = 300
+START = 300
 """Seconds without any worker after which a session is given up: a cluster that grows by itself needs minutes."""
-FIRST: Final = 20.0
+FIRST = 20.0
 """Seconds a session waits for its first worker before it takes calls, which then wait (and can be interrupted)."""
-IDLE: Final = 15.0
+IDLE = 15.0
 """Seconds after which a worker with nothing to do is ended, where there are more than the fewest."""
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.prompts import MarkedTokens, PromptReader, PromptRow, Recipe
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import LogitsProcessorList
 
-_BLOCKS: Final = ("model.layers", "transformer.h", "gpt_neox.layers", "model.decoder.layers", "layers", "h")
+_BLOCKS = ("model.layers", "transformer.h", "gpt_neox.layers", "model.decoder.layers", "layers", "h")
 """Where causal language models of transformers keep their blocks."""
 
 

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.weights import check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device, quiet
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float32]
 
-CPU_BATCH: Final = 4096
+CPU_BATCH = 4096
 """Characters in a batch on a CPU: about a thousand tokens, whose inner layers (1,536 wide in the smallest encoders) take a few MB."""
-_APPLICATION: Final = 0x54_69_6C_74
+_APPLICATION = 0x54_69_6C_74
 """Marks an SQLite file as one of these ("Tilt")."""
-_CHUNK: Final = 900  # SQLite before 3.32 takes 999 parameters at most
-_BUSY_SECONDS: Final = 60.0
-_AT_ONCE: Final = 4096
+_CHUNK = 900  # SQLite before 3.32 takes 999 parameters at most
+_BUSY_SECONDS = 60.0
+_AT_ONCE = 4096
 """Texts that one process computes between two writes to the store: what an interruption costs at most."""
-_COUNTED_TOGETHER: Final = 1024
+_COUNTED_TOGETHER = 1024
 """Texts whose tokens are counted in one batch."""
-_SPARE: Final = 2
+_SPARE = 2
 """Positions some models (RoBERTa) reserve, left free where a tokenizer does not say how long a text may be."""
 
 
