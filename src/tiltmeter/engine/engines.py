@@ -86,13 +86,17 @@ class Engine:
         """See `tiltmeter.models.text_models.SentenceEncoder`."""
         from tiltmeter.models.text_models import SentenceEncoder
 
-        return SentenceEncoder(name_or_path, store=store)
+        return SentenceEncoder(name_or_path, store=store, **self._elsewhere("encoder", name_or_path))
 
     def classifier(self, name_or_path: str | Path, *, store: Path | None) -> TextClassifier:
         """See `tiltmeter.models.text_models.TextClassifier`."""
         from tiltmeter.models.text_models import TextClassifier
 
-        return TextClassifier(name_or_path, store=store)
+        return TextClassifier(name_or_path, store=store, **self._elsewhere("classifier", name_or_path))
+
+    def _elsewhere(self, kind: str, name_or_path: str | Path) -> dict[str, Any]:
+        """Further arguments of an encoder or classifier: on which machines it computes."""
+        return {}
 
 
 generate = Engine().generate

@@ -398,12 +398,9 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> pl.DataFrame:
 
 def _sql_text(text: str | None) -> str | None:
     """`text` as any database can keep it: lone surrogates and NUL, which UTF-8 or SQL cannot carry, become U+FFFD."""
-    return None if text is None else storable(text).replace("\0", "\ufffd")
+    return text if text is None or (text.isascii() and "\0" not in text) else storable(text).replace("\0", "\ufffd")
 
 
 def _storable_row(row: Row) -> Row:
-    probe = f"{row.text}{row.thinking}{row.finish_reason}{row.refusal}{row.error_detail}"
-    if probe.isascii() and "\0" not in probe:
-        return row
     kept: dict[str, Any] = {name: _sql_text(getattr(row, name)) for name in _FREE_TEXTS}
     return row._replace(**kept)

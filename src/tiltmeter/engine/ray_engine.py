@@ -425,19 +425,13 @@ class RayEngine(Engine):
             remote = RemoteModel(self._pool, model, limits.timeout, slots)
             yield remote, replace(limits, max_connections=slots * most) if local else limits
 
-    def encoder(self, name_or_path: str | Path, *, store: Path | None) -> SentenceEncoder:
-        """See `Engine.encoder`; the store is read and written here, the vectors it lacks are made by workers."""
-        return SentenceEncoder(name_or_path, store=store, device=self._device, elsewhere=self._remote("encoder", name_or_path))
-
-    def classifier(self, name_or_path: str | Path, *, store: Path | None) -> TextClassifier:
-        """See `Engine.classifier`; as `encoder`."""
-        return TextClassifier(name_or_path, store=store, device=self._device, elsewhere=self._remote("classifier", name_or_path))
-
     def close(self) -> None:
         """End the workers; they are created again when there is work."""
         self._pool.close()
 
-    def _remote(self, kind: str, name_or_path: str | Path) -> RemoteVectors:
+    def _elsewhere(self, kind: str, name_or_path: str | Path) -> dict[str, Any]:
+        """The store is read and written here, the vectors it lacks are made by workers."""
         place = Path(name_or_path).expanduser()
         name = str(place.absolute() if place.is_dir() else name_or_path)
-        return RemoteVectors(self._pool, VectorWork(kind, name, self._device, find_weights(name).identity))
+        work = VectorWork(kind, name, self._device, find_weights(name).identity)
+        return {"device": self._device, "elsewhere": RemoteVectors(self._pool, work)}

@@ -14,16 +14,15 @@ from contextlib import closing, contextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.weights import check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device, quiet
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats: TypeAlias = NDArray[np.float32]
+Floats: TypeAlias = NDArray[np.float32]
 
 CPU_BATCH = 4096
 """Characters in a batch on a CPU: about a thousand tokens, whose inner layers (1,536 wide in the smallest encoders) take a few MB."""
@@ -142,8 +141,6 @@ class RowCache:
         InputError
             The store cannot be used.
         """
-        import numpy as np
-
         if not texts:
             return self._compute([""], 1)[:0] if self.width is None else np.empty((0, self.width), dtype=np.float32)
         place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
@@ -277,8 +274,6 @@ class CachedTextModel(ABC):
     def _compute(self, texts: Sequence[str]) -> Floats: ...
 
     def _too_long(self, texts: Sequence[str]) -> Floats:
-        import numpy as np
-
         tokenizer, length = self._window()
         found = np.zeros((len(texts), 1), dtype=np.float32)
         if length is None:
@@ -297,8 +292,6 @@ class CachedTextModel(ABC):
 
     def _in_batches(self, what: str, texts: Sequence[str], batch_size: int) -> Floats:
         """Compute texts, longest first."""
-        import numpy as np
-
         batches, start = [], 0
         while start < len(texts):
             size = self._fitting(texts[start], batch_size) if what == "rows" else _COUNTED_TOGETHER

@@ -95,33 +95,36 @@ def _read_message(message: Any) -> Message:
     return Message(*map(str, read))
 
 
-def _nothing_at(path: str) -> dict[str, Any]:
-    return {"error": {"message": f"there is nothing at {path}"}}
-
-
 class _Handler(BaseHTTPRequestHandler):
     server: SimulatedServer
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         """The list of models."""
+        if self.path != "/v1/models":
+            self._refuse(404, f"there is nothing at {self.path}")
+            return
         listed = {"id": self.server.model.name, "object": "model", "created": 0, "owned_by": "tiltmeter"}
-        is_known = self.path == "/v1/models"
-        self._send(200 if is_known else 404, {"object": "list", "data": [listed]} if is_known else _nothing_at(self.path))
+        self._send(200, {"object": "list", "data": [listed]})
 
     def do_POST(self) -> None:
         """A chat completion."""
         length = int(self.headers.get("Content-Length") or 0)
         if length > _MAX_BODY:
             self.close_connection = True
-            self._send(413, {"error": {"message": f"the body has more than {_MAX_BODY:,} bytes"}})
+            self._refuse(413, f"the body has more than {_MAX_BODY:,} bytes")
             return
         body = self.rfile.read(length)
+        if self.path != "/v1/chat/completions":
+            self._refuse(404, f"there is nothing at {self.path}")
+            return
         try:
-            is_known = self.path == "/v1/chat/completions"
-            self._send(200 if is_known else 404, self.server.answer(json.loads(body)) if is_known else _nothing_at(self.path))
+            self._send(200, self.server.answer(json.loads(body)))
         except (InputError, ValueError, RecursionError) as error:
-            self._send(400, {"error": {"message": f"cannot answer this request: {error}", "type": "invalid_request_error"}})
+            self._refuse(400, f"cannot answer this request: {error}")
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._send(status, {"error": {"message": message, "type": "invalid_request_error"}})
 
     def _send(self, status: int, answer: Mapping[str, Any]) -> None:
         content = json.dumps(answer).encode()
