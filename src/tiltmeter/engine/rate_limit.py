@@ -74,7 +74,7 @@ class Limits:
             value = getattr(self, name)
             if value is None and name.endswith("per_minute"):
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise InputError(f"{name} must be a positive number, not {value!r}")
 
 
@@ -287,15 +287,10 @@ class Streak:
                 f"{self._endpoint} asks to wait {error.retry_after:.0f} s, longer than the deadline of {self._limits.deadline:g} s: "
                 f"run again later, answers so far are kept ({error})"
             )
-        if error.kind != "connection":
-            self._reached = True
-        if self._reached:
-            return None
-        if self._unreachable_since is None:
-            self._unreachable_since = now
-        if now - self._unreachable_since < NO_SERVER_AFTER:
-            return None
-        return self._no_server(error)
+        self._reached = self._reached or error.kind != "connection"
+        self._unreachable_since = self._unreachable_since or now
+        unreachable = not self._reached and now - self._unreachable_since >= NO_SERVER_AFTER
+        return self._no_server(error) if unreachable else None
 
     def given_up(self, error: ModelError) -> str | None:
         """A request was given up because of `error`."""
