@@ -45,7 +45,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from support import misbehaving as bad
 from support.ledger import GAUGES, Ledger
-from tiltmeter.engine import Limits, Request, generate, open_journal, request_key
+from tiltmeter.engine import Keys, Limits, Request, generate, open_journal
 from tiltmeter.models import Message, Sampling, create_model
 
 MODELS: Final = ("a", "b")
@@ -243,7 +243,7 @@ class Harness:
             reach = self.reach(model)
             for start in range(0, reach, 5000):
                 numbers = range(start, min(start + 5000, reach))
-                keys = [request_key(fingerprint, SAMPLING, (Message("user", prompt(number)),), 0) for number in numbers]
+                keys = [Keys(fingerprint, SAMPLING)((Message("user", prompt(number)),), 0) for number in numbers]
                 yield from journal.fetch(keys)["text"].to_list()
 
     def rows(self) -> int:

@@ -16,7 +16,7 @@ import pytest
 
 from support import misbehaving as bad
 from support.misbehaving import MisbehavingServer
-from tiltmeter.engine import Journal, Limits, Request, generate, open_journal, request_key
+from tiltmeter.engine import Journal, Keys, Limits, Request, generate, open_journal
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, Sampling, create_model
 
@@ -45,7 +45,7 @@ def prompts(count: int) -> list[Request]:
 def ask(server: MisbehavingServer, journal: Journal, requests: list[Request], **limits: Any) -> Any:
     model = create_model("vllm/m", base_url=server.url)
     tally = generate(model, requests, GREEDY, journal=journal, limits=Limits(**{"timeout": 0.5, **limits}))
-    return tally, journal.fetch([request_key(model.fingerprint, GREEDY, *request) for request in requests])
+    return tally, journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in requests])
 
 
 def echo(request: dict[str, Any], nth: int) -> str:
@@ -148,7 +148,7 @@ def begin(process: subprocess.Popen[str]) -> None:
 def texts(server: MisbehavingServer, path: Path, count: int) -> list[str | None]:
     model = create_model("vllm/m", base_url=server.url)
     with open_journal(path) as journal:
-        keys = [request_key(model.fingerprint, GREEDY, *request) for request in prompts(count)]
+        keys = [Keys(model.fingerprint, GREEDY)(*request) for request in prompts(count)]
         return journal.fetch(keys)["text"].to_list()
 
 

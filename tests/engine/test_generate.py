@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.adder import Adder, add, sums
-from tiltmeter.engine import Journal, Limits, Prices, Request, Snapshot, generate, request_key
+from tiltmeter.engine import Journal, Keys, Limits, Prices, Request, Snapshot, generate
 from tiltmeter.engine.generation import Generation
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, ModelError, Sampling
@@ -23,7 +23,7 @@ GREEDY = Sampling(temperature=0.0)
 
 
 def keys_of(model: Adder, requests: list[Request]) -> list[bytes]:
-    return [request_key(model.fingerprint, GREEDY, *request) for request in requests]
+    return [Keys(model.fingerprint, GREEDY)(*request) for request in requests]
 
 
 def test_every_request_is_answered_and_kept(either_journal: Journal) -> None:

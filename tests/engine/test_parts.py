@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from tiltmeter.engine import Limits, Prices, Snapshot, Tally, open_display, request_key
+from tiltmeter.engine import Keys, Limits, Prices, Snapshot, Tally, open_display
 from tiltmeter.engine.rate_limit import RateLimit, retry_delay
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, ModelError, Sampling
@@ -28,7 +28,7 @@ messages = st.lists(st.builds(Message, st.sampled_from(["system", "user", "assis
 @given(messages, messages, st.integers(0, 3), st.integers(0, 3))
 def test_keys_are_equal_exactly_when_the_requests_are(one: list[Message], two: list[Message], a: int, b: int) -> None:
     same = (one, a) == (two, b)
-    assert (request_key("m", Sampling(), one, a) == request_key("m", Sampling(), two, b)) is same
+    assert (Keys("m", Sampling())(one, a) == Keys("m", Sampling())(two, b)) is same
 
 
 @pytest.mark.parametrize(
@@ -42,23 +42,23 @@ def test_keys_are_equal_exactly_when_the_requests_are(one: list[Message], two: l
 )
 def test_keys_tell_sampling_apart(other: Sampling) -> None:
     prompt = [Message("user", "hello")]
-    assert request_key("m", Sampling(temperature=0.0), prompt, 0) != request_key("m", other, prompt, 0)
+    assert Keys("m", Sampling(temperature=0.0))(prompt, 0) != Keys("m", other)(prompt, 0)
 
 
 def test_a_key_is_the_same_for_equal_sampling_and_for_all_time() -> None:
     prompt = [Message("system", "s"), Message("user", "caf\u00e9 \ud83d")]
-    assert request_key("m", Sampling(temperature=0), prompt, 0) == request_key("m", Sampling(temperature=0.0), prompt, 0)
+    assert Keys("m", Sampling(temperature=0))(prompt, 0) == Keys("m", Sampling(temperature=0.0))(prompt, 0)
     one, two = Sampling(extra={"a": 1, "b": 2}), Sampling(extra={"b": 2, "a": 1})
-    assert request_key("m", one, prompt, 0) == request_key("m", two, prompt, 0)
-    assert request_key("m", one, prompt, 0) != request_key("n", one, prompt, 0)
+    assert Keys("m", one)(prompt, 0) == Keys("m", two)(prompt, 0)
+    assert Keys("m", one)(prompt, 0) != Keys("n", one)(prompt, 0)
     # Another value here would mean that every journal written so far is asked and paid for again.
-    fixed = request_key("openai/m@https://api.openai.com/v1", Sampling(temperature=0.5, max_tokens=9), [Message("user", "hello")], 2)
+    fixed = Keys("openai/m@https://api.openai.com/v1", Sampling(temperature=0.5, max_tokens=9))([Message("user", "hello")], 2)
     assert fixed.hex() == "cc80d15158d02a5e5412c0403e0b0f17b48fa4bf63cc2763fe872a479315bd81"
 
 
 def test_extras_that_are_no_json() -> None:
     with pytest.raises(InputError, match="plain JSON"):
-        request_key("m", Sampling(extra={"x": object()}), [], 0)
+        Keys("m", Sampling(extra={"x": object()}))([], 0)
 
 
 @pytest.mark.parametrize(

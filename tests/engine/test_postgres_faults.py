@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from support.postgres import PASSWORD, PostgresServer
-from tiltmeter.engine import Journal, Limits, Request, Row, generate, open_journal, request_key
+from tiltmeter.engine import Journal, Keys, Limits, Request, Row, generate, open_journal
 from tiltmeter.engine.journal import Owner, new_owner
 from tiltmeter.errors import InputError
 from tiltmeter.models import Completion, Message, Sampling
@@ -49,7 +49,7 @@ def slow_model(asked: Counter[str], then: Callable[[], None]) -> FunctionModel:
 def ask(journal: Journal, model: FunctionModel) -> Any:
     requests = [Request((Message("user", f"prompt {number}"),)) for number in range(COUNT)]
     tally = generate(model, requests, GREEDY, journal=journal, limits=Limits(max_connections=8))
-    return tally, journal.fetch([request_key(model.fingerprint, GREEDY, *request) for request in requests])
+    return tally, journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in requests])
 
 
 @pytest.mark.verify

@@ -41,9 +41,12 @@ def expected(folder: Path, text: str) -> Any:
         ("regression", ["score"]),
     ],
 )
-def test_scores_are_what_the_problem_asks_for(tmp_path: Path, problem: str | None, labels: list[str]) -> None:
+def test_scores_are_what_the_problem_asks_for(
+    tmp_path: Path, problem: str | None, labels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TextClassifier, "batch_size", 2)
     folder = save_classifier(tmp_path / "classifier", labels, problem)
-    classifier = TextClassifier(folder, store=None, batch_size=2)
+    classifier = TextClassifier(folder, store=None)
     assert list(classifier.labels) == labels
     scores = classifier.scores(TEXTS)
     assert scores.shape == (6, len(labels))

@@ -56,8 +56,9 @@ def test_like_meanings_lie_close(minilm: Path) -> None:
     assert near @ same > 0.6 > 0.3 > near @ far
 
 
-def test_rows_are_of_length_one_and_in_order(tiny: Path, tmp_path: Path) -> None:
-    encoder = SentenceEncoder(tiny, store=tmp_path / "vectors.sqlite", batch_size=2)
+def test_rows_are_of_length_one_and_in_order(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SentenceEncoder, "batch_size", 2)
+    encoder = SentenceEncoder(tiny, store=tmp_path / "vectors.sqlite")
     made = encoder.encode(TEXTS)
     assert made.shape == (6, 16)
     assert made.dtype == np.float32

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from tiltmeter.engine import Journal, Request, generate, request_key
+from tiltmeter.engine import Journal, Keys, Request, generate
 from tiltmeter.models import Completion, Message, Model, Sampling
 
 __all__ = ["EngineJudge", "ScriptedModel"]
@@ -63,7 +63,7 @@ class EngineJudge:
         self.calls.append(len(conversations))
         self.schemas.append(schema)
         with_them = replace(Sampling(temperature=0.7), **dict(sampling or {}))
-        keys = [request_key(self._model.fingerprint, with_them, messages, 0) for messages in conversations]
+        keys = [Keys(self._model.fingerprint, with_them)(messages, 0) for messages in conversations]
         requests = [Request(messages, 0) for messages in conversations]
         if self._budget is not None:
             held = self._journal.held(keys)

@@ -94,12 +94,12 @@ def test_other_addresses_do_not_exist(url: str) -> None:
     [
         (b"{", "cannot answer this request"),
         (b"\xff\xfe", "cannot answer this request"),
-        ([], "messages"),
-        ({"messages": []}, "at least one message"),
+        ([], "must be a mapping"),
+        ({"messages": []}, "messages is empty"),
         ({"messages": [{"content": "x"}]}, "role"),
-        ({"messages": [{"role": "user", "content": None}]}, "a content, both of them texts"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages.0.content must be a text"),
         ({"messages": [{"role": "user", "content": "x"}], "stream": True}, "stream"),
-        ({"messages": [{"role": "user", "content": "x"}], "n": 2}, "one whole answer"),
+        ({"messages": [{"role": "user", "content": "x"}], "n": 2}, "n must be 1 or None"),
         ({"messages": [{"role": "user", "content": "x"}], "seed": "7"}, "seed"),
     ],
 )

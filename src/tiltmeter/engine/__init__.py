@@ -2,7 +2,8 @@
 
 with open_journal("journal.db") as journal:
     tally = generate(model, requests, sampling, journal=journal, limits=Limits(max_connections=128))
-    table = journal.fetch([request_key(model.fingerprint, sampling, *request) for request in requests])
+    key_of = Keys(model.fingerprint, sampling)
+    table = journal.fetch([key_of(*request) for request in requests])
 """
 
 import lazy_loader

@@ -1,5 +1,4 @@
-from .engines import Engine as Engine, open_engine as open_engine
-from .generation import generate as generate
+from .engines import Engine as Engine, generate as generate, open_engine as open_engine
 from .journal import Journal as Journal, Row as Row, Taken as Taken, open_journal as open_journal
 from .prices import Cost as Cost, Price as Price, Prices as Prices
 from .progress import (
@@ -11,4 +10,4 @@ from .progress import (
     open_display as open_display,
 )
 from .rate_limit import Limits as Limits
-from .work_queue import Keys as Keys, Request as Request, request_key as request_key
+from .work_queue import Keys as Keys, Request as Request

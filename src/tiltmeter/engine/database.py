@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     Column,
@@ -38,7 +38,7 @@ from tiltmeter.sanitising import printable, redacted
 
 _Item = TypeVar("_Item")
 
-SCHEMA: Final = 2
+SCHEMA = 2
 """Version of these tables; kept in `meta`, raised with an entry in `_ADDED`."""
 
 tables = MetaData()
@@ -91,16 +91,16 @@ models = Table(
     Column("first_seen", Float, nullable=False),  # seconds since 1970, UTC
 )
 
-_ADDED: Final = {2: (models,)}
+_ADDED = {2: (models,)}
 """The tables that each version of the schema added. A step happens within the caller's transaction, on SQLite as on PostgreSQL."""
 
-_BUSY_SECONDS: Final = 30.0
-_PARAMETERS: Final = 900
+_BUSY_SECONDS = 30.0
+_PARAMETERS = 900
 """Parameters of a statement; SQLite before 3.32 takes 999 at most."""
-_POSTGRES: Final = "postgresql+psycopg"
-_FORMS_OF_URL: Final = f"sqlite:///file.db or {_POSTGRES}://user@host/name"
+_POSTGRES = "postgresql+psycopg"
+_FORMS_OF_URL = f"sqlite:///file.db or {_POSTGRES}://user@host/name"
 
-_NETWORK: Final = {
+_NETWORK = {
     "connect_timeout": 10,  # seconds
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -110,10 +110,10 @@ _NETWORK: Final = {
 }
 """What a URL may set otherwise in its query; names of libpq."""
 
-_PASSING: Final = {"40001", "40P01", "53300", "57P01", "57P02", "57P03", "57P05"}
+_PASSING = {"40001", "40P01", "53300", "57P01", "57P02", "57P03", "57P05"}
 """SQLSTATE of a transaction to be tried again: serialisation, deadlock, no free connection, the server ends or starts."""
 
-_SQLITE: Final = (
+_SQLITE = (
     ("disk is full", "the disk (or a quota) is full: free some space and run again, what was committed before is kept"),
     (
         "disk I/O error",
@@ -129,7 +129,7 @@ _SQLITE: Final = (
     ("malformed", "the database is damaged: tiltmeter journal check --repair saves what can be read; or choose another --journal"),
     ("locked", f"another program has kept it locked for {_BUSY_SECONDS:g} s: end that program or choose another --journal"),
 )
-_POSTGRESQL: Final = (
+_POSTGRESQL = (
     # A server that refuses a connection sends no code that the driver passes on, so its words have to do.
     ("password authentication failed", "the server refused the user or the password: correct the URL, PGPASSWORD or ~/.pgpass"),
     ("no password supplied", "the server wants a password: put it into ~/.pgpass, PGPASSWORD or the URL"),
@@ -137,16 +137,14 @@ _POSTGRESQL: Final = (
     ("database system is", "the server is starting, stopping or recovering: run again in a moment"),
     ("too many", "the server has no free connection: raise its max_connections or start fewer processes at once"),
     ("Connection refused", "no server answers there: check the host and the port, and that PostgreSQL runs"),
-    ("failed to resolve host", "there is no such host: check the name in the URL"),
-    ("could not translate host", "there is no such host: check the name in the URL"),
-    ("timeout expired", "no server answers there in time: check the host, the port and the firewalls between"),
-    ("timed out", "no server answers there in time: check the host, the port and the firewalls between"),
+    ("failed to resolve host|could not translate host", "there is no such host: check the name in the URL"),
+    ("timeout expired|timed out", "no server answers there in time: check the host, the port and the firewalls between"),
     ("No such file or directory", "no server listens on that socket: check the host of the URL, and that PostgreSQL runs"),
     ("invalid connection option", "the query of the URL has an option that PostgreSQL does not know"),
     (r'database ".*" does not exist', "the server has no such database: make it (createdb NAME) or name another in the URL"),
     ("server closed the connection", "the server ended the connection: run again when it is back, what was committed before is kept"),
 )
-_CODES: Final = {
+_CODES = {
     "25006": "the server takes no writes (a standby?): name the one that does, or run again when it is back",
     "42501": "the user may not make or write the tables there: GRANT it CREATE and USAGE on the schema, or name another user",
     "42703": "tables of another program have the same names there: give the journal a database of its own",
@@ -195,7 +193,7 @@ def sqlite_file(url: URL) -> Path | None:
     return Path(url.database.removeprefix("file:")).expanduser()
 
 
-_NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 
 
 def _refuse_without_locks(journal: Path) -> None:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.registry import check_known
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tiltmeter.models import Model, Sampling
     from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
 
-_LOCAL: Final = "local"
-_RAY: Final = "ray"
-_STORE: Final = 256 * 2**20
+_LOCAL = "local"
+_RAY = "ray"
+_STORE = 256 * 2**20
 """Bytes of shared memory for a cluster started here: batches are small, and the largest thing in it is one model's pickle."""
 
 
@@ -56,11 +56,27 @@ class Engine:
         progress: Display | None = None,
         prices: Prices | None = None,
     ) -> Tally:
-        """See `tiltmeter.engine.generate`."""
+        """Ask `model` every request that `journal` does not yet hold an answer to, and keep each answer there.
+
+        `requests` is read lazily, a thousand or so at a time, in the thread of the run. Answers are committed at least twice a
+        second. Requests another process is asking through the same journal are awaited, not asked again. Failures that pass are
+        retried, with the whole endpoint slowed down when it says so; a request given up becomes a row with status "failed".
+
+        SIGINT, SIGTERM and SIGHUP (in the main thread) end the run in order: requests in flight finish, for ten seconds at most, and are
+        committed; a second signal does not wait for them. May be called inside a running event loop (a notebook), where it
+        runs in a thread of its own and Ctrl-C acts like SIGINT.
+
+        Raises
+        ------
+        ProviderError
+            Nothing was answered in this run nor held before it, and nothing will be: wrong key, wrong model, no server.
+        InputError
+            The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
+        """
         from tiltmeter.engine import Limits, generation
 
         with self._placed(model, limits or Limits()) as (placed, bounds):
-            return generation.generate(placed, requests, sampling, journal=journal, limits=bounds, progress=progress, prices=prices)
+            return generation.run_to_end(generation.Generation(placed, requests, sampling, journal, bounds, progress, prices))
 
     def _placed(self, model: Model, limits: Limits) -> AbstractContextManager[tuple[Model, Limits]]:
         """The model as this engine asks it, and the limits under which it does."""
@@ -70,13 +86,21 @@ class Engine:
         """See `tiltmeter.models.text_models.SentenceEncoder`."""
         from tiltmeter.models.text_models import SentenceEncoder
 
-        return SentenceEncoder(name_or_path, store=store)
+        return SentenceEncoder(name_or_path, store=store, **self._elsewhere("encoder", name_or_path))
 
     def classifier(self, name_or_path: str | Path, *, store: Path | None) -> TextClassifier:
         """See `tiltmeter.models.text_models.TextClassifier`."""
         from tiltmeter.models.text_models import TextClassifier
 
-        return TextClassifier(name_or_path, store=store)
+        return TextClassifier(name_or_path, store=store, **self._elsewhere("classifier", name_or_path))
+
+    def _elsewhere(self, kind: str, name_or_path: str | Path) -> dict[str, Any]:
+        """Further arguments of an encoder or classifier: on which machines it computes."""
+        return {}
+
+
+generate = Engine().generate
+"""As the local engine does it."""
 
 
 @contextmanager
@@ -127,11 +151,11 @@ def open_engine(name: str | None = None, options: Mapping[str, str] | None = Non
         yield engine
 
 
-_WHOLE: Final = "[1-9][0-9]{0,5}"
-_AMOUNT: Final = "0?[.][0-9]*[1-9]|[1-9][0-9]{0,5}"
-_WHOLE_WORDS: Final = "a whole number of 1 or more"
-_AMOUNT_WORDS: Final = "a number above 0; above 1, Ray takes whole numbers only"
-_FORMS: Final = {
+_WHOLE = "[1-9][0-9]{0,5}"
+_AMOUNT = "0?[.][0-9]*[1-9]|[1-9][0-9]{0,5}"
+_WHOLE_WORDS = "a whole number of 1 or more"
+_AMOUNT_WORDS = "a number above 0; above 1, Ray takes whole numbers only"
+_FORMS = {
     "workers": (f"{_WHOLE}(?:-{_WHOLE})?", f"{_WHOLE_WORDS}, or two as in 2-8"),
     "cpus": (_AMOUNT, _AMOUNT_WORDS),
     "gpus": (f"{_AMOUNT}|0", _AMOUNT_WORDS),

@@ -1,6 +1,6 @@
-"""`generate`: very many answers from one model, each asked and paid for once.
+"""Very many answers from one model, each asked and paid for once.
 
-A run is one event loop with a work queue, workers, a writer and a display. `generate` starts one and ends it in
+A run is one event loop with a work queue, workers, a writer and a display. `run_to_end` starts one and ends it in
 order when a signal comes.
 """
 
@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Literal
 
 from tiltmeter.engine.journal import Journal, Row, new_owner
 from tiltmeter.engine.prices import Prices
@@ -28,16 +28,16 @@ from tiltmeter.engine.work_queue import ClaimedRequest, Keys, Request, WorkQueue
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Model, ModelError, Sampling
 
-GRACE: Final = 10.0
+GRACE = 10.0
 """Seconds that requests in flight get to finish when a run is asked to stop."""
-MOST_BACKLOG: Final = 20_000
+MOST_BACKLOG = 20_000
 """Uncommitted rows beyond which no further requests are fed (the disk is slower than the model)."""
-MOST_CLAIMED: Final = 4000
-TICK: Final = 0.25
-LOOK_AHEAD: Final = 0.02
+MOST_CLAIMED = 4000
+TICK = 0.25
+LOOK_AHEAD = 0.02
 """Seconds between two looks whether the workers need more requests; there are as many left as are claimed at a time."""
-_OF_AN_ANSWER: Final = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "latency")
-_YOUNG_OBJECTS: Final = 50_000
+_OF_AN_ANSWER = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "latency")
+_YOUNG_OBJECTS = 50_000
 """Threshold of the garbage collector during a run. Each request makes some hundred short-lived objects: the usual threshold costs 8%."""
 
 
@@ -49,7 +49,6 @@ class Generation:
         model: Model,
         requests: Iterable[Request],
         sampling: Sampling,
-        *,
         journal: Journal,
         limits: Limits | None = None,
         progress: Display | None = None,
@@ -60,6 +59,8 @@ class Generation:
         self._local = bool(getattr(model, "local", False))
         self._limits = limits = limits or Limits() if self._local else within_open_files(limits or Limits())
         self.tally = Tally(model.name)
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that `interrupt` speaks to."""
         self._owner = new_owner()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-journal")
         keys = Keys(model.fingerprint, sampling)
@@ -115,6 +116,11 @@ class Generation:
             if grace <= 0 or number == len(self._sending) or not self._sending[number]:
                 task.cancel()
         asyncio.get_running_loop().call_later(grace, self._cancel_crew)
+
+    def interrupt(self, *_signal: object) -> None:
+        """Stop as after a signal; may be called from any thread."""
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(partial(self.stop, interrupted=True))
 
     async def _ask_all(self) -> None:
         model = self._model
@@ -246,19 +252,20 @@ class Generation:
             tally.unmetered += 1
         tally.input_tokens += answer.input_tokens or 0
         tally.output_tokens += answer.output_tokens or 0
-        given: dict[str, Any] = {name: getattr(answer, name) for name in _OF_AN_ANSWER}
-        self._writer.add(Row(job.key, self._model.fingerprint, job.request.sample, "ok", attempts, time.time(), **given))
+        self._write(job, "ok", attempts, **{name: getattr(answer, name) for name in _OF_AN_ANSWER})
 
     def _give_up(self, job: ClaimedRequest, error: ModelError, attempts: int, hopeless: str | None) -> None:
         self.tally.failed[error.kind] += 1
-        failed = Row(job.key, self._model.fingerprint, job.request.sample, "failed", attempts, time.time())
-        self._writer.add(failed._replace(error_kind=error.kind, error_detail=error.detail))
+        self._write(job, "failed", attempts, error_kind=error.kind, error_detail=error.detail)
         if self.tally.held:
             self._streak.worked = True
         sentence = hopeless or self._streak.given_up(error)
         if sentence is not None and not self._stopping:
             # Where nothing has ever worked there is nothing to wait for.
             self.stop(sentence=sentence, grace=GRACE if self._streak.worked else 0.0)
+
+    def _write(self, job: ClaimedRequest, status: Literal["ok", "failed"], attempts: int, **columns: Any) -> None:
+        self._writer.add(Row(job.key, self._model.fingerprint, job.request.sample, status, attempts, time.time(), **columns))
 
     async def _time_out(self) -> None:
         """Cancel requests that take too long: one look at all of them now and then, where a timer each would cost a tenth of the speed.
@@ -290,65 +297,28 @@ class Generation:
         return Snapshot(self.tally, self._pace.in_flight, self._pace.width, rate, max(0.0, self._pace.paused_until - now))
 
 
-def generate(
-    model: Model,
-    requests: Iterable[Request],
-    sampling: Sampling,
-    *,
-    journal: Journal,
-    limits: Limits | None = None,
-    progress: Display | None = None,
-    prices: Prices | None = None,
-) -> Tally:
-    """Ask `model` every request that `journal` does not yet hold an answer to, and keep each answer there.
-
-    `requests` is read lazily, a thousand or so at a time, in the thread of the run. Answers are committed at least twice a
-    second. Requests another process is asking through the same journal are awaited, not asked again. Failures that pass are
-    retried, with the whole endpoint slowed down when it says so; a request given up becomes a row with status "failed".
-
-    SIGINT, SIGTERM and SIGHUP (in the main thread) end the run in order: requests in flight finish, for ten seconds at most, and are
-    committed; a second signal does not wait for them. May be called inside a running event loop (a notebook), where it
-    runs in a thread of its own and Ctrl-C acts like SIGINT.
-
-    Raises
-    ------
-    ProviderError
-        Nothing was answered in this run nor held before it, and nothing will be: wrong key, wrong model, no server.
-    InputError
-        The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
-    """
-    run = partial(Generation, model, requests, sampling, journal=journal, limits=limits, progress=progress, prices=prices)
+def run_to_end(run: Generation) -> Tally:
+    """Carry out a run, also inside a running event loop (of a notebook): then in a thread of its own, where Ctrl-C acts like SIGINT."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(_carry_out(run, []))
-    return _in_thread(run)
-
-
-async def _carry_out(make: Callable[[], Generation], started: list[tuple[Generation, asyncio.AbstractEventLoop]]) -> Tally:
-    """Make a run in the event loop it lives in, note it in `started`, and go; ended in order by signals."""
-    run, loop = make(), asyncio.get_running_loop()
-    started.append((run, loop))
-    with _stop_on_signal(run, loop):
-        return await run.go()
-
-
-def _in_thread(make: Callable[[], Generation]) -> Tally:
-    started: list[tuple[Generation, asyncio.AbstractEventLoop]] = []
+        return asyncio.run(_carry_out(run))
     with ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-generate") as executor:
-        outcome = executor.submit(asyncio.run, _carry_out(make, started))
+        outcome = executor.submit(asyncio.run, _carry_out(run))
         while True:
             try:
                 return outcome.result()
             except KeyboardInterrupt:
                 if outcome.done():
                     raise
-                for run, loop in started:
-                    loop.call_soon_threadsafe(_interrupt, run)
+                run.interrupt()
 
 
-def _interrupt(run: Generation) -> None:
-    run.stop(interrupted=True)
+async def _carry_out(run: Generation) -> Tally:
+    """Run in this event loop; ended in order by signals."""
+    run.loop = asyncio.get_running_loop()
+    with _stop_on_signal(run):
+        return await run.go()
 
 
 @contextmanager
@@ -366,7 +336,7 @@ def _rarer_collections() -> Iterator[None]:
 
 
 @contextmanager
-def _stop_on_signal(run: Generation, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+def _stop_on_signal(run: Generation) -> Iterator[None]:
     """Turn SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) into an orderly end of `run`.
 
     Handlers can be set in the main thread only; elsewhere this does nothing.
@@ -375,13 +345,10 @@ def _stop_on_signal(run: Generation, loop: asyncio.AbstractEventLoop) -> Iterato
         yield
         return
 
-    def handle(_number: int, _frame: Any) -> None:
-        loop.call_soon_threadsafe(_interrupt, run)
-
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, handle) for number in numbers}
+    before = {number: signal.signal(number, run.interrupt) for number in numbers}
     try:
         yield
     finally:

@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic, time
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import BeforeValidator, Field
 from sqlalchemy import Connection, Engine, delete, func, select, update
@@ -44,20 +43,20 @@ from tiltmeter.sanitising import storable
 if TYPE_CHECKING:
     import polars as pl
 
-EXPIRY: Final = 60.0
+EXPIRY = 60.0
 """Seconds without a heartbeat after which an owner counts as expired."""
-PATIENCE: Final = 60.0
+PATIENCE = 60.0
 """Seconds a journal waits for a server that has gone away."""
-LONGEST_TEXT: Final = 2**26
+LONGEST_TEXT = 2**26
 """Characters of one text; no model answers that much."""
-_SHORT: Final = 1.0
+_SHORT = 1.0
 """Seconds of trouble that are not reported."""
-_FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 5.0
-_FETCHED: Final = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency")
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
+_FETCHED = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "error_kind", "error_detail", "latency")
 """Columns that `Journal.fetch` reads beside key and status."""
-_FREE_TEXTS: Final = ("text", "thinking", "finish_reason", "refusal", "error_detail")
-_PROCESS: Final = re.compile(r"([^|]*)\|(\d{1,18})\|([^|]*)", re.ASCII)
+_FREE_TEXTS = ("text", "thinking", "finish_reason", "refusal", "error_detail")
+_PROCESS = re.compile(r"([^|]*)\|(\d{1,18})\|([^|]*)", re.ASCII)
 """Machine, process number and start, as `new_owner` writes them."""
 
 _Result = TypeVar("_Result")
@@ -329,7 +328,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 
@@ -344,8 +343,8 @@ def open_journal(where: str | Path) -> Journal:
     return Journal(connect(where))
 
 
-_REPLACED: Final = ", ".join(f"{name} = excluded.{name}" for name in Row._fields if name != "key")
-_REPLACE_FAILURES: Final = f"(key) DO UPDATE SET {_REPLACED} WHERE completions.status <> 'ok'"
+_REPLACED = ", ".join(f"{name} = excluded.{name}" for name in Row._fields if name != "key")
+_REPLACE_FAILURES = f"(key) DO UPDATE SET {_REPLACED} WHERE completions.status <> 'ok'"
 
 
 def _held(connection: Connection, keys: Sequence[bytes]) -> set[bytes]:
@@ -399,12 +398,9 @@ def _fetch(connection: Connection, keys: Sequence[bytes]) -> pl.DataFrame:
 
 def _sql_text(text: str | None) -> str | None:
     """`text` as any database can keep it: lone surrogates and NUL, which UTF-8 or SQL cannot carry, become U+FFFD."""
-    return None if text is None else storable(text).replace("\0", "\ufffd")
+    return text if text is None or (text.isascii() and "\0" not in text) else storable(text).replace("\0", "\ufffd")
 
 
 def _storable_row(row: Row) -> Row:
-    probe = f"{row.text}{row.thinking}{row.finish_reason}{row.refusal}{row.error_detail}"
-    if probe.isascii() and "\0" not in probe:
-        return row
     kept: dict[str, Any] = {name: _sql_text(getattr(row, name)) for name in _FREE_TEXTS}
     return row._replace(**kept)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -24,7 +24,7 @@ class Price(NamedTuple):
     output: _Dollars
 
 
-_PRICE: Final = TypeAdapter(Price)
+_PRICE = TypeAdapter(Price)
 
 
 class Cost(NamedTuple):

@@ -12,21 +12,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from time import monotonic
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from tiltmeter.errors import InputError
 from tiltmeter.sanitising import printable
 
-NOTEBOOK: Final = "notebook"
+NOTEBOOK = "notebook"
 """One line that changes in place below a cell; for `tiltmeter.run`, since no command runs there."""
-NOTEBOOK_INTERVAL: Final = 0.5
-PLAIN_INTERVAL: Final = 5.0
-JSON_INTERVAL: Final = 1.0
-_BAR: Final = 20
-_FIRST: Final = ("left", "cost", "failed", "paused", "rate", "errors", "held", "in_flight", "tokens")
+NOTEBOOK_INTERVAL = 0.5
+PLAIN_INTERVAL = 5.0
+JSON_INTERVAL = 1.0
+_BAR = 20
+_FIRST = ("left", "cost", "failed", "paused", "rate", "errors", "held", "in_flight", "tokens")
 """What is shown beside the bar and the count, as far as it fits, the most important first."""
-_LONGEST_TIME: Final = "  99:59:59 to go"
+_LONGEST_TIME = "  99:59:59 to go"
 
 
 @dataclass(slots=True)
@@ -102,10 +101,7 @@ class Display(AbstractContextManager["Display"]):
     def close(self) -> None:
         """Show the final state and give the terminal back."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 

@@ -20,25 +20,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, ModelError
 
-START: Final = 8
-LONGEST_PAUSE: Final = 30.0
-_OVERLOAD_KINDS: Final = frozenset({"rate_limit", "overloaded"})
-_OVERLOAD_STATUS: Final = frozenset({429, 503, 529})
-_RESERVED_FILES: Final = 32
+START = 8
+LONGEST_PAUSE = 30.0
+_OVERLOAD_KINDS = frozenset({"rate_limit", "overloaded"})
+_OVERLOAD_STATUS = frozenset({429, 503, 529})
+_RESERVED_FILES = 32
 """Files a run may open beside what is open and its connections: journal, tables, libraries."""
 
-_FIRST_RETRY: Final = 0.5
-_LONGEST_RETRY: Final = 30.0
-NO_SERVER_AFTER: Final = 3.0
-NOTHING_WORKS_AFTER: Final = 20
-REVOKED_AFTER: Final = 5
-_ABOUT_ONE_PROMPT: Final = frozenset({"context_length", "content_filter"})
+_FIRST_RETRY = 0.5
+_LONGEST_RETRY = 30.0
+NO_SERVER_AFTER = 3.0
+NOTHING_WORKS_AFTER = 20
+REVOKED_AFTER = 5
+_ABOUT_ONE_PROMPT = frozenset({"context_length", "content_filter"})
 
 _log = logging.getLogger("tiltmeter.engine")
 
@@ -75,7 +74,7 @@ class Limits:
             value = getattr(self, name)
             if value is None and name.endswith("per_minute"):
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise InputError(f"{name} must be a positive number, not {value!r}")
 
 
@@ -117,8 +116,8 @@ def is_overload(error: ModelError) -> bool:
 class _MinuteBudget:
     """Evenly spaced use of a budget per minute: each use reserves the next free moment."""
 
-    def __init__(self, per_minute: float) -> None:
-        self._seconds_each = 60.0 / per_minute
+    def __init__(self, per_minute: float | None) -> None:
+        self._seconds_each = 60.0 / per_minute if per_minute else 0.0
         self._free_at = 0.0
 
     def reserve(self, amount: float, now: float) -> float:
@@ -146,8 +145,8 @@ class RateLimit:
         self._cut_at = 0.0
         self._cuts_in_a_row = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._requests = _MinuteBudget(limits.requests_per_minute) if limits.requests_per_minute else None
-        self._tokens = _MinuteBudget(limits.tokens_per_minute) if limits.tokens_per_minute else None
+        self._requests = _MinuteBudget(limits.requests_per_minute)
+        self._tokens = _MinuteBudget(limits.tokens_per_minute)
         self._mean_output = 256.0
         self.in_flight = 0
         self.paused_until = 0.0
@@ -158,16 +157,16 @@ class RateLimit:
         return int(self._width)
 
     def estimate(self, messages: Sequence[Message], max_tokens: int | None) -> float:
-        """Tokens a request will probably use (0 without a token cap): a quarter of its characters and an answer of usual length."""
-        if self._tokens is None:
-            return 0.0
+        """Tokens a request will probably use: a quarter of its characters and an answer of usual length."""
         output = self._mean_output if max_tokens is None else min(self._mean_output, max_tokens)
         return sum(len(message.content) for message in messages) / 4 + output
 
     async def enter(self, tokens: float) -> None:
         """Wait until one more request may be sent, then count it as in flight."""
-        if self._requests is not None or self._tokens is not None:
-            await self._wait_for_budget(tokens)
+        now = monotonic()
+        moment = max(self._requests.reserve(1.0, now), self._tokens.reserve(tokens, now))
+        if moment > now:
+            await asyncio.sleep(moment - now)
         while True:
             wait = self.paused_until - monotonic() if self.paused_until else 0.0
             if wait > 0:
@@ -191,7 +190,7 @@ class RateLimit:
             self._width = min(self._width + (1.0 if self._slow_start else 1.0 / self._width), float(self._ceiling))
             if self._waiting:
                 self._wake()
-        if self._tokens is not None and output_tokens is not None:
+        if output_tokens is not None:
             self._mean_output += 0.05 * (output_tokens - self._mean_output)
             self._tokens.correct((input_tokens or 0) + output_tokens - reserved)
 
@@ -207,14 +206,6 @@ class RateLimit:
                 retry_after = random.uniform(0.5, 1.0) * min(LONGEST_PAUSE, 0.5 * 2 ** min(self._cuts_in_a_row, 10))
         if retry_after is not None:
             self.paused_until = max(self.paused_until, now + retry_after)
-
-    async def _wait_for_budget(self, tokens: float) -> None:
-        moment = now = monotonic()
-        for budget, amount in ((self._requests, 1.0), (self._tokens, tokens)):
-            if budget is not None:
-                moment = max(moment, budget.reserve(amount, now))
-        if moment > now:
-            await asyncio.sleep(moment - now)
 
     async def _wait_for_slot(self) -> None:
         turn = asyncio.get_running_loop().create_future()
@@ -296,15 +287,10 @@ class Streak:
                 f"{self._endpoint} asks to wait {error.retry_after:.0f} s, longer than the deadline of {self._limits.deadline:g} s: "
                 f"run again later, answers so far are kept ({error})"
             )
-        if error.kind != "connection":
-            self._reached = True
-        if self._reached:
-            return None
-        if self._unreachable_since is None:
-            self._unreachable_since = now
-        if now - self._unreachable_since < NO_SERVER_AFTER:
-            return None
-        return self._no_server(error)
+        self._reached = self._reached or error.kind != "connection"
+        self._unreachable_since = self._unreachable_since or now
+        unreachable = not self._reached and now - self._unreachable_since >= NO_SERVER_AFTER
+        return self._no_server(error) if unreachable else None
 
     def given_up(self, error: ModelError) -> str | None:
         """A request was given up because of `error`."""

@@ -22,7 +22,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from tiltmeter.engine.engines import Engine, RayOptions, last_line
 from tiltmeter.engine.rate_limit import Limits
@@ -32,15 +32,15 @@ from tiltmeter.models.huggingface import BulkModel
 from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
 from tiltmeter.models.weights import find_weights, is_out_of_memory
 
-BATCHES: Final = 4
+BATCHES = 4
 """Batches of texts that a worker has at a time."""
-MOST_LOSSES: Final = 5
+MOST_LOSSES = 5
 """Workers lost in a row, without any result, before a session is given up; as many more as there are workers."""
-START: Final = 300
+START = 300
 """Seconds without any worker after which a session is given up: a cluster that grows by itself needs minutes."""
-FIRST: Final = 20.0
+FIRST = 20.0
 """Seconds a session waits for its first worker before it takes calls, which then wait (and can be interrupted)."""
-IDLE: Final = 15.0
+IDLE = 15.0
 """Seconds after which a worker with nothing to do is ended, where there are more than the fewest."""
 
 
@@ -425,19 +425,13 @@ class RayEngine(Engine):
             remote = RemoteModel(self._pool, model, limits.timeout, slots)
             yield remote, replace(limits, max_connections=slots * most) if local else limits
 
-    def encoder(self, name_or_path: str | Path, *, store: Path | None) -> SentenceEncoder:
-        """See `Engine.encoder`; the store is read and written here, the vectors it lacks are made by workers."""
-        return SentenceEncoder(name_or_path, store=store, device=self._device, elsewhere=self._remote("encoder", name_or_path))
-
-    def classifier(self, name_or_path: str | Path, *, store: Path | None) -> TextClassifier:
-        """See `Engine.classifier`; as `encoder`."""
-        return TextClassifier(name_or_path, store=store, device=self._device, elsewhere=self._remote("classifier", name_or_path))
-
     def close(self) -> None:
         """End the workers; they are created again when there is work."""
         self._pool.close()
 
-    def _remote(self, kind: str, name_or_path: str | Path) -> RemoteVectors:
+    def _elsewhere(self, kind: str, name_or_path: str | Path) -> dict[str, Any]:
+        """The store is read and written here, the vectors it lacks are made by workers."""
         place = Path(name_or_path).expanduser()
         name = str(place.absolute() if place.is_dir() else name_or_path)
-        return RemoteVectors(self._pool, VectorWork(kind, name, self._device, find_weights(name).identity))
+        work = VectorWork(kind, name, self._device, find_weights(name).identity)
+        return {"device": self._device, "elsewhere": RemoteVectors(self._pool, work)}

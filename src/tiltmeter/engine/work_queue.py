@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from itertools import islice
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling
+from tiltmeter.models.base import request_parameters
 
 if TYPE_CHECKING:
     from tiltmeter.engine.journal import Journal, Owner, Row
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-LOOK_UP: Final = 1000
+LOOK_UP = 1000
 """Requests looked up at a time."""
-POLL: Final = 0.25
+POLL = 0.25
 """Seconds between two looks at requests that another process is asking."""
-MOST_AWAITED: Final = 2000
-COMMIT_INTERVAL: Final = 0.25
-HEARTBEAT: Final = 10.0
+MOST_AWAITED = 2000
+COMMIT_INTERVAL = 0.25
+HEARTBEAT = 10.0
 _KEY_VERSION = b"tiltmeter completion 1\n"
 
 
@@ -63,29 +64,14 @@ class Keys:
         return digest.digest()
 
 
-def request_key(fingerprint: str, sampling: Sampling, messages: Sequence[Message], sample: int) -> bytes:
-    """Return the journal key of one request (32 bytes); for many requests of one model build `Keys` once.
-
-    Raises
-    ------
-    InputError
-        A vendor extra is not a JSON value.
-    """
-    return Keys(fingerprint, sampling)(messages, sample)
-
-
 def _canonical_sampling(sampling: Sampling) -> str:
     """Sampling parameters as JSON that is equal exactly when the endpoint is sent the same; unset ones leave no trace."""
-    values = {
-        "temperature": None if sampling.temperature is None else float(sampling.temperature),
-        "top_p": None if sampling.top_p is None else float(sampling.top_p),
-        "max_tokens": sampling.max_tokens,
-        "seed": sampling.seed,
-        "stop": list(sampling.stop) or None,
-        "extra": dict(sampling.extra) or None,
-    }
+    values = request_parameters(sampling, 0)
+    values |= {name: float(values[name]) for name in ("temperature", "top_p") if name in values}
+    if sampling.extra:
+        values["extra"] = dict(sampling.extra)
     try:
-        return json.dumps({name: value for name, value in values.items() if value is not None}, sort_keys=True, allow_nan=False)
+        return json.dumps(values, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"sampling parameters must be plain JSON values to be sent and kept: {error}") from None
 

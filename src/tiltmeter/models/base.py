@@ -272,10 +272,8 @@ def create_model(spec: str, *, base_url: str | None = None, options: Mapping[str
 
 def provider_factory(provider: str) -> Callable[..., Model]:
     """Return the function that makes a provider's models; raise InputError where there is none, or where a plugin cannot be used."""
-    known = registry.names("providers")
-    if provider not in known:
-        hint = registry.did_you_mean(provider, known)
-        raise InputError(f"unknown provider {provider!r}: {hint} (compatible/NAME with --base-url reaches any OpenAI-compatible endpoint)")
+    elsewhere = " (compatible/NAME with --base-url reaches any OpenAI-compatible endpoint)"
+    registry.check_known(provider, registry.names("providers"), f"unknown provider {provider!r}", elsewhere)
     factory: Callable[..., Model] = registry.load("providers", provider)
     return factory
 

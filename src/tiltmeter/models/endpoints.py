@@ -153,6 +153,16 @@ def read_complaint(raw: bytes) -> Complaint:
         return Complaint(raw.decode("utf-8", errors="replace"))
 
 
+def found_at(value: Any, *path: str | int) -> Any:
+    """What is at this place of a JSON value from outside, None where there is nothing."""
+    for key in path:
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
 def complaint_in(body: Any) -> Complaint:
     """As `read_complaint`, of a body that is read already."""
     if isinstance(body, list) and body:  # Gemini wraps its error in a list
@@ -160,10 +170,10 @@ def complaint_in(body: Any) -> Complaint:
     inner = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(inner, dict):
         return Complaint(str(inner))
-    nested, metadata, parameter = inner.get("innererror"), inner.get("metadata"), inner.get("param")
-    codes = [inner.get("type"), inner.get("code"), inner.get("status"), nested.get("code") if isinstance(nested, dict) else None]
+    codes = [inner.get("type"), inner.get("code"), inner.get("status"), found_at(inner, "innererror", "code")]
     words = " ".join(str(code) for code in codes if code is not None)
-    moderated = isinstance(metadata, dict) and "flagged_input" in metadata  # OpenRouter's moderation, a 403
+    parameter = inner.get("param")
+    moderated = found_at(inner, "metadata", "flagged_input") is not None  # OpenRouter's moderation, a 403
     return Complaint(
         str(inner.get("message") or inner.get("detail") or inner),
         words,

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.prompts import MarkedTokens, PromptReader, PromptRow, Recipe
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import LogitsProcessorList
 
-_BLOCKS: Final = ("model.layers", "transformer.h", "gpt_neox.layers", "model.decoder.layers", "layers", "h")
+_BLOCKS = ("model.layers", "transformer.h", "gpt_neox.layers", "model.decoder.layers", "layers", "h")
 """Where causal language models of transformers keep their blocks."""
 
 
@@ -83,11 +83,11 @@ def left_padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Ten
     Masked tokens are never looked at, so any token that exists will do.
     """
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
-    width = max(map(len, rows))
-    ids = [[0] * (width - len(row)) + list(row) for row in rows]
-    mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
-    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+    pad = partial(pad_sequence, batch_first=True, padding_side="left")
+    ids, mask = pad([torch.tensor(row) for row in rows]), pad([torch.ones(len(row), dtype=torch.long) for row in rows])
+    return ids.to(device), mask.to(device)
 
 
 def _row_ends(generator: Generator, rows: Sequence[PromptRow]) -> Callable[..., Tensor]:
@@ -127,17 +127,8 @@ def _bounded_positions(generator: Generator) -> Iterator[None]:
             named["position_ids"] = named["position_ids"].clamp(max=most - 1)
         return given, named
 
-    with _removed(generator.model.register_forward_pre_hook(bound, with_kwargs=True)):
+    with generator.model.register_forward_pre_hook(bound, with_kwargs=True):
         yield
-
-
-@contextmanager
-def _removed(hook: Any) -> Iterator[None]:
-    """Remove a hook of torch when the block ends."""
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 def processors(recipe: Recipe, seeds: Sequence[int], prompts: Tensor, mask: Tensor) -> LogitsProcessorList:
@@ -226,7 +217,7 @@ def source_states(model: Any, sources: Sequence[MarkedTokens], layer: int) -> li
     block = find_blocks(model, layer)[layer]
     ids, mask = left_padded([source.ids for source in sources], model.device)
     seen: list[Tensor] = []
-    with torch.inference_mode(), _removed(block.register_forward_hook(lambda _block, _given, made: seen.append(_hidden_states(made)))):
+    with torch.inference_mode(), block.register_forward_hook(lambda _block, _given, made: seen.append(_hidden_states(made))):
         model.base_model(input_ids=ids, attention_mask=mask, position_ids=(mask.cumsum(-1) - 1).clamp(min=0), use_cache=False)
     return [states[-len(source.ids) :][source.positions].clone() for states, source in zip(seen[0], sources, strict=True)]
 
@@ -267,7 +258,7 @@ def patched(model: Any, layer: int, rows: Sequence[Tensor], positions: Sequence[
         changed[tuple(places.to(hidden.device))] = vectors.to(hidden)
         return changed if made is hidden else (changed, *made[1:])
 
-    with _removed(block.register_forward_hook(put_in)):
+    with block.register_forward_hook(put_in):
         yield
 
 

@@ -30,6 +30,7 @@ from tiltmeter.models.endpoints import (
     checked_url,
     clean,
     complaint_in,
+    found_at,
     key_from_environment,
     model_error,
     read_complaint,
@@ -280,12 +281,10 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     ModelError
         A router reports that the answer failed half-way (transient).
     """
-    choices = answer.get("choices")
-    choice = choices[0] if choices and isinstance(choices, list) else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(message, dict):
+    message = found_at(answer, "choices", 0, "message")
+    if not isinstance(message, dict):
         raise AnswerError("no choice in it, or one without a message")
-    finish, declined = _text(choice.get("finish_reason")), _text(message.get("refusal"))
+    finish, declined = _text(found_at(answer, "choices", 0, "finish_reason")), _text(message.get("refusal"))
     if finish == "error":  # a router's word for a provider that failed half-way
         raise ModelError("server", "the endpoint reports that the answer failed half-way", status=200)
     text, inline = _read_content(message.get("content"))
@@ -293,9 +292,8 @@ def read_chat_answer(answer: Mapping[str, Any], latency: float) -> Completion:
     if not text and finish is None and refusal is None:
         raise AnswerError("a choice that has neither text nor a reason why it has none")
     reasoning = message.get("reasoning_content") or message.get("reasoning")
-    if isinstance(reasoning, dict):  # of any-llm
-        reasoning = reasoning.get("content")
-    thinking = "\n".join(filter(None, [(_text(reasoning) or "").strip(), inline])) or None
+    reasoning = _text(found_at(reasoning, "content") or reasoning) or ""  # of any-llm, an object
+    thinking = "\n".join(filter(None, [reasoning.strip(), inline])) or None
     usage = answer.get("usage")
     return Completion(text, finish, refusal, thinking, _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens"), latency)
 
@@ -324,11 +322,11 @@ class AnthropicModel(HttpModel):
 
     def _read(self, answer: dict[str, Any], latency: float) -> Completion:
         blocks, reason = answer.get("content"), _text(answer.get("stop_reason"))
-        details, usage = answer.get("stop_details"), answer.get("usage")
+        usage = answer.get("usage")
         if not isinstance(blocks, list) or (not blocks and reason is None):
             raise AnswerError("no content in it")
         text, thinking = _read_content(blocks)
-        explanation = _text(details.get("explanation")) if isinstance(details, dict) else None
+        explanation = _text(found_at(answer, "stop_details", "explanation"))
         return Completion(
             text=text,
             finish_reason=_ANTHROPIC_FINISH.get(reason, reason) if reason else reason,
@@ -358,6 +356,6 @@ def _text(value: object) -> str | None:
 
 def _tokens(usage: object, *names: str) -> int | None:
     """The number of tokens of the first name and, counted apart, of the others; None where it is no sensible number."""
-    counts = [usage.get(name) if isinstance(usage, dict) else None for name in names]
+    counts = [found_at(usage, name) for name in names]
     sensible = [count for count in counts if isinstance(count, int) and 0 <= count < 2**31]
     return sum(sensible) if counts[0] in sensible else None

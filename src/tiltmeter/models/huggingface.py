@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from time import perf_counter
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.base import (
@@ -36,11 +36,11 @@ from tiltmeter.models.generation import Generator, generate_batch, generator_of
 from tiltmeter.models.prompts import PromptReader, PromptRow
 from tiltmeter.models.weights import Weights, check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device
 
-SMALL: Final = 20_000_000
+SMALL = 20_000_000
 """Parameters below which a model is computed by one thread on a CPU: several would mostly wait for each other."""
-LINGER: Final = 0.005
+LINGER = 0.005
 """Seconds without a new request after which a batch that is not full sets off: a run hands its requests over one after the other."""
-_WHAT: Final = "causal language model"
+_WHAT = "causal language model"
 _CHOICES = {"dtype": ("auto", "float32", "bfloat16", "float16"), "runner": ("transformers", "vllm")}
 _RANGES: Mapping[str, Range] = {
     "batch_size": (int, 1, float("inf")),

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from tiltmeter.models.base import Message, ModelError, Sampling
 
 MOST_TOKENS = 512
 """Length of an answer where neither the request nor the model's own configuration bounds it."""
-MARKER: Final = "⟦X⟧"
+MARKER = "⟦X⟧"
 """Written once in a target prompt, where the vectors of the source go."""
 _RANGES: Mapping[str, tuple[float, float]] = {
     "top_k": (-1, float("inf")),

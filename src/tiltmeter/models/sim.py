@@ -122,12 +122,12 @@ class SimulatedModel(NamedModel):
         ValueError
             A row breaks these rules; the message quotes the beginning of the prompt.
         """
-        _check_plans(plans)
         optional = [name for name in ("system", "form", "about", "place") if name in plans.columns]
         made: dict[bytes, dict[str | None, AnswerPlan]] = {}
         shared: dict[AnswerPlan, AnswerPlan] = {}
         for row in plans.select("prompt", "outcomes", "odds", *optional).iter_rows(named=True):
-            outcomes, odds = tuple(row["outcomes"]), tuple(row["odds"])
+            outcomes, odds = tuple(row["outcomes"] or ()), tuple(row["odds"] or ())
+            _check_plan(row["prompt"], outcomes, odds, is_story=row.get("form") == "story")
             form = row.get("form") or default_form(outcomes)
             plan = AnswerPlan(form, outcomes, odds if form == "story" else tuple(accumulate(odds)), row.get("about"), row.get("place"))
             subjects = made.setdefault(_place(row["prompt"], row.get("system")), {})
@@ -202,20 +202,9 @@ def _count_tokens(text: str) -> int:
     return text.count(" ") + text.count("\n") + 1
 
 
-def _check_plans(plans: pl.DataFrame) -> None:
-    import polars as pl
-
-    outcomes, odds = pl.col("outcomes").list, pl.col("odds").list
-    is_story = pl.col("form").eq("story").fill_null(False) if "form" in plans.columns else pl.lit(False)
-    holds = (
-        pl.col("prompt").is_not_null()
-        & (outcomes.drop_nulls().list.len() == outcomes.len())
-        & (odds.drop_nulls().list.len() == outcomes.len())
-        & (odds.len() == outcomes.len())
-        & (odds.min() >= -_TOLERANCE)
-        & pl.when(is_story).then(odds.max() <= 1 + _TOLERANCE).otherwise((odds.sum() - 1).abs() <= _TOLERANCE)
-    )
-    wrong = plans.filter(~holds.fill_null(False))
-    if wrong.height:
-        rule = "outcomes and odds must be as many, without nulls, and odds at least 0 and in sum 1 (of a story at most 1 each)"
-        raise ValueError(f"cannot plant odds: {rule}; look at the prompt {str(wrong['prompt'][0])[:60]!r}")
+def _check_plan(prompt: str | None, outcomes: Sequence[Any], odds: Sequence[Any], *, is_story: bool) -> None:
+    complete = odds and len(odds) == len(outcomes) and None not in (prompt, *outcomes, *odds)
+    if complete and all(-_TOLERANCE <= odd <= 1 + _TOLERANCE for odd in odds) and (is_story or abs(sum(odds) - 1) <= _TOLERANCE):
+        return
+    rule = "outcomes and odds must be as many, without nulls, and odds at least 0 and in sum 1 (of a story at most 1 each)"
+    raise ValueError(f"cannot plant odds: {rule}; look at the prompt {str(prompt)[:60]!r}")

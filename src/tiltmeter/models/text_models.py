@@ -14,28 +14,27 @@ from contextlib import closing, contextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.weights import check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device, quiet
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+Floats: TypeAlias = NDArray[np.float32]
 
-    Floats: TypeAlias = NDArray[np.float32]
-
-CPU_BATCH: Final = 4096
+CPU_BATCH = 4096
 """Characters in a batch on a CPU: about a thousand tokens, whose inner layers (1,536 wide in the smallest encoders) take a few MB."""
-_APPLICATION: Final = 0x54_69_6C_74
+_APPLICATION = 0x54_69_6C_74
 """Marks an SQLite file as one of these ("Tilt")."""
-_CHUNK: Final = 900  # SQLite before 3.32 takes 999 parameters at most
-_BUSY_SECONDS: Final = 60.0
-_AT_ONCE: Final = 4096
+_CHUNK = 900  # SQLite before 3.32 takes 999 parameters at most
+_BUSY_SECONDS = 60.0
+_AT_ONCE = 4096
 """Texts that one process computes between two writes to the store: what an interruption costs at most."""
-_COUNTED_TOGETHER: Final = 1024
+_COUNTED_TOGETHER = 1024
 """Texts whose tokens are counted in one batch."""
-_SPARE: Final = 2
+_SPARE = 2
 """Positions some models (RoBERTa) reserve, left free where a tokenizer does not say how long a text may be."""
 
 
@@ -142,31 +141,31 @@ class RowCache:
         InputError
             The store cannot be used.
         """
-        import numpy as np
-
         if not texts:
             return self._compute([""], 1)[:0] if self.width is None else np.empty((0, self.width), dtype=np.float32)
-        place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        unique = list(place)
-        keys = text_keys(self._fingerprint, unique)
+        unique = list(dict.fromkeys(texts))
+        keys = dict(zip(unique, text_keys(self._fingerprint, unique), strict=True))
         rows: dict[bytes, Any] = {}  # SQLite may hold any value in a damaged file
         if self._store is not None:
-            rows = dict(self._store.read(keys))
+            rows = dict(self._store.read(list(keys.values())))
             lengths = {len(row) if isinstance(row, bytes) else -1 for row in rows.values()}
             if len(lengths) > 1 or any(length % 4 for length in lengths):
                 held = "rows of different length for one model, or what is no vector"
                 raise InputError(f"the store of vectors {self._store.path} is damaged (it holds {held}): remove the file")
         # Long texts first: if a batch is too large for the memory, it shows at once. (Characters are used in place of tokens.)
-        lacking = sorted((number for number, key in enumerate(keys) if key not in rows), key=lambda number: -len(unique[number]))
-        for numbers in (lacking[start : start + self._at_once] for start in range(0, len(lacking), self._at_once)):
-            made = np.ascontiguousarray(self._computed([unique[number] for number in numbers]), dtype="<f4")
-            new = {keys[number]: row.tobytes() for number, row in zip(numbers, made, strict=True)}
+        lacking = sorted((text for text in unique if keys[text] not in rows), key=len, reverse=True)
+        for start in range(0, len(lacking), self._at_once):
+            chunk = lacking[start : start + self._at_once]
+            made = np.ascontiguousarray(self._computed(chunk), dtype="<f4")
+            new = {keys[text]: row.tobytes() for text, row in zip(chunk, made, strict=True)}
             if self._store is not None:
                 self._store.write(new.items())
             rows |= new
-        table = np.empty((len(keys), len(rows[keys[0]]) // 4), dtype=np.float32)
-        for number, key in enumerate(keys):  # the memory of each row is free once it is in the table
-            table[number] = np.frombuffer(rows.pop(key), dtype="<f4")
+        table = np.empty((len(unique), len(rows[keys[unique[0]]]) // 4), dtype=np.float32)
+        place = {}
+        for number, text in enumerate(unique):  # the memory of each row is free once it is in the table
+            table[number] = np.frombuffer(rows.pop(keys[text]), dtype="<f4")
+            place[text] = number
         return table if len(unique) == len(texts) else table[[place[text] for text in texts]]
 
     def _computed(self, texts: Sequence[str]) -> Floats:
@@ -205,8 +204,6 @@ class CachedTextModel(ABC):
         SQLite file in which rows are kept by model and text, shared by any number of models and processes; None: not kept.
     device
         "auto" (a GPU where there is one), "cpu", "cuda", "cuda:N" or "mps".
-    batch_size
-        Texts computed together at most.
     elsewhere
         What computes rows that the store lacks, where that is not this process; `device` is then that of the other machines.
 
@@ -220,18 +217,18 @@ class CachedTextModel(ABC):
 
     kind: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers")
+    batch_size: ClassVar[int] = 128
+    """Texts computed together at most."""
 
-    def __init__(
-        self, name: str | Path, *, store: Path | None, device: str = "auto", batch_size: int = 128, elsewhere: Elsewhere | None = None
-    ) -> None:
+    def __init__(self, name: str | Path, *, store: Path | None, device: str = "auto", elsewhere: Elsewhere | None = None) -> None:
         check_device(device)
         need_local(f"the {self.kind} {name}", *self.packages)
         self._weights, self._device, self._elsewhere = find_weights(str(name)), device, elsewhere
         self.identity = self._weights.identity
         """What identifies its weights."""
         workers = elsewhere.workers if elsewhere else 1
-        self._kept = RowCache(f"{self.kind}/1 {self.identity}", partial(self._in_batches, "rows"), store, batch_size, workers)
-        self._ends = RowCache(f"cut/1 {self.identity}", partial(self._in_batches, "cut"), store, batch_size, workers, 1)
+        self._kept = RowCache(f"{self.kind}/1 {self.identity}", partial(self._in_batches, "rows"), store, self.batch_size, workers)
+        self._ends = RowCache(f"cut/1 {self.identity}", partial(self._in_batches, "cut"), store, self.batch_size, workers, 1)
         self._lock = threading.RLock()
         self._model: Any = None
 
@@ -277,8 +274,6 @@ class CachedTextModel(ABC):
     def _compute(self, texts: Sequence[str]) -> Floats: ...
 
     def _too_long(self, texts: Sequence[str]) -> Floats:
-        import numpy as np
-
         tokenizer, length = self._window()
         found = np.zeros((len(texts), 1), dtype=np.float32)
         if length is None:
@@ -297,8 +292,6 @@ class CachedTextModel(ABC):
 
     def _in_batches(self, what: str, texts: Sequence[str], batch_size: int) -> Floats:
         """Compute texts, longest first."""
-        import numpy as np
-
         batches, start = [], 0
         while start < len(texts):
             size = self._fitting(texts[start], batch_size) if what == "rows" else _COUNTED_TOGETHER
@@ -358,9 +351,10 @@ class TextClassifier(CachedTextModel):
     """Gives each text a score per label (transformers, sequence classification). Parameters are those of `CachedTextModel`."""
 
     kind = "classifier"
+    batch_size = 64
 
-    def __init__(self, name: str | Path, *, batch_size: int = 64, **how: Any) -> None:
-        super().__init__(name, batch_size=batch_size, **how)
+    def __init__(self, name: str | Path, **how: Any) -> None:
+        super().__init__(name, **how)
         architectures = self._weights.config.get("architectures") or ["nothing"]
         if not any("ForSequenceClassification" in str(architecture) for architecture in architectures):
             raise InputError(f"{name} is no text classifier: its config.json names {', '.join(map(str, architectures))}")

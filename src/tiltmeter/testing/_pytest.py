@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,13 +43,16 @@ def tiltmeter_run(pytestconfig: pytest.Config) -> Callable[..., Run]:
 
 
 def _carried_out(config: pytest.Config, key: str, study: str, model: Any, settings: dict[str, Any]) -> Run:
+    from filelock import FileLock
+
     import tiltmeter
     from tiltmeter.runs import runs_place, runs_root
 
     chosen = config.getoption("--tiltmeter-dir")
     place = config.invocation_params.dir / (chosen or runs_root())
     place.mkdir(parents=True, exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch, _one_at_a_time(place / f".pytest-{key}.lock"):
+    # The workers of pytest-xdist wait for each other instead of filling one folder at the same time.
+    with pytest.MonkeyPatch.context() as patch, FileLock(place / f".pytest-{key}.lock"):
         if chosen or isinstance(runs_place(), Path):  # runs that are kept at a URL stay there
             patch.setenv("TILTMETER_RUNS", str(place))
         return tiltmeter.run(study, model=model, **settings)
@@ -60,16 +62,3 @@ def _digest(study: str, model: Any, settings: dict[str, Any]) -> str:
     """What tells two runs apart; of a model that is an object, its fingerprint."""
     text = json.dumps([study, model, settings], sort_keys=True, default=lambda one: getattr(one, "fingerprint", None) or repr(one))
     return sha256(text.encode()).hexdigest()[:16]
-
-
-@contextmanager
-def _one_at_a_time(lock: Path) -> Iterator[None]:
-    """The workers of pytest-xdist wait for each other instead of filling one folder at the same time."""
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        yield
-        return
-    with lock.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -7,7 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
 
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
@@ -15,6 +17,7 @@ from tiltmeter.models import Message
 from tiltmeter.models.sim import SimulatedModel
 from tiltmeter.runs import resolve
 from tiltmeter.study import NotRun
+from tiltmeter.yaml_files import error_sentence
 
 _MAX_BODY = 16 * 2**20
 
@@ -31,6 +34,23 @@ def learn_study(model: SimulatedModel, study: str, **params: str) -> list[str]:
         if plans is not None:
             model.learn(plans)
     return problems
+
+
+class ChatMessage(BaseModel):
+    """One turn of the conversation."""
+
+    role: str
+    content: str
+
+
+class ChatRequest(BaseModel):
+    """What is read of a request; each gets one whole answer."""
+
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    model: str | None = None
+    seed: Annotated[int | None, Field(strict=True)] = None
+    stream: Literal[False, None] = None
+    n: Literal[1, None] = None
 
 
 class SimulatedServer(ThreadingHTTPServer):
@@ -61,20 +81,18 @@ class SimulatedServer(ThreadingHTTPServer):
         """Base URL, ending in /v1."""
         return f"http://{self.server_address[0]!s}:{self.server_port}/v1"
 
-    def answer(self, request: Any) -> dict[str, Any]:
+    def answer(self, body: bytes) -> dict[str, Any]:
         """The body of the answer to a request; raises InputError with the reason where it cannot be answered."""
-        if not isinstance(request, dict) or not isinstance(request.get("messages"), list) or not request["messages"]:
-            raise InputError("messages: expected a list with at least one message")
-        if request.get("stream") or request.get("n") not in (None, 1):
-            raise InputError("stream, n: each request gets one whole answer; leave these fields out")
-        messages = [_read_message(one) for one in request["messages"]]
-        sample = request.get("seed")
+        try:
+            request = ChatRequest.model_validate_json(body)
+        except ValidationError as error:
+            raise InputError(error_sentence(error, ChatRequest).strip()) from None
+        messages = [Message(one.role, one.content) for one in request.messages]
+        sample = request.seed
         if sample is None:
             conversation = json.dumps(messages)
             sample = self._samples[conversation]
             self._samples[conversation] += 1
-        if not isinstance(sample, int):
-            raise InputError("seed: expected a whole number")
         time.sleep(self.model.latency)
         done = self.model.reply(messages, sample)
         given, made = done.input_tokens or 0, done.output_tokens or 0
@@ -82,21 +100,10 @@ class SimulatedServer(ThreadingHTTPServer):
             "id": "chatcmpl-sim",
             "object": "chat.completion",
             "created": int(time.time()),
-            "model": str(request.get("model") or self.model.name),
+            "model": request.model or self.model.name,
             "choices": [{"index": 0, "message": {"role": "assistant", "content": done.text}, "finish_reason": done.finish_reason}],
             "usage": {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made},
         }
-
-
-def _read_message(message: Any) -> Message:
-    read = [message.get("role"), message.get("content")] if isinstance(message, dict) else [None]
-    if not all(isinstance(one, str) for one in read):
-        raise InputError("messages: each needs a role and a content, both of them texts")
-    return Message(*map(str, read))
-
-
-def _nothing_at(path: str) -> dict[str, Any]:
-    return {"error": {"message": f"there is nothing at {path}"}}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -105,23 +112,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The list of models."""
+        if self.path != "/v1/models":
+            self._refuse(404, f"there is nothing at {self.path}")
+            return
         listed = {"id": self.server.model.name, "object": "model", "created": 0, "owned_by": "tiltmeter"}
-        is_known = self.path == "/v1/models"
-        self._send(200 if is_known else 404, {"object": "list", "data": [listed]} if is_known else _nothing_at(self.path))
+        self._send(200, {"object": "list", "data": [listed]})
 
     def do_POST(self) -> None:
         """A chat completion."""
         length = int(self.headers.get("Content-Length") or 0)
         if length > _MAX_BODY:
             self.close_connection = True
-            self._send(413, {"error": {"message": f"the body has more than {_MAX_BODY:,} bytes"}})
+            self._refuse(413, f"the body has more than {_MAX_BODY:,} bytes")
             return
         body = self.rfile.read(length)
+        if self.path != "/v1/chat/completions":
+            self._refuse(404, f"there is nothing at {self.path}")
+            return
         try:
-            is_known = self.path == "/v1/chat/completions"
-            self._send(200 if is_known else 404, self.server.answer(json.loads(body)) if is_known else _nothing_at(self.path))
-        except (InputError, ValueError, RecursionError) as error:
-            self._send(400, {"error": {"message": f"cannot answer this request: {error}", "type": "invalid_request_error"}})
+            self._send(200, self.server.answer(body))
+        except InputError as error:
+            self._refuse(400, f"cannot answer this request: {error}")
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._send(status, {"error": {"message": message, "type": "invalid_request_error"}})
 
     def _send(self, status: int, answer: Mapping[str, Any]) -> None:
         content = json.dumps(answer).encode()

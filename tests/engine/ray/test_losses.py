@@ -22,7 +22,7 @@ from conftest import Tiltmeter
 from engine.ray.conftest import prompts, workers
 from support.misbehaving import MisbehavingServer, slow
 from support.tiny_models import save_encoder
-from tiltmeter.engine import Journal, Limits, open_engine, request_key
+from tiltmeter.engine import Journal, Keys, Limits, open_engine
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Sampling, create_model
 from tiltmeter.models.huggingface import BulkModel
@@ -74,7 +74,7 @@ def test_a_lost_worker_and_a_lost_node_are_retries(cluster: Any, journal: Journa
             tally = three.generate(model, iter(requests), Sampling(), journal=journal, limits=Limits(max_connections=12))
         thread.join()
         assert tally.complete
-        keys = [request_key(model.fingerprint, Sampling(), *request) for request in requests]
+        keys = [Keys(model.fingerprint, Sampling())(*request) for request in requests]
         assert tally.answered == len(journal.held(keys)) == 1500
         # What was in flight at the two losses, and had not been reported, is asked again.
         assert 1500 <= server.paid.total() <= 1500 + 2 * 12

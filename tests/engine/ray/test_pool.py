@@ -221,10 +221,10 @@ def test_errors_of_models_travel_whole() -> None:
 def test_limits_are_for_all_workers_together(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
 
-    def note(remote: PoolSession, *_: Any, limits: Limits, **__: Any) -> None:
-        seen.append((remote._slots, limits.max_connections))
+    def note(run: Any) -> None:
+        seen.append((run._model._slots, run._limits.max_connections))
 
-    monkeypatch.setattr("tiltmeter.engine.generation.generate", note)
+    monkeypatch.setattr("tiltmeter.engine.generation.run_to_end", note)
     engine = RayEngine("ray", RayOptions((2, 8)))
     here, away = create_model(f"hf/{STORYTELLER}"), create_model("sim/mild")
     for model in (away, here):

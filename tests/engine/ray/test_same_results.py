@@ -17,7 +17,7 @@ import tiltmeter as tm
 from engine.ray.conftest import prompts
 from support.misbehaving import Behaviour, MisbehavingServer, hang, rate_limited, slow, wrong_key
 from support.tiny_models import save_classifier, save_encoder
-from tiltmeter.engine import Journal, Limits, generate, open_display, open_engine, open_journal, request_key
+from tiltmeter.engine import Journal, Keys, Limits, generate, open_display, open_engine, open_journal
 from tiltmeter.engine.ray_engine import RayEngine
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Sampling, create_model
@@ -40,7 +40,7 @@ def engine() -> Iterator[RayEngine]:
 
 def test_answers_are_those_of_the_local_engine_and_asked_once(engine: RayEngine, journal: Journal, tmp_path: Path) -> None:
     model, requests = create_model("sim/mild"), prompts(1500, "same")
-    keys = [request_key(model.fingerprint, GREEDY, *request) for request in requests]
+    keys = [Keys(model.fingerprint, GREEDY)(*request) for request in requests]
     spread = engine.generate(model, iter(requests * 2), GREEDY, journal=journal)
     with open_journal(tmp_path / "local.db") as other:
         local = generate(model, iter(requests * 2), GREEDY, journal=other)
@@ -66,7 +66,7 @@ def test_an_endpoint_is_asked_no_harder_than_the_limits_say(engine: RayEngine, j
         model, limits = create_model("compatible/m", base_url=server.url), Limits(timeout=0.5, retries=0)
         request = prompts(1, "late")[0]
         assert engine.generate(model, [request], GREEDY, journal=journal, limits=limits).failed == {"timeout": 1}
-        failed = journal.fetch([request_key(model.fingerprint, GREEDY, *request)])
+        failed = journal.fetch([Keys(model.fingerprint, GREEDY)(*request)])
         assert failed["error"].to_list() == ["timeout: no answer within 0.5 s"]
     with MisbehavingServer(lambda request, nth: slow(0.05)) as server:
         model = create_model("compatible/m", base_url=server.url)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tiltmeter.engine import Journal, Request, generate, request_key
+from tiltmeter.engine import Journal, Keys, Request, generate
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
 
 Make = Callable[..., Path]
@@ -87,6 +87,6 @@ def test_through_engine_and_journal(chat_model: Make, journal: Journal) -> None:
     model = local(chat_model())
     requests = [Request(asked(span), sample) for span in (NURSE, PILOT) for sample in range(3)]
     assert generate(model, requests, FREE, journal=journal).answered == 6
-    kept = journal.fetch([request_key(model.fingerprint, FREE, *request) for request in requests])
+    kept = journal.fetch([Keys(model.fingerprint, FREE)(*request) for request in requests])
     assert kept["text"].n_unique() == 6
     assert generate(model, requests, FREE, journal=journal).held == 6

@@ -16,7 +16,7 @@ from typing import Any
 import lazy_loader
 import pytest
 
-from tiltmeter.engine import Journal, Limits, Request, Tally, generate, request_key
+from tiltmeter.engine import Journal, Keys, Limits, Request, Tally, generate
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
 
@@ -28,7 +28,7 @@ REQUESTS = [Request((Message("user", f"Tell me about {'the nurse ' * (number % 7
 
 
 def fetched(journal: Journal, model: Model, requests: list[Request] = REQUESTS) -> list[str | None]:
-    rows = journal.fetch([request_key(model.fingerprint, SAMPLING, *request) for request in requests])
+    rows = journal.fetch([Keys(model.fingerprint, SAMPLING)(*request) for request in requests])
     return [text for text, status in rows.select("text", "status").iter_rows() if status == "ok"]
 
 

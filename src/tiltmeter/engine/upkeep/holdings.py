@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import Connection, Engine, LargeBinary, cast, create_engine, delete, func, or_, select
 from sqlalchemy.engine import URL
@@ -35,10 +35,10 @@ from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 from tiltmeter.sanitising import redacted
 
-WITH_LOG: Final = "mode=ro"
-ALONE: Final = "immutable=1"
+WITH_LOG = "mode=ro"
+ALONE = "immutable=1"
 """How SQLite is to open a file of which nothing may change, with and without the log beside it."""
-_LOOK: Final = 1.0
+_LOOK = 1.0
 """Seconds between two looks at the heartbeat of runs elsewhere."""
 
 Say = Callable[[str], None]

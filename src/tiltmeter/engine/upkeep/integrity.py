@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, func, select
@@ -39,15 +39,15 @@ from tiltmeter.engine.upkeep.holdings import (
 from tiltmeter.engine.upkeep.transfer import BATCH, USABLE_ROW, flaw_of, stored_rows
 from tiltmeter.errors import InputError
 
-_MOST_COMPLAINTS: Final = 20
+_MOST_COMPLAINTS = 20
 """Complaints of the database that are repeated."""
-_SMALLEST_ROW: Final = 100
+_SMALLEST_ROW = 100
 """Bytes in the file, with its entry in the index of keys."""
-_SAMPLE: Final = 20
+_SAMPLE = 20
 """Rows listed in what is left of the index from which the number of all can be judged."""
-_MOST_FAILURES: Final = 40_000
+_MOST_FAILURES = 40_000
 """Ranges that cannot be read, one after the other, before the rest is given up: a damaged page hides some thousand rows at most."""
-_LOCKED_BYTES: Final = (512, 0x40000000)
+_LOCKED_BYTES = (512, 0x40000000)
 """How many bytes SQLite locks, and from where: every connection that is open in WAL mode holds some of them."""
 
 
@@ -168,7 +168,7 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
 
 _Examined = tuple[Literal["sound", "foreign log", "damaged"], Problem | None, str | None]
 """State of a file, what is wrong with it, and a note."""
-_SERVER: Final = "only the rows were examined: the integrity of its files is the server's business (pg_amcheck, data checksums)"
+_SERVER = "only the rows were examined: the integrity of its files is the server's business (pg_amcheck, data checksums)"
 
 
 def _count(connection: Connection) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
-from typing import IO, Annotated, Any, Final, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -22,12 +22,12 @@ from tiltmeter.paths import is_file
 from tiltmeter.sanitising import redacted
 from tiltmeter.yaml_files import first_error
 
-BATCH: Final = 10_000
+BATCH = 10_000
 """Rows in memory at a time."""
-_KINDS: Final = (".parquet", ".jsonl", ".ndjson")
-_SQLITE: Final = b"SQLite format 3\0"
-_TYPES: Final = {"BLOB": pl.Binary(), "FLOAT": pl.Float64(), "INTEGER": pl.Int64()}
-COLUMNS: Final = {name: _TYPES.get(str(completions.c[name].type), pl.String()) for name in Row._fields}
+_KINDS = (".parquet", ".jsonl", ".ndjson")
+_SQLITE = b"SQLite format 3\0"
+_TYPES = {"BLOB": pl.Binary(), "FLOAT": pl.Float64(), "INTEGER": pl.Int64()}
+COLUMNS = {name: _TYPES.get(str(completions.c[name].type), pl.String()) for name in Row._fields}
 """Names and types of the columns of a file, in the order of `Row`."""
 
 
@@ -37,7 +37,7 @@ def _holds_an_answer(row: Row) -> Row:
     return row
 
 
-USABLE_ROW: Final[TypeAdapter[Row]] = TypeAdapter(
+USABLE_ROW: TypeAdapter[Row] = TypeAdapter(
     Annotated[Row, AfterValidator(_holds_an_answer)], config=ConfigDict(strict=True, val_json_bytes="hex", allow_inf_nan=False)
 )
 """Reads a row that a run can use, from a tuple, a dictionary or JSON."""
