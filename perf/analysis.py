@@ -20,20 +20,14 @@ from perf._tools import fresh, options, peak_mib, table, tell
 
 def prepare(folder: Path, limit: str | None) -> None:
     """A run folder with design and responses."""
-    from tiltmeter.datasets import Library
-    from tiltmeter.engine import Limits, Prices
-    from tiltmeter.models import create_model
-    from tiltmeter.runs import resolve, run_study
+    from tiltmeter.runs import Asking, run_named
 
-    resolved = resolve("genderbench", settings={"limit": limit})
-    model = create_model("sim/mild", options={"refusal": "0.05", "unreadable": "0.05", "verbosity": "1"})
-    run_study(
-        resolved,
-        [(model, resolved.sampling)],
-        library=Library.default(),
-        journal_url=str(folder.parent / "journal.sqlite"),
-        limits=Limits(),
-        prices=Prices.load(),
+    run_named(
+        "genderbench",
+        ["sim/mild"],
+        options={"refusal": "0.05", "unreadable": "0.05", "verbosity": "1"},
+        settings={"limit": limit},
+        asking=Asking(journal=str(folder.parent / "journal.sqlite")),
         out=folder,
     )
 
@@ -44,12 +38,11 @@ def work(folder: Path, definition: str) -> None:
     from tiltmeter.runs import RunFolder, resolve
     from tiltmeter.runs.judge import RunTools
     from tiltmeter.runs.pipeline import Pipeline
-    from tiltmeter.runs.problems import Failures
 
     resolved = resolve("genderbench", settings={"definition": definition})
     opened = RunFolder(folder)
     shutil.rmtree(folder / "stages", ignore_errors=True)
-    pipeline = Pipeline(opened, resolved, resolved.study.parts, RunTools(Library.default(), None), Failures(opened))
+    pipeline = Pipeline(opened, resolved, resolved.study.parts, RunTools(Library.default()))
     pipeline.carry_out()
     measuring = pipeline.seconds["measures"]
     whole = sum(pipeline.seconds.values())

@@ -41,7 +41,7 @@ def truth_of(model: str, category: str, bias: float, design: pl.DataFrame) -> pl
 
 def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float]:
     """One study of one seed."""
-    from tiltmeter.runs import Judging, run_named
+    from tiltmeter.runs import Asking, Judging, run_named
 
     is_simulated = options.model.startswith("sim/")
     begun = time.perf_counter()
@@ -52,7 +52,7 @@ def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float
         settings={"limit": options.limit, "seed": seed, "params": {"encoder": "none"}},
         sampling=None if is_simulated else {"temperature": 1.0, "extra": {}},  # the storyteller's rates hold for plain sampling
         judge=Judging(options.judge),
-        journal=str(folder / f"{seed}.sqlite"),
+        asking=Asking(journal=str(folder / f"{seed}.sqlite")),
         out=folder / str(seed),
     ).run
     truth = truth_of(options.model, options.category, options.bias, run.design)

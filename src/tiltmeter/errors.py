@@ -6,6 +6,9 @@ It never holds an API key: messages are built from names and places, not from he
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tiltmeter.sanitising import printable
 
 EXIT_OK = 0
@@ -39,6 +42,15 @@ class ProviderError(TiltmeterError):
     """No answer can be had from the model at all (wrong key, wrong model, no server): exit status 4."""
 
     exit_code = EXIT_PROVIDER
+
+
+@contextmanager
+def error_prefix(place: str) -> Iterator[None]:
+    """Put a place (a file, a flag) before what an error within the block says."""
+    try:
+        yield
+    except TiltmeterError as error:
+        raise type(error)(f"{place}{error}") from error
 
 
 class IncompleteRun(UserWarning):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +53,30 @@ def unreadable(path: Path, error: BaseException) -> str:
     if encoding := not_utf8(path.read_bytes()):
         return encoding
     return why(error)
+
+
+def table_of(path: Path, lines: Callable[[Path], pl.DataFrame] | None = None) -> pl.DataFrame:
+    """The rows of a CSV (every value as text), JSON Lines or Parquet file.
+
+    Parameters
+    ----------
+    lines
+        Reads JSON Lines; None: as Polars does.
+
+    Raises
+    ------
+    InputError
+        It is no such file, or cannot be read.
+    """
+    lines = lines or partial(pl.read_ndjson, infer_schema_length=None)
+    readers = {".csv": csv_of, ".jsonl": lines, ".ndjson": lines, ".parquet": partial(pl.read_parquet, glob=False)}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path}: unknown kind of file {path.suffix.lower()!r}; give .csv, .jsonl or .parquet")
+    try:
+        return reader(path)
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
 
 
 def csv_of(path: Path) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import polars as pl
 
@@ -445,7 +445,10 @@ def as_findings(table: pl.DataFrame, part: Part, settings: Settings, definition:
     return found.with_columns(estimand=pl.coalesce("estimand", population), key=pl.col("key").fill_null(value=False))
 
 
-def conform(table: pl.DataFrame, columns: Schema, *, further: bool = False) -> pl.DataFrame:
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+
+
+def conform(table: Frame, columns: Schema, *, further: bool = False) -> Frame:
     """The table with these columns and types, in this order; a column it lacks is null.
 
     Parameters
@@ -453,8 +456,9 @@ def conform(table: pl.DataFrame, columns: Schema, *, further: bool = False) -> p
     further
         Keep its other columns, behind these.
     """
-    core = [(pl.col(name) if name in table.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in columns.items()]
-    return table.select(*core, *([name for name in table.columns if name not in columns] if further else []))
+    known = table.collect_schema().names()
+    core = [(pl.col(name) if name in known else pl.lit(None)).cast(kind).alias(name) for name, kind in columns.items()]
+    return table.select(*core, *([name for name in known if name not in columns] if further else []))
 
 
 class RunView(Protocol):

@@ -101,7 +101,7 @@ def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ..
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("out/benchmark*"))
-    assert not list(tmp_path.rglob(".*.part"))
+    assert not list(tmp_path.rglob(".benchmark*"))
 
 
 @pytest.mark.verify

@@ -155,7 +155,7 @@ def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         done = tiltmeter("report", "mine", "-o", place)
         assert (done.returncode, said in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
     assert tiltmeter("report", "mine", "-o", "new/page.html").returncode == 0
-    assert not list(tmp_path.glob(".*.part"))
+    assert not list(tmp_path.rglob(".page.html*"))
 
 
 def test_base_url_is_given_by_a_flag_only(tiltmeter: Tiltmeter) -> None:
@@ -191,7 +191,7 @@ def test_full_disk(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, 
     )
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
-    assert not list(tmp_path.glob("runs/*/*.parquet.part"))
+    assert not list(tmp_path.glob("runs/*/.*.parquet*"))
     assert tiltmeter("run", "genderbench/direct", *SIM).returncode == 0, "the same command goes on once there is room"
 
 

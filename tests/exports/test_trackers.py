@@ -132,14 +132,14 @@ def test_names_that_become_the_same_are_told_apart(run: Path) -> None:
         key=pl.lit(True),
     )
     renamed.write_parquet(run / "findings.parquet")
-    with tracked(Wanted(load(run), run, "findings", False, "sim/mild")) as models:
+    with tracked(Wanted(load(run), run, "findings", False, "sim/mild", "mlflow")) as models:
         (one,) = models
     assert sorted(one.metrics.values()) == [0.0] * 4 + [0.1, 0.2, 0.3, 0.4] + [1.0] * 4
     assert len([name for name in one.tags if name.startswith("mark.")]) == 4
 
 
 def test_untrusted_names_are_names_a_tracker_takes(evil: Path) -> None:
-    with tracked(Wanted(load(evil), evil, "findings", True, None)) as models:
+    with tracked(Wanted(load(evil), evil, "findings", True, None, "mlflow")) as models:
         for one in models:
             for name in one.metrics:
                 assert len(name.encode()) < 250

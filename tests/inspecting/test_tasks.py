@@ -18,7 +18,6 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
-from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.importing import analyse_responses
 from tiltmeter.runs import Run, resolve
@@ -98,7 +97,7 @@ def analysed(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> A
 
     def made(path: Path, probe: str, **settings: Any) -> Run:
         resolved = resolve(f"genderbench/{probe}", settings=settings)
-        return analyse_responses([path], resolved, library=Library.default(), model="mine").run
+        return analyse_responses([path], resolved, model="mine").run
 
     return made
 

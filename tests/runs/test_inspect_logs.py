@@ -28,7 +28,7 @@ def _workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def analyse(*names: str) -> Run:
-    return analyse_responses([Path(name) for name in names], resolve(STUDY), library=Library.default(), model="mine").run
+    return analyse_responses([Path(name) for name in names], resolve(STUDY), model="mine").run
 
 
 def prompts(count: int) -> list[str]:

@@ -11,31 +11,31 @@ import polars as pl
 import pytest
 
 from support.misbehaving import Behaviour, MisbehavingServer, server_error
-from tiltmeter.engine import Journal, Limits, Prices, open_journal
+from tiltmeter.engine import Limits
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling, create_model
-from tiltmeter.runs import Judging, resolve
-from tiltmeter.runs.judge import RunJudge
+from tiltmeter.runs import Asking, Judging, resolve
+from tiltmeter.runs.judge import Asker, RunJudge
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with open_journal(tmp_path / "journal.sqlite") as opened:
+def asker(tmp_path: Path) -> Iterator[Asker]:
+    with Asking(Limits(retries=0), str(tmp_path / "journal.sqlite")).open() as opened:
         yield opened
 
 
-def judge(server: MisbehavingServer, journal: Journal) -> RunJudge:
+def judge(server: MisbehavingServer, asker: Asker) -> RunJudge:
     model = create_model("compatible/judge", base_url=server.url)
-    return RunJudge(model, Sampling(temperature=0.7), journal=journal, limits=Limits(retries=0), prices=Prices.load())
+    return RunJudge(model, Sampling(temperature=0.7), asker)
 
 
 def ask(text: str) -> tuple[Message, ...]:
     return (Message("user", text),)
 
 
-def test_a_schema_is_sent_where_the_endpoint_takes_one(journal: Journal) -> None:
+def test_a_schema_is_sent_where_the_endpoint_takes_one(asker: Asker) -> None:
     seen: list[dict[str, Any]] = []
 
     def script(request: dict[str, Any], nth: int) -> str:
@@ -43,7 +43,7 @@ def test_a_schema_is_sent_where_the_endpoint_takes_one(journal: Journal) -> None
         return "{}"
 
     with MisbehavingServer(script) as server:
-        given = judge(server, journal).ask([ask("one")], schema=SCHEMA, sampling={"temperature": 0.0})
+        given = judge(server, asker).ask([ask("one")], schema=SCHEMA, sampling={"temperature": 0.0})
     assert given["answer"].to_list() == ["{}"]
     assert seen[0]["temperature"] == 0.0
     assert seen[0]["response_format"]["json_schema"]["schema"] == SCHEMA
@@ -59,7 +59,7 @@ REJECTIONS = {
 
 @pytest.mark.parametrize("rejection", REJECTIONS)
 @pytest.mark.parametrize("questions", [1, 19, 20, 200])
-def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(journal: Journal, rejection: str, questions: int) -> None:
+def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(asker: Asker, rejection: str, questions: int) -> None:
     status, said = REJECTIONS[rejection]
 
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
@@ -68,7 +68,7 @@ def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(journa
         return f"answer to {request['messages'][-1]['content']}"
 
     with MisbehavingServer(script) as server:
-        asked = judge(server, journal)
+        asked = judge(server, asker)
         given = asked.ask([ask(f"question {i}") for i in range(questions)], schema=SCHEMA)
         assert given["status"].to_list() == ["ok"] * questions
         assert given["answer"].to_list() == [f"answer to question {i}" for i in range(questions)]
@@ -77,11 +77,11 @@ def test_an_endpoint_that_rejects_schemas_is_asked_in_words_after_one_try(journa
         assert sum("response_format" in body for body in server.bodies) == 1
         assert not any(tally.failed for tally in asked.tallies)
         requests = server.requests
-        assert judge(server, journal).ask([ask("question 0")], schema=SCHEMA)["answer"].to_list() == ["answer to question 0"]
+        assert judge(server, asker).ask([ask("question 0")], schema=SCHEMA)["answer"].to_list() == ["answer to question 0"]
         assert server.requests == requests, "a later run finds in the journal how this judge was asked"
 
 
-def test_conversations_whose_schema_alone_is_rejected_are_asked_in_words(journal: Journal) -> None:
+def test_conversations_whose_schema_alone_is_rejected_are_asked_in_words(asker: Asker) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         odd = int(request["messages"][-1]["content"].split()[1]) % 2
         if odd and "response_format" in request:
@@ -89,31 +89,31 @@ def test_conversations_whose_schema_alone_is_rejected_are_asked_in_words(journal
         return "in words" if odd else "by schema"
 
     with MisbehavingServer(script) as server:
-        asked = judge(server, journal)
+        asked = judge(server, asker)
         given = asked.ask([ask(f"question {i}") for i in range(60)], schema=SCHEMA)
     assert given["answer"].to_list() == ["by schema", "in words"] * 30
     assert not any(tally.failed for tally in asked.tallies)
 
 
-def test_nothing_is_asked_twice_and_failures_stay_in_place(journal: Journal) -> None:
+def test_nothing_is_asked_twice_and_failures_stay_in_place(asker: Asker) -> None:
     def script(request: dict[str, Any], nth: int) -> Behaviour | str:
         text = request["messages"][-1]["content"]
         return server_error() if text == "question 1" else f"re {text}"
 
     questions = [ask(f"question {i}") for i in range(3)]
     with MisbehavingServer(script) as server:
-        asked = judge(server, journal)
+        asked = judge(server, asker)
         first = asked.ask(questions)
         assert first["status"].to_list() == ["ok", "failed", "ok"]
         assert first["answer"].to_list() == ["re question 0", None, "re question 2"]
-        again = judge(server, journal).ask(questions)
+        again = judge(server, asker).ask(questions)
         assert again["status"].to_list() == ["ok", "failed", "ok"]
         assert server.paid == {"question 0": 1, "question 2": 1}
 
 
-def test_after_an_interruption_only_the_journal_is_read(journal: Journal) -> None:
+def test_after_an_interruption_only_the_journal_is_read(asker: Asker) -> None:
     with MisbehavingServer(lambda request, nth: "yes") as server:
-        asked = judge(server, journal)
+        asked = judge(server, asker)
         asked.ask([ask("held")])
         asked.tallies[0].interrupted = True
         given = asked.ask([ask("held"), ask("new")])

@@ -29,7 +29,7 @@ def _workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def analyse(*names: str, study: str = STUDY, settings: Mapping[str, Any] | None = None, model: str = "mine") -> Run:
     paths = [Path(name) for name in names]
-    return analyse_responses(paths, resolve(study, settings=settings), library=Library.default(), model=model).run
+    return analyse_responses(paths, resolve(study, settings=settings), model=model).run
 
 
 def prompts(study: str = STUDY, **settings: Any) -> pl.DataFrame:

@@ -80,9 +80,10 @@ def run(
 ) -> None:
     """Measure one or more models with a study. Run the same command again to go on where it stopped."""
     from tiltmeter.engine import Limits
-    from tiltmeter.runs import Judging, run_named
+    from tiltmeter.runs import Asking, Judging, run_named
 
     o.check_base_url(base_url, model)
+    limits = Limits(max_connections=max_connections, requests_per_minute=rpm, tokens_per_minute=tpm, timeout=timeout, retries=retries)
     settings = o.settings_from(
         definition=definition, seed=seed, limit=limit, repeats=repeats, system_message=system_message, params=params, replace=replace
     )
@@ -95,15 +96,9 @@ def run(
             settings=settings,
             sampling={"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens},
             judge=Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
-            limits=Limits(
-                max_connections=max_connections, requests_per_minute=rpm, tokens_per_minute=tpm, timeout=timeout, retries=retries
-            ),
-            journal=journal,
+            asking=Asking(limits, journal, display, engine, o.key_values("-E", engine_options)),
             out=out,
-            display=display,
             command=o.command_line(),
-            engine=engine,
-            engine_options=o.key_values("-E", engine_options),
         )
     )
 

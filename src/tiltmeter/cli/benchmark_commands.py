@@ -45,20 +45,16 @@ def build(
     """Build a benchmark about any subject. Run the same command again to go on where it stopped, or after editing a stage's table."""
     from tiltmeter.engine import Limits
     from tiltmeter.reports import print_problems
-    from tiltmeter.runs import Judging
+    from tiltmeter.runs import Asking, Judging
     from tiltmeter.runs.building import build_benchmark
 
     built = build_benchmark(
         spec,
         out,
         judge=Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
+        asking=Asking(Limits(max_connections=max_connections), journal, display, engine, o.key_values("-E", engine_options)),
         offline=offline,
-        limits=Limits(max_connections=max_connections),
-        journal=journal,
-        display=display,
         progress=_tell,
-        engine=engine,
-        engine_options=o.key_values("-E", engine_options),
     )
     print_problems(built.problems)
     typer.echo(f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts")

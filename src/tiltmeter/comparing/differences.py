@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from tiltmeter import stats
-from tiltmeter.study import CONTRASTS, MARKS, NAMED, UNITS
+from tiltmeter.study import CONTRASTS, MARKS, NAMED, UNITS, Schema, conform
 
 VERDICTS = ("better", "worse", "unchanged", "undecidable")
 
@@ -40,14 +40,9 @@ class VerdictScale:
         healthy = [band for band in row["bands"] or () if band["mark"] == MARKS[0]]
         if healthy:
             begin, end = min(band["low"] for band in healthy), max(band["high"] for band in healthy)
-            if begin > low and end < high:
-                centre = (begin + end) / 2 if null is None else null
-                return cls(centre, 0, max(high - centre, centre - low))
-            if begin > low:
-                centre = high if null is None else null
-                return cls(centre, -1, centre - low)
-            centre = low if null is None else null
-            return cls(centre, 1, high - centre)
+            side = 1 if begin <= low else -1 if end >= high else 0
+            centre = {1: low, -1: high, 0: (begin + end) / 2}[side] if null is None else null
+            return cls(centre, side, {1: high - centre, -1: centre - low, 0: max(high - centre, centre - low)}[side])
         if null is None:
             return None
         arms = [abs(end - null) for end in (low, high) if end is not None]
@@ -110,7 +105,7 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
     return "undecidable", None
 
 
-DIFFERENCES: Mapping[str, pl.DataType | type[pl.DataType]] = {
+DIFFERENCES: Schema = {
     "part": pl.String,
     **NAMED,
     "first": pl.Float64,  # the first side's estimate, as its run gives it; null where it has none
@@ -167,7 +162,7 @@ def judged_differences(
     met = beside.join(paired, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
     whole = pl.concat([_by_intervals(met), _of_contrasts_alone(paired, beside, first)], how="diagonal")
     judged = _with_verdicts(_with_q(whole))
-    return judged.select(pl.col(name).cast(kind) for name, kind in DIFFERENCES.items())
+    return conform(judged, DIFFERENCES)
 
 
 def _graded(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:

@@ -13,10 +13,10 @@ from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
 from tiltmeter.runs import Run, load, resolve
-from tiltmeter.study import DESIGN, NotRun, Part, Settings
-from tiltmeter.yaml_files import yaml_of
+from tiltmeter.runs.folder import without_foreign
+from tiltmeter.study import NotRun, Part, Settings
+from tiltmeter.yaml_files import read_yaml
 
-_CORE = (*DESIGN, "model", "repetition", "outcome", "label", "stratum")
 _TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline", "pair")
 """Columns of somebody else's texts, for a part that is made without any."""
 
@@ -53,6 +53,11 @@ class Side:
     def __init__(self, run: Run, model: str) -> None:
         self.run, self.model = run, model
 
+    @property
+    def named(self) -> dict[str, str]:
+        """The names of run and model."""
+        return {"run": self.run.path.name, "model": self.model}
+
     @cached_property
     def findings(self) -> pl.DataFrame:
         """FINDINGS of the model."""
@@ -72,8 +77,8 @@ class Side:
 
     def measures(self, part: str) -> pl.DataFrame:
         """The measures of one part, without columns that belong to others."""
-        rows = self.run.folder.scan("measures").filter(pl.col("model") == self.model, pl.col("part") == part).collect()
-        return rows.select(name for name in rows.columns if name in _CORE or rows[name].null_count() < rows.height)
+        rows = self.run.folder.scan("measures").filter(pl.col("model") == self.model, pl.col("part") == part)
+        return without_foreign(rows.collect())
 
     def view(self, part: str, measures: pl.DataFrame) -> SideView:
         """The tables of the part, with these of its measures."""
@@ -82,7 +87,7 @@ class Side:
 
 def models_of(run: Run) -> list[str]:
     """Models the run found something of, in order."""
-    names = run.folder.scan("findings").select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
+    names = run.folder.models("findings")
     if not names:
         raise InputError(f"{run.place} holds no findings: no part of its study could be run")
     return names
@@ -96,22 +101,19 @@ def choose(a: Run | str | Path, b: Run | str | Path | None, model_a: str | None,
     InputError
         A run cannot be opened, or which model is meant cannot be told; the message names the models there are and the flag.
     """
-    first = a if isinstance(a, Run) else load(a)
-    second = first if b is None else b if isinstance(b, Run) else load(b)
-    names = models_of(first), models_of(second)
-    if first.path.resolve() == second.path.resolve():
-        if len(names[0]) == 2:
-            model_a = model_a or next(name for name in names[0] if name != model_b)
-            model_b = model_b or next(name for name in names[1] if name != model_a)
-        elif len(names[0]) == 1:
-            raise InputError(f"{first.place} holds one model, {names[0][0]}: give a second run to compare it with")
-    chosen = [
-        _pick(run, known, given, flag)
-        for run, known, given, flag in ((first, names[0], model_a, "--model-a"), (second, names[1], model_b, "--model-b"))
-    ]
-    if first.path.resolve() == second.path.resolve() and chosen[0] == chosen[1]:
-        raise InputError(f"both sides are {chosen[0]} of {first.place}: choose two models with --model-a and --model-b")
-    return Side(first, chosen[0]), Side(second, chosen[1])
+    first = load(a)
+    second = first if b is None else load(b)
+    known_a, known_b = models_of(first), models_of(second)
+    one_run = first.path.resolve() == second.path.resolve()
+    if one_run and len(known_a) == 2:
+        model_a = model_a or next(name for name in known_a if name != model_b)
+        model_b = model_b or next(name for name in known_b if name != model_a)
+    elif one_run and len(known_a) == 1:
+        raise InputError(f"{first.place} holds one model, {known_a[0]}: give a second run to compare it with")
+    model_a, model_b = _pick(first, known_a, model_a, "--model-a"), _pick(second, known_b, model_b, "--model-b")
+    if one_run and model_a == model_b:
+        raise InputError(f"both sides are {model_a} of {first.place}: choose two models with --model-a and --model-b")
+    return Side(first, model_a), Side(second, model_b)
 
 
 def _pick(run: Run, known: list[str], given: str | None, flag: str) -> str:
@@ -148,18 +150,6 @@ def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
 
 
 def document_of(run: Run) -> dict[str, Any]:
-    """The content of a run's study.yaml.
-
-    Raises
-    ------
-    InputError
-        It cannot be read.
-    """
-    import yaml
-
-    path = run.path / "study.yaml"
-    try:
-        loaded = yaml_of(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path} cannot be read; run the study again to make it anew") from error
+    """The content of a run's study.yaml; raises InputError where it cannot be read."""
+    loaded = read_yaml(run.path / "study.yaml", "study of a run")
     return loaded if isinstance(loaded, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
 
@@ -11,9 +10,9 @@ import polars as pl
 from tiltmeter import stats
 from tiltmeter.comparing.sides import Side, models_of, opened
 from tiltmeter.runs import Run, load
-from tiltmeter.study import NAMED, Part, Settings
+from tiltmeter.study import NAMED, Part, Schema, Settings, conform
 
-WORDINGS: Mapping[str, pl.DataType | type[pl.DataType]] = {
+WORDINGS: Schema = {
     "model": pl.String,
     "part": pl.String,
     **NAMED,
@@ -46,7 +45,7 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> pl.D
     InputError
         The run cannot be opened, or its study cannot be made again here.
     """
-    opened_run = run if isinstance(run, Run) else load(run)
+    opened_run = load(run)
     found: list[pl.DataFrame] = []
     asked = opened_run.folder.scan("design").select("part", "wording").unique().collect()
     several = asked.group_by("part").len().filter(pl.col("len") > 1)["part"].sort().to_list()
@@ -64,37 +63,38 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> pl.D
 def _of_part(part: Part, side: Side, settings: Settings) -> pl.DataFrame:
     measures = side.measures(part.name)
     key = side.findings.filter(pl.col("key"))["metric"].unique()
-    wordings = measures["wording"].unique().sort().to_list()
+    views = {
+        str(wording): side.view(part.name, mine) for (wording,), mine in sorted(measures.partition_by("wording", as_dict=True).items())
+    }
     pairs = []
-    for one, other in combinations(wordings, 2):
-        views = [side.view(part.name, measures.filter(pl.col("wording") == wording)) for wording in (one, other)]
-        made = part.contrast(views[0], views[1], settings)
+    for one, another in combinations(views, 2):
+        made = part.contrast(views[one], views[another], settings)
         if made is not None:
-            pairs.append(made.filter(pl.col("metric").is_in(key.implode())).with_columns(one=pl.lit(one), other=pl.lit(other)))
+            pairs.append(made.filter(pl.col("metric").is_in(key.implode())).with_columns(one=pl.lit(one), other=pl.lit(another)))
     if not pairs:
         return pl.DataFrame(schema=dict(WORDINGS))
     whole = pl.concat(pairs)
     tested = whole.group_by(*NAMED, maintain_order=True).agg(p=(pl.col("p").min() * pl.col("p").count()).clip(upper_bound=1.0))
     # The first wording is where the others are measured from.
-    first = whole.filter(pl.col("one") == wordings[0])
-    origin = first.unique([*NAMED], maintain_order=True).with_columns(other=pl.lit(wordings[0]), difference=pl.lit(0.0))
+    origin = pl.lit(next(iter(views)))
+    first = whole.filter(pl.col("one") == origin)
+    start = first.unique([*NAMED], maintain_order=True).with_columns(other=origin, difference=pl.lit(0.0))
+    difference, other = pl.col("difference"), pl.col("other")
     placed = (
-        pl.concat([origin, first])
+        pl.concat([start, first])
         .group_by(*NAMED, maintain_order=True)
         .agg(
-            wordings=pl.len().cast(pl.Int64),
-            spread=pl.col("difference").max() - pl.col("difference").min(),
-            least=pl.col("other").get(pl.col("difference").arg_min()),
-            greatest=pl.col("other").get(pl.col("difference").arg_max()),
+            wordings=pl.len(),
+            spread=difference.max() - difference.min(),
+            least=other.get(difference.arg_min()),
+            greatest=other.get(difference.arg_max()),
         )
     )
-    made = placed.join(tested, on=[*NAMED], how="left", nulls_equal=True, maintain_order="left").with_columns(
-        model=pl.lit(side.model), part=pl.lit(part.name), q=pl.lit(None), how=pl.lit(HOW)
-    )
-    return made.select(pl.col(name).cast(kind) for name, kind in WORDINGS.items())
+    made = placed.join(tested, on=[*NAMED], how="left", nulls_equal=True, maintain_order="left")
+    return conform(made.with_columns(model=pl.lit(side.model), part=pl.lit(part.name), how=pl.lit(HOW)), WORDINGS)
 
 
-STABILITY: Mapping[str, pl.DataType | type[pl.DataType]] = {
+STABILITY: Schema = {
     "model": pl.String,
     "part": pl.String,
     "prompts": pl.Int64,  # asked, and answered, more than once
@@ -129,12 +129,12 @@ def repeat_stability(run: Run | str | Path, model: str | None = None) -> pl.Data
     InputError
         The run cannot be opened.
     """
-    opened = run if isinstance(run, Run) else load(run)
-    level = float(opened.about["level"])
+    opened_run = load(run)
+    level = float(opened_run.about["level"])
     columns = ("model", "part", "item", "prompt_id", "outcome", "label")
-    measures = opened.folder.scan("measures").filter(pl.col("outcome") != "failed").select(columns)
+    measures = opened_run.folder.scan("measures").filter(pl.col("outcome") != "failed").select(columns)
     rows = []
-    for name in [model] if model is not None else models_of(opened):
+    for name in [model] if model is not None else models_of(opened_run):
         mine = measures.filter(pl.col("model") == name).filter(pl.len().over("prompt_id") > 1).collect()
         for (part,), answers in mine.group_by("part", maintain_order=True):
             rows.append({"model": name, "part": part, **_agreement(answers, level)})

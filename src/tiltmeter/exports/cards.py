@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import yaml
 
 from tiltmeter.blocks import Column, Table
 from tiltmeter.errors import InputError
-from tiltmeter.exports.documents import limits, notes_of, summary
+from tiltmeter.exports.documents import facts, limits, notes_of, write_text
 from tiltmeter.exports.exporting import Wanted
 from tiltmeter.exports.plain_tables import findings_of
-from tiltmeter.reports import markdown, writing
-from tiltmeter.runs import Run, RunFolder
+from tiltmeter.reports import markdown
+from tiltmeter.runs import RunFolder
 from tiltmeter.runs.folder import reading
 from tiltmeter.runs.viewing import findings_table
 from tiltmeter.study import NAMED, metric_name
@@ -30,8 +31,6 @@ HOW_TO_SPEAK = (
 
 def front_matter(metadata: Mapping[str, Any]) -> str:
     """Metadata between two rules, as the hub reads it; texts from outside are YAML scalars."""
-    import yaml
-
     return f"---\n{yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=False, width=1_000_000)}---\n"
 
 
@@ -41,7 +40,6 @@ def sources(about: Mapping[str, Any]) -> str:
     if not data:
         return ""
     fields = {"Data": "title", "Licence": "licence", "Origin": "origin", "Version": "version", "Cite": "citation"}
-    rows = [[str(entry.get(field) or "") for field in fields.values()] for entry in data]
     restricted = [f"{entry.get('title') or entry['name']} ({entry['restricted']})" for entry in data if entry.get("restricted")]
     warning = (
         f"**Not free to be passed on:** prompts made of {markdown.text('; '.join(restricted))}."
@@ -49,7 +47,7 @@ def sources(about: Mapping[str, Any]) -> str:
         if restricted
         else ""
     )
-    cells = [Column(name, list(values)) for name, values in zip(fields, zip(*rows, strict=True), strict=True)]
+    cells = [Column(name, [str(entry.get(field) or "") for entry in data]) for name, field in fields.items()]
     return f"## Outside data\n\n{warning}{markdown.table(Table('', cells))}\n"
 
 
@@ -59,7 +57,7 @@ _ARGS = (
 )  # fmt: skip
 
 
-def write_card(wanted: Wanted) -> list[str]:
+def write_card(wanted: Wanted) -> None:
     """Front matter with one result per finding that has a value, then a section with interval, marks, and limits.
 
     Raises
@@ -73,9 +71,7 @@ def write_card(wanted: Wanted) -> list[str]:
         raise InputError(f"a model card is about one model; choose with --model: {', '.join(names)}")
     name = wanted.model or names[0]
     findings = _described(findings_of(wanted._replace(model=name)), wanted.run.grades)
-    with writing(wanted.path) as aside:
-        aside.write_text(_metadata(name, findings, about) + _section(name, findings, about), encoding="utf-8", newline="\n")
-    return [str(wanted.path)]
+    write_text(wanted, _metadata(name, findings, about) + _section(name, findings, about))
 
 
 def _metadata(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> str:
@@ -102,16 +98,15 @@ def _described(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
 
 
 def _section(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> str:
-    facts = "".join(f"- {what}: {markdown.text(said)}\n" for what, said in summary(about, name).items())
     notes = "".join(f"- Note: {markdown.text(note)}\n" for note in [*notes_of(findings), *_doubts(findings), *limits(about)])
-    command = f"\n### How to repeat it\n\n{markdown.fenced(str(about['command']))}\n" if about.get("command") else ""
     said = findings.drop_nulls("description").unique(["part", "name"], maintain_order=True)
     meanings = [
         Column(title, said[field].to_list()) for title, field in (("Part", "part"), ("Metric", "name"), ("What it says", "description"))
     ]
     return (
-        f"\n## Bias\n\n{facts}\n{HOW_TO_SPEAK}\n\n{markdown.table(findings_table('Findings', findings))}\n### What the metrics say\n\n"
-        f"{markdown.table(Table('', meanings))}\n### Limits\n\n{notes}{command}\n{sources(about).replace('## ', '### ', 1)}"
+        f"\n## Bias\n\n{facts(about, name)}\n{HOW_TO_SPEAK}\n\n{markdown.table(findings_table('Findings', findings))}\n"
+        f"### What the metrics say\n\n{markdown.table(Table('', meanings))}\n### Limits\n\n{notes}{_again(about, '###')}\n"
+        f"{sources(about).replace('## ', '### ', 1)}"
     )
 
 
@@ -139,7 +134,7 @@ _ABOUT = {
 }
 
 
-def write_dataset(wanted: Wanted) -> list[str]:
+def write_dataset(wanted: Wanted) -> None:
     """A folder with a card (README.md), run.json, study.yaml, and every table as Parquet, byte for byte that of the run.
 
     `datasets.load_dataset(FOLDER, "findings")` opens it, and so does `tiltmeter.load(FOLDER)`.
@@ -157,7 +152,6 @@ def write_dataset(wanted: Wanted) -> list[str]:
             made.replace(target)
     except OSError as error:
         raise InputError(f"cannot write {target}: {error.strerror or error}; give a folder in a place you may write to") from error
-    return [str(target)]
 
 
 def _replaceable(target: Path) -> bool:
@@ -214,20 +208,20 @@ def _card(wanted: Wanted, configs: Mapping[str, str]) -> str:
             for name, place in configs.items()
         ],
     }
-    facts = "".join(f"- {name}: {markdown.text(said)}\n" for name, said in summary(about).items())
     tables = "".join(f"- `{name}`: {_ABOUT.get(name, 'a table of the method')}\n" for name in configs)
     key = findings_of(wanted)
     notes = "".join(f"\nNote: {markdown.text(note)}\n" for note in [*notes_of(key), *limits(about)])
     return (
-        f"{front_matter(metadata)}\n# Tiltmeter: {markdown.text(about['title'])}\n\n{facts}\n"
+        f"{front_matter(metadata)}\n# Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about)}\n"
         "Prompts, answers and findings of a measurement of bias. Answers are what models said, unedited; they may be offensive.\n"
         f"{HOW_TO_SPEAK}\n\n## Tables\n\n{tables}\n## Key findings\n\n{markdown.table(findings_table('Findings', key))}{notes}\n"
         f"{sources(about)}\n"
         "## Licence\n\nPrompts carry the licences of the data they were made of; answers are subject to the terms of the models that gave"
-        " them.\n" + _again(wanted.run, about)
+        " them.\n" + _again(about, "##")
     )
 
 
-def _again(run: Run, about: Mapping[str, Any]) -> str:
+def _again(about: Mapping[str, Any], level: str) -> str:
+    """A section with the command, where it is known."""
     command = about.get("command")
-    return f"\n## How to repeat it\n\n{markdown.fenced(str(command))}\n" if command else ""
+    return f"\n{level} How to repeat it\n\n{markdown.fenced(str(command))}\n" if command else ""

@@ -44,26 +44,26 @@ def notes_of(findings: pl.DataFrame) -> list[str]:
     return [HOW_TO_READ, *([WHAT_MARKS_SAY] if findings["mark"].count() else [])]
 
 
-def write_markdown(wanted: Wanted) -> list[str]:
+def write_text(wanted: Wanted, text: str) -> None:
+    """Write what is wanted as a text file."""
+    with writing(wanted.path) as aside:
+        aside.write_text(text, encoding="utf-8", newline="\n")
+
+
+def write_markdown(wanted: Wanted) -> None:
     """A table of findings with what must be known to read it."""
     made, said = shown_table(wanted)
     about = wanted.run.about
-    facts = "".join(f"- {name}: {markdown.text(fact)}\n" for name, fact in summary(about, wanted.model).items())
     notes = "".join(f"\nNote: {markdown.text(note)}\n" for note in said)
-    whole = f"## Tiltmeter: {markdown.text(about['title'])}\n\n{facts}\n{markdown.table(made)}{notes}"
-    with writing(wanted.path) as aside:
-        aside.write_text(whole, encoding="utf-8", newline="\n")
-    return [str(wanted.path)]
+    write_text(wanted, f"## Tiltmeter: {markdown.text(about['title'])}\n\n{facts(about, wanted.model)}\n{markdown.table(made)}{notes}")
 
 
-def write_latex(wanted: Wanted) -> list[str]:
+def write_latex(wanted: Wanted) -> None:
     """A `tabular` of findings; what must be known to read it is above it, as comments."""
     made, notes = shown_table(wanted)
     said = [f"{name}: {fact}" for name, fact in summary(wanted.run.about, wanted.model).items()]
     comments = [latex.comment(one) for one in ("Needs \\usepackage{booktabs}.", *said, *notes)]
-    with writing(wanted.path) as aside:
-        aside.write_text("\n".join([*comments, latex.tabular(made)]), encoding="utf-8", newline="\n")
-    return [str(wanted.path)]
+    write_text(wanted, "\n".join([*comments, latex.tabular(made)]))
 
 
 def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str]:
@@ -79,6 +79,11 @@ def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str
         "Settings": f"seed {about['seed']}, {about['resamples']} resamples" + (f", {said}" if said else ""),
         "Made": f"with Tiltmeter {about['tiltmeter']}, {about['written'][:10]}",
     }
+
+
+def facts(about: Mapping[str, Any], model: str | None = None) -> str:
+    """The summary as a list in Markdown."""
+    return "".join(f"- {name}: {markdown.text(said)}\n" for name, said in summary(about, model).items())
 
 
 def limits(about: Mapping[str, Any]) -> list[str]:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from tiltmeter import runs
 from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known, did_you_mean
-
-if TYPE_CHECKING:
-    from tiltmeter.runs import Run
+from tiltmeter.registry import check_known
 
 
 class Wanted(NamedTuple):
     """What a writer is asked for."""
 
-    run: Run
+    run: runs.Run
     path: Path
     """The file or folder to make; for a service, the run folder."""
     table: str
@@ -25,13 +23,14 @@ class Wanted(NamedTuple):
     """Every finding, not only the key ones."""
     model: str | None
     """Only this model; None: all of them."""
+    format: str
 
 
 class Format(NamedTuple):
     """One format.
 
-    `writer` is "module:function"; the function takes a `Wanted`, makes what is wanted whole or not at all, and returns where it is:
-    one path, or one address for each thing a service was given.
+    `writer` is "module:function"; the function takes a `Wanted` and makes what is wanted whole or not at all; that of a service returns an
+    address for each thing the service was given.
     """
 
     writer: str
@@ -45,19 +44,17 @@ class Format(NamedTuple):
     """Whether it can be narrowed to one model."""
 
 
-_HERE = "tiltmeter.exports"
-
 FORMATS: Mapping[str, Format] = {
-    "csv": Format(f"{_HERE}.plain_tables:write_csv", "a table, formulas made harmless", ".csv", tables=None),
-    "json": Format(f"{_HERE}.plain_tables:write_json", "a table as a list of objects", ".json", tables=None),
-    "jsonl": Format(f"{_HERE}.plain_tables:write_jsonl", "a table, one object a line", ".jsonl", tables=None),
-    "parquet": Format(f"{_HERE}.plain_tables:write_parquet", "a table, typed and compressed", ".parquet", tables=None),
-    "markdown": Format(f"{_HERE}.documents:write_markdown", "a table to read", ".md", tables=("findings", "normalised")),
-    "latex": Format(f"{_HERE}.documents:write_latex", "a table for a paper (booktabs)", ".tex", tables=("findings", "normalised")),
-    "huggingface": Format(f"{_HERE}.cards:write_dataset", "a dataset folder with its card", "", one_model=False),
-    "modelcard": Format(f"{_HERE}.cards:write_card", "a section and metadata for a model card", ".md"),
-    "mlflow": Format(f"{_HERE}.trackers:log_to_mlflow", "an MLflow run for each model", None),
-    "wandb": Format(f"{_HERE}.trackers:log_to_wandb", "a Weights & Biases run for each model", None),
+    "csv": Format("tiltmeter.exports.plain_tables:write_table", "a table, formulas made harmless", ".csv", tables=None),
+    "json": Format("tiltmeter.exports.plain_tables:write_table", "a table as a list of objects", ".json", tables=None),
+    "jsonl": Format("tiltmeter.exports.plain_tables:write_table", "a table, one object a line", ".jsonl", tables=None),
+    "parquet": Format("tiltmeter.exports.plain_tables:write_table", "a table, typed and compressed", ".parquet", tables=None),
+    "markdown": Format("tiltmeter.exports.documents:write_markdown", "a table to read", ".md", tables=("findings", "normalised")),
+    "latex": Format("tiltmeter.exports.documents:write_latex", "a table for a paper (booktabs)", ".tex", tables=("findings", "normalised")),
+    "huggingface": Format("tiltmeter.exports.cards:write_dataset", "a dataset folder with its card", "", one_model=False),
+    "modelcard": Format("tiltmeter.exports.cards:write_card", "a section and metadata for a model card", ".md"),
+    "mlflow": Format("tiltmeter.exports.trackers:log_to_mlflow", "an MLflow run for each model", None),
+    "wandb": Format("tiltmeter.exports.trackers:log_to_wandb", "a Weights & Biases run for each model", None),
 }
 """Name to format; another one is another entry."""
 
@@ -67,7 +64,7 @@ FOLDER = "exports"
 
 
 def export(
-    run: Run | str | Path,
+    run: runs.Run | str | Path,
     format: str,
     path: str | Path | None = None,
     *,
@@ -105,31 +102,26 @@ def export(
     ProviderError
         A service does not take it.
     """
-    from tiltmeter.runs import load
-
-    opened = load(run) if isinstance(run, str | Path) else run
-    chosen = _format(format)
-    known = opened.about["models"]
-    if model is not None and model not in (names := [one["name"] for one in known]):
-        raise InputError(f"{opened.place} has no model {model!r}: {did_you_mean(model, names)}")
-    if model is not None and not chosen.one_model:
-        raise InputError(f"the format {format} takes the run as it is, with all its models; leave out --model")
+    opened = runs.load(run)
+    check_known(format, FORMATS, f"there is no format {format!r}")
+    chosen = FORMATS[format]
+    if model is not None:
+        check_known(model, [one["name"] for one in opened.about["models"]], f"{opened.place} has no model {model!r}")
+        if not chosen.one_model:
+            raise InputError(f"the format {format} takes the run as it is, with all its models; leave out --model")
     name = _chosen_table(format, chosen, table)
     if every and name != "findings":
         raise InputError(f"--all is about the findings; leave it out for --table {name}")
     module, _, function = chosen.writer.partition(":")
     place = _place(opened, format, chosen, name, path)
     writer: Any = getattr(import_module(module), function)
-    made: list[str] = writer(Wanted(opened, place, name, every, model))
-    if path is not None or chosen.suffix is None:
+    made: list[str] = writer(Wanted(opened, place, name, every, model, format))
+    if chosen.suffix is None:
         return made
+    if path is not None:
+        return [str(place)]
     opened.folder.hand_over(place)
     return [opened.folder.named(place)]
-
-
-def _format(name: str) -> Format:
-    check_known(name, FORMATS, f"there is no format {name!r}")
-    return FORMATS[name]
 
 
 def _chosen_table(format: str, chosen: Format, table: str | None) -> str:
@@ -140,7 +132,7 @@ def _chosen_table(format: str, chosen: Format, table: str | None) -> str:
     return table or known[0]
 
 
-def _place(run: Run, format: str, chosen: Format, table: str, path: str | Path | None) -> Path:
+def _place(run: runs.Run, format: str, chosen: Format, table: str, path: str | Path | None) -> Path:
     """Where to write; never over what the run itself is made of."""
     if chosen.suffix is None:
         if path is not None:
@@ -150,11 +142,9 @@ def _place(run: Run, format: str, chosen: Format, table: str, path: str | Path |
         name = {"huggingface": "dataset", "modelcard": "modelcard"}.get(format, table)
         return run.path / FOLDER / f"{name}{chosen.suffix}"
     target, home = Path(path).resolve(), run.path.resolve()
-    if target == home or (home in target.parents and _is_of_run(target, home)):
-        raise InputError(f"{path} belongs to the run itself, which an export leaves as it is; give another place with -o")
+    if target.is_relative_to(home):
+        first = target.relative_to(home).parts[:1]
+        is_table = target.parent == home and target.suffix == ".parquet"
+        if is_table or first in ((), ("stages",), ("run.json",), ("study.yaml",)):
+            raise InputError(f"{path} belongs to the run itself, which an export leaves as it is; give another place with -o")
     return Path(path)
-
-
-def _is_of_run(target: Path, home: Path) -> bool:
-    first = target.relative_to(home).parts[0]
-    return first in ("stages", "run.json", "study.yaml") or (target.parent == home and target.suffix == ".parquet")

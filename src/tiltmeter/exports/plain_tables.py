@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +10,7 @@ import polars as pl
 from tiltmeter.errors import InputError
 from tiltmeter.exports.exporting import Wanted
 from tiltmeter.probes.presentation import normalised_table
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.reports import writing
 from tiltmeter.runs.folder import reading
 
@@ -27,11 +26,10 @@ def scan(wanted: Wanted) -> pl.LazyFrame:
         lazy = run.examples.lazy()
     elif name in _OWN:
         lazy = run.folder.scan(name)
-    elif name in (stages := run.folder.stages()):
-        lazy = stages[name]
     else:
-        known = [*_OWN, "normalised", "examples", *stages]
-        raise InputError(f"{run.place} has no table {name!r}: {did_you_mean(name, list(dict.fromkeys(known)))}")
+        stages = run.folder.stages()
+        check_known(name, dict.fromkeys((*_OWN, "normalised", "examples", *stages)), f"{run.place} has no table {name!r}")
+        lazy = stages[name]
     if wanted.model is None:
         return lazy
     if "model" not in lazy.collect_schema():
@@ -83,36 +81,25 @@ def csv_table(lazy: pl.LazyFrame) -> pl.LazyFrame:
     return lazy.with_columns(*nested, *texts).rename(dict(zip(schema.names(), neutral_names(schema.names()), strict=True)))
 
 
-def write_csv(wanted: Wanted) -> list[str]:
-    """The table as CSV: UTF-8, texts in quotes, a null as nothing between commas; see `tiltmeter.exports.plain_tables` for formulas."""
-    return _sink(wanted, lambda lazy, aside: csv_table(lazy).sink_csv(aside, quote_style="non_numeric"))
-
-
-def write_jsonl(wanted: Wanted) -> list[str]:
-    """The table as one JSON object a line; a number that is none or infinite is null."""
-    return _sink(wanted, lambda lazy, aside: lazy.sink_ndjson(aside))
-
-
-def write_json(wanted: Wanted) -> list[str]:
-    """The table as one JSON list of objects."""
-    return _sink(wanted, _json)
-
-
-def write_parquet(wanted: Wanted) -> list[str]:
-    """The table as Parquet."""
-    return _sink(wanted, lambda lazy, aside: lazy.sink_parquet(aside, compression="zstd", maintain_order=True))
-
-
-def _sink(wanted: Wanted, sink: Callable[[pl.LazyFrame, Path], None]) -> list[str]:
+def write_table(wanted: Wanted) -> None:
+    """The table as CSV (UTF-8, texts in quotes, a null as nothing between commas, formulas made harmless), JSON (a list of objects, or one
+    object a line; a number that is none or infinite is null) or Parquet."""
     # What cannot be written is told by `writing`; whatever else Polars says is about the table that is read.
     with reading(wanted.run.path):
         lazy = scan(wanted)
         with writing(wanted.path) as aside:
-            sink(lazy, aside)
-    return [str(wanted.path)]
+            match wanted.format:
+                case "csv":
+                    csv_table(lazy).sink_csv(aside, quote_style="non_numeric")
+                case "jsonl":
+                    lazy.sink_ndjson(aside)
+                case "json":
+                    _sink_json(lazy, aside)
+                case _:
+                    lazy.sink_parquet(aside, compression="zstd", maintain_order=True)
 
 
-def _json(lazy: pl.LazyFrame, aside: Path) -> None:
+def _sink_json(lazy: pl.LazyFrame, aside: Path) -> None:
     with tempfile.TemporaryDirectory(dir=aside.parent, prefix=".lines") as folder:
         lines = Path(folder) / "lines"
         lazy.sink_ndjson(lines)

@@ -6,10 +6,10 @@ import json
 import math
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -99,15 +99,10 @@ def _metrics(findings: pl.DataFrame) -> tuple[dict[str, float], dict[str, str]]:
     metrics: dict[str, float] = {}
     marks: dict[str, str] = {}
     taken: set[str] = set()
-    times: Counter[str] = Counter()
     for row in findings.with_columns(metric=metric_name()).iter_rows(named=True):
-        name = plain = _plain(row)
-        times[plain] += 1
-        if times[plain] > 1:
-            name = f"{plain}_{times[plain]}"
-        while not taken.isdisjoint((name, f"{name}_low", f"{name}_high")):
-            times[plain] += 1
-            name = f"{plain}_{times[plain]}"
+        plain = _plain(row)
+        candidates = chain([plain], (f"{plain}_{number}" for number in count(2)))
+        name = next(one for one in candidates if taken.isdisjoint((one, f"{one}_low", f"{one}_high")))
         found = {name: row["estimate"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
         taken |= set(found)
         metrics |= {key: value for key, value in found.items() if value is not None and math.isfinite(value)}
@@ -137,9 +132,7 @@ def log_to_mlflow(wanted: Wanted) -> list[str]:
     ProviderError
         It does not take the run; a run that was begun is marked as failed there.
     """
-    mlflow = library("mlflow")
-    with tracked(wanted) as models:
-        return [_log_mlflow(mlflow, one) for one in models]
+    return _log(wanted, "mlflow", _log_mlflow)
 
 
 def _log_mlflow(mlflow: Any, one: Tracked) -> str:
@@ -153,9 +146,7 @@ def _log_mlflow(mlflow: Any, one: Tracked) -> str:
                 mlflow.log_artifact(str(file))
             return f"runs:/{run.info.run_id}"
     except (mlflow.exceptions.MlflowException, OSError, ImportError) as error:
-        said = printable(redacted(str(error)), one_line=True)[:300]
-        place = redacted(mlflow.get_tracking_uri())
-        raise ProviderError(f"MLflow at {place} does not take the run: {said}; see MLFLOW_TRACKING_URI") from error
+        raise _refused(f"MLflow at {redacted(mlflow.get_tracking_uri())}", error, "MLFLOW_TRACKING_URI") from error
 
 
 def log_to_wandb(wanted: Wanted) -> list[str]:
@@ -173,9 +164,19 @@ def log_to_wandb(wanted: Wanted) -> list[str]:
     ProviderError
         It does not take the run.
     """
-    wandb = library("wandb")
+    return _log(wanted, "wandb", _log_wandb)
+
+
+def _log(wanted: Wanted, name: str, log_one: Callable[[Any, Tracked], str]) -> list[str]:
+    """Log each model by a function of the tracker's module and the model; returns what it gives."""
+    module = library(name)
     with tracked(wanted) as models:
-        return [_log_wandb(wandb, one) for one in models]
+        return [log_one(module, one) for one in models]
+
+
+def _refused(service: str, error: Exception, remedy: str) -> ProviderError:
+    said = printable(redacted(str(error)), one_line=True)[:300]
+    return ProviderError(f"{service} does not take the run: {said}; see {remedy}")
 
 
 def _log_wandb(wandb: Any, one: Tracked) -> str:
@@ -196,5 +197,4 @@ def _log_wandb(wandb: Any, one: Tracked) -> str:
             run.log_artifact(artifact)
             return str(run.url or run.dir)
     except (wandb.Error, OSError) as error:
-        said = printable(redacted(str(error)), one_line=True)[:300]
-        raise ProviderError(f"Weights & Biases does not take the run: {said}; see WANDB_MODE, WANDB_BASE_URL and `wandb login`") from error
+        raise _refused("Weights & Biases", error, "WANDB_MODE, WANDB_BASE_URL and `wandb login`") from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,7 @@ from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER,
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.paths import sha256
 from tiltmeter.runs import Run
+from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
 from tiltmeter.study import MARKS, NAMED, metric_name
 
 FAILING = ("failed", "undecided")
@@ -43,14 +46,12 @@ class Check:
     @property
     def number(self) -> str:
         """Which number: `part/metric (group, concept, context, wording)`."""
-        narrowed = ", ".join(one for one in (self.group, self.concept, self.context, self.wording) if one)
+        narrowed = ", ".join(filter(None, (getattr(self, name) for name in OF_THE_WHOLE)))
         return f"{self.part}/{self.metric}" + (f" ({narrowed})" if narrowed else "")
 
     def opened_by(self, run: str) -> str:
         """The command that shows the answers behind the number."""
-        import shlex
-
-        chosen = {name: getattr(self, name) for name in ("metric", "part", "model", "group", "concept", "context", "wording")}
+        chosen = {name: getattr(self, name) for name in ("metric", *NARROW)}
         words = [word for name, value in chosen.items() if value is not None for word in (f"--{name}", value)]
         return shlex.join(["tiltmeter", "show", run, *words])
 
@@ -107,7 +108,7 @@ class Verdict:
 
 def made_check(rule: str, status: str, reason: str, row: Mapping[str, Any]) -> Check:
     """The check of a row of FINDINGS with `name`, its short name."""
-    names = ("study", "part", "model", "group", "concept", "context", "wording", "estimate", "low", "high")
+    names = ("study", *NARROW, "estimate", "low", "high")
     return Check(rule, status, reason, metric=row["name"], **{name: row[name] for name in names})
 
 
@@ -169,7 +170,7 @@ def _compared(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rul
     if row["verdict"] == "undecidable" and row["note"]:
         unread = 2 * finding["answered"] < finding["attempts"]
         return made_check(rule, rules.open if unread else "skipped", f"{said}: {row['note']}", finding)
-    words = {"undecidable": "not surely worse"}.get(row["verdict"], row["verdict"])
+    words = "not surely worse" if row["verdict"] == "undecidable" else row["verdict"]
     return made_check(rule, "failed" if row["verdict"] == "worse" else "passed", f"{said}: {words}", finding)
 
 
@@ -250,16 +251,16 @@ def _problems(findings: pl.DataFrame, about: Mapping[str, Any]) -> tuple[int, li
     """The exit status of a run that cannot be judged, and why."""
     named = [model["name"] for model in about["models"]]
     counts = findings.group_by("model").agg(pl.col("attempts", "failed").sum())
-    attempts = dict(zip(counts["model"], counts.select("attempts", "failed").iter_rows(), strict=True))
-    silent = [name for name, (n, failed) in attempts.items() if n and n == failed]
+    attempts = dict(counts.select("model", "attempts").iter_rows())
+    silent = counts.filter(pl.col("attempts") > 0, pl.col("attempts") == pl.col("failed"))["model"]
     problems = [f"{name}: every one of its answers failed" for name in sorted(silent)]
-    problems += [f"{name}: the run holds no number about it" for name in named if not attempts.get(name, (0, 0))[0]]
+    problems += [f"{name}: the run holds no number about it" for name in named if not attempts.get(name)]
     if not named and findings.is_empty():
         problems.append("the run holds no number")
     problems += about["problems"]
     if not about["complete"] and not problems:
         problems.append("the run is incomplete")
-    status = EXIT_PROVIDER if silent else EXIT_INCOMPLETE if problems else EXIT_OK
+    status = EXIT_PROVIDER if silent.len() else EXIT_INCOMPLETE if problems else EXIT_OK
     return status, problems
 
 
@@ -275,22 +276,27 @@ def _marks(findings: pl.DataFrame, rules: Rules, worst: str) -> Iterator[Check]:
         yield made_check(f"fail-on {worst}{' for certain' * rules.certain}", status, reason, row)
 
 
+_BOUNDS: Mapping[str, tuple[Callable[[float, float], bool], str, str, str]] = {
+    "max": (operator.gt, "low", "more than", "at most"),
+    "min": (operator.lt, "high", "less than", "at least"),
+}
+"""Of each kind of limit when a value is beyond it, the end of an interval that is beyond it last, and words for both cases."""
+
+
 def _limited(chosen: pl.DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
-    above = limit.bound == "max"
-    end = "low" if above else "high"
-    rule = limit.text + " for certain" * (rules.certain and limit.column == "estimate")
+    is_beyond, end, beyond, within = _BOUNDS[limit.bound]
+    of_estimate = limit.column == "estimate"
+    rule = limit.text + " for certain" * (rules.certain and of_estimate)
     for row in chosen.iter_rows(named=True):
         value = row[limit.column]
         if value is None:
             yield made_check(rule, rules.open, f"{limit.column} could not be computed{_because(row)}", row)
             continue
-        deciding = row[end] if rules.certain and limit.column == "estimate" and row[end] is not None else value
-        violated = deciding > limit.value if above else deciding < limit.value
-        called = "" if limit.column == "estimate" else f"{limit.column} = "
-        said = f"{called}{shown_number(value, limit.value)}{_interval(row) if not called else ''}"
-        beyond = value > limit.value if above else value < limit.value
-        compared = ("more than" if above else "less than") if beyond else ("at most" if above else "at least")
-        unsure = ", but not for certain" * (beyond and not violated)
+        deciding = row[end] if rules.certain and of_estimate and row[end] is not None else value
+        violated, shown = is_beyond(deciding, limit.value), shown_number(value, limit.value)
+        said = f"{shown}{_interval(row)}" if of_estimate else f"{limit.column} = {shown}"
+        compared = beyond if is_beyond(value, limit.value) else within
+        unsure = ", but not for certain" * (compared == beyond and not violated)
         yield made_check(rule, "failed" if violated else "passed", f"{said} is {compared} {limit.value:g}{unsure}", row)
 
 

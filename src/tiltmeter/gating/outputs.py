@@ -36,24 +36,15 @@ def write_junit(verdict: Verdict, path: Path) -> None:
         "errors": len(verdict.problems),
         "skipped": sum(one.status == "skipped" for one in verdict.checks),
     }
-    suite = Xml.SubElement(
-        root,
-        "testsuite",
-        {
-            "name": _legal(f"tiltmeter gate {verdict.about['study']}"),
-            "package": "tiltmeter",
-            "id": "0",
-            **{name: str(count) for name, count in counts.items()},
-            "time": "0",
-            "timestamp": _written(verdict),
-            "hostname": "localhost",
-        },
-    )
+    about = {"name": _legal(f"tiltmeter gate {verdict.about['study']}"), "package": "tiltmeter", "id": "0"}
+    about |= {name: str(count) for name, count in counts.items()}
+    about |= {"time": "0", "timestamp": _written(verdict), "hostname": "localhost"}
+    suite = Xml.SubElement(root, "testsuite", about)
     Xml.SubElement(suite, "properties")
     for problem in verdict.problems:
-        case = Xml.SubElement(suite, "testcase", {"classname": "run", "name": "can be judged", "time": "0"})
+        case = _case(suite, "run", "can be judged")
         Xml.SubElement(case, "error", {"message": _legal(problem), "type": "problem"})
-    case = Xml.SubElement(suite, "testcase", {"classname": "run", "name": "something was checked", "time": "0"})
+    case = _case(suite, "run", "something was checked")
     if not verdict.is_checked:
         Xml.SubElement(case, "failure", {"message": _legal(verdict.headline), "type": "unchecked"})
     for check in verdict.checks:
@@ -72,9 +63,12 @@ def _written(verdict: Verdict) -> str:
         raise InputError(f"{verdict.run}/run.json is damaged: 'written' is no time; run the study again to make it anew") from None
 
 
+def _case(suite: Xml.Element, of: str, name: str) -> Xml.Element:
+    return Xml.SubElement(suite, "testcase", {"classname": _legal(of), "name": _legal(name), "time": "0"})
+
+
 def _add(suite: Xml.Element, check: Check, run: str) -> None:
-    where = {"classname": _legal(f"{check.model}.{check.part}"), "name": _legal(f"{check.number} [{check.rule}]"), "time": "0"}
-    case = Xml.SubElement(suite, "testcase", where)
+    case = _case(suite, f"{check.model}.{check.part}", f"{check.number} [{check.rule}]")
     if check.status == "skipped":
         Xml.SubElement(case, "skipped")
     elif check.status != "passed":
@@ -139,13 +133,17 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
         print(_json(verdict))
         return
     lines = [f"PROBLEM    {problem}" for problem in verdict.problems]
-    lines += [f"{one.status.upper():9}  {one.model}  {one.number}: {one.reason}  [{one.rule}]" for one in verdict.failures]
+    lines += map(_line, verdict.failures)
     lines += [f"note       {note}" for note in verdict.notes]
-    lines += [f"SKIPPED    {one.model}  {one.number}: {one.reason}  [{one.rule}]" for one in verdict.checks if one.status == "skipped"]
+    lines += [_line(one) for one in verdict.checks if one.status == "skipped"]
     for line in [*lines, verdict.headline]:
         print_text(line)
     if verdict.failures:
         print(printable(f"the answers behind the first: {verdict.failures[0].opened_by(verdict.run)}", one_line=True))
+
+
+def _line(one: Check) -> str:
+    return f"{one.status.upper():9}  {one.model}  {one.number}: {one.reason}  [{one.rule}]"
 
 
 def _json(verdict: Verdict) -> str:

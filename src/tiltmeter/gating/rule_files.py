@@ -10,13 +10,12 @@ from typing import Self
 
 import polars as pl
 
-from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.errors import InputError, error_prefix
+from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
 from tiltmeter.study import MARKS
 
-_NAMES = ("model", "part", "group", "concept", "context", "wording")
+_NAMES = ("model", "part", *OF_THE_WHOLE)
 """What a limit may be narrowed by, as in `tiltmeter show`."""
-_OF_THE_WHOLE = ("group", "concept", "context", "wording")
 _LIMIT = re.compile(r"(?:(?P<part>[^\[\]]+)/)?(?P<metric>[^\[\]/]+?)(?:\.(?P<column>p|q))?(?:\[(?P<narrow>.*)\])?", re.DOTALL)
 _FORMER = {"subject": "group"}
 """What the first edition called them."""
@@ -73,7 +72,7 @@ class Limit:
         return f"{self.bound} {self.name}={self.value:g}"
 
     def choose(self, findings: pl.DataFrame) -> pl.DataFrame:
-        """The findings it is about; `findings` are FINDINGS with `name`, their short names.
+        """The findings it is about.
 
         Of a group, concept, context or wording that is not given, that of the whole is meant where a part has it for a model, and
         otherwise every one; where some of what remains is key, only that. A limit without a part is about every part that has the metric.
@@ -83,28 +82,16 @@ class Limit:
         InputError
             The run has no such number: a limit that is never looked at would pass for ever.
         """
-        fits = self._only(findings.with_columns(metric="name"), "metric", self.metric)
-        if self.part is not None:
-            known = fits["part"].unique(maintain_order=True).to_list()
-            fits = fits.filter((pl.col("part") == self.part) | (pl.format("{}/{}", "study", "part") == self.part))
-            self._refuse_none(fits, "part", self.part, known)
-        for name, wanted in self.narrow.items():
-            fits = self._only(fits, name, wanted)
-        for name in _OF_THE_WHOLE:
+        study, _, part = (self.part or "").rpartition("/")
+        fits = findings
+        for name, wanted in (("metric", self.metric), ("study", study or None), ("part", part or None), *self.narrow.items()):
+            with error_prefix(f"--{self.bound} {self.name}: "):
+                fits = narrowed(fits, {name: wanted})
+        for name in OF_THE_WHOLE:
             if name not in self.narrow:
                 whole = pl.col(name).is_null()
                 fits = fits.filter(whole | ~whole.any().over("study", "part", "model"))
         return fits.filter(pl.col("key") | ~pl.col("key").any().over("study", "part", "model"))
-
-    def _only(self, findings: pl.DataFrame, name: str, wanted: str) -> pl.DataFrame:
-        known = findings[name].drop_nulls().unique(maintain_order=True).to_list()
-        fits = findings.filter(pl.col(name) == wanted)
-        self._refuse_none(fits, name, wanted, known)
-        return fits
-
-    def _refuse_none(self, fits: pl.DataFrame, name: str, wanted: str, known: list[str]) -> None:
-        if fits.is_empty():
-            raise InputError(f"--{self.bound} {self.name}: no number of this run has the {name} {wanted!r}: {did_you_mean(wanted, known)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,6 @@
 
 from tiltmeter.importing.evaluation_logs import MARK, output_of
 from tiltmeter.importing.response_tables import TextColumns
-from tiltmeter.importing.responses import Asking, analyse_responses
+from tiltmeter.importing.responses import analyse_responses
 
-__all__ = ["MARK", "Asking", "TextColumns", "analyse_responses", "output_of"]
+__all__ = ["MARK", "TextColumns", "analyse_responses", "output_of"]

@@ -11,6 +11,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.importing.response_tables import REPETITIONS, ROWS
 from tiltmeter.outside_files import UNREADABLE, json_of, why
 from tiltmeter.paths import is_file
+from tiltmeter.study import Schema
 
 MARK = "tiltmeter"
 """Key of a log's metadata by which our own tasks are known (see `tiltmeter.inspecting`)."""
@@ -39,7 +41,16 @@ _ZSTANDARD = 93
 _LARGEST = 2**28
 """Bytes a file in a log may have once it is unpacked; a sample has some thousands."""
 _OUTPUT = {**dict.fromkeys(("thinking", "finish_reason", "refusal"), pl.String), "input_tokens": pl.Int32, "output_tokens": pl.Int32}
-_INSPECT_ROWS: Mapping[str, pl.DataType | type[pl.DataType]] = {**ROWS, **_OUTPUT, "status": pl.String, "error": pl.String}
+_INSPECT_ROWS: Schema = {**ROWS, **_OUTPUT, "status": pl.String, "error": pl.String}
+
+
+@contextmanager
+def _reading(path: Path, what: str) -> Iterator[None]:
+    """Turn what goes wrong in reading a log into one sentence naming it."""
+    try:
+        yield
+    except _DAMAGED as error:
+        raise InputError(f"{path} is not a whole {what} ({type(error).__name__}: {why(error)})") from error
 
 
 def is_probe_log(path: Path) -> bool:
@@ -53,7 +64,7 @@ def is_probe_log(path: Path) -> bool:
 
 def read_probe_log(path: Path) -> pl.DataFrame:
     """The last state of a probe log: one row per attempt by position of item and prompt, with the metadata as JSON."""
-    try:
+    with _reading(path, "GenderBench probe log"):
         with path.open(encoding="utf-8") as file:
             last = [line for line in file if line.strip()][-1]
         state: dict[str, Any] = json_of(last)["probe_state"]
@@ -68,8 +79,6 @@ def read_probe_log(path: Path) -> pl.DataFrame:
                 metadata = json.dumps((item["metadata"] or {}) | (prompt["metadata"] or {}))
                 rows.append(row | {"metadata": metadata, "repetition": REPETITIONS.index(attempt["repetition_id"])})
         log = pl.DataFrame(rows, schema=_PROBE_ROWS)
-    except _DAMAGED as error:
-        raise InputError(f"{path} is not a whole GenderBench probe log ({type(error).__name__}: {why(error)})") from error
     if log.is_empty():
         raise InputError(f"{path} is a probe log without any answer")
     return log
@@ -123,14 +132,12 @@ def read_inspect_log(path: Path) -> pl.DataFrame:
     """
     if not is_file(path):
         raise InputError(f"there is no file {path}")
-    try:
+    with _reading(path, "log of Inspect"):
         pieces = _head_and_samples(path)
         about = next(pieces)
         ours = MARK in (about.get("metadata") or {})
         rows = [_row(sample, ours=ours) | {"model": about.get("model")} for sample in pieces]
         log = pl.DataFrame(rows, schema=_INSPECT_ROWS)
-    except _DAMAGED as error:
-        raise InputError(f"{path} is not a whole log of Inspect ({type(error).__name__}: {why(error)})") from error
     if log.is_empty():
         raise InputError(f"{path} is a log of Inspect without samples (was it written with --no-log-samples?); there is nothing to read")
     return log

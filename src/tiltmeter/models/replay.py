@@ -10,7 +10,7 @@ import polars as pl
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, check_local, check_options, split_thinking
-from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable, why
+from tiltmeter.outside_files import table_of, why
 from tiltmeter.paths import is_file, sha256
 
 _NAMES = {"sample": ("sample", "repetition"), "answer": ("answer", "text", "response", "completion")}
@@ -53,7 +53,7 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
         path /= "responses.parquet"
     if not is_file(path):
         raise InputError(f"there is no file {model!r} to replay")
-    raw, design, digest = _read_by_suffix(path), path.with_name("design.parquet"), sha256(path)
+    raw, design, digest = table_of(path), path.with_name("design.parquet"), sha256(path)
     models = raw["model"].drop_nulls().unique(maintain_order=True).to_list() if "model" in raw.columns else []
     if len(models) > 1:
         listed = ", ".join(map(str, models[:5]))
@@ -61,7 +61,7 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     of_run = "prompt" not in raw.columns and "prompt_id" in raw.columns and is_file(design)
     try:
         if of_run:
-            raw, digest = _with_prompts(raw, _read_by_suffix(design)), f"{digest}+{sha256(design)}"
+            raw, digest = _with_prompts(raw, table_of(design)), f"{digest}+{sha256(design)}"
         frame = _recorded(path, raw)
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path}: a column{f', or one of {design.name},' if of_run else ''} is not of its kind ({why(error)})") from None
@@ -107,20 +107,6 @@ class ReplayModel(NamedModel):
             beginning = turns[0] if len(turns[0]) <= 60 else turns[0][:59] + "…"
             held = f"{f'{len(recorded)} answers, not sample {sample}' if recorded else 'no answer'} to the prompt {beginning!r}"
         raise ModelError("not_recorded", f"{self.name} holds {held}", scope="permanent")
-
-
-def _read_by_suffix(path: Path) -> pl.DataFrame:
-    try:
-        match path.suffix.lower():
-            case ".csv":
-                return csv_of(path)
-            case ".jsonl" | ".ndjson":
-                return pl.read_ndjson(path, infer_schema_length=None)
-            case ".parquet":
-                return pl.read_parquet(path, glob=False)
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read as {path.suffix}: {unreadable(path, error)}") from None
-    raise InputError(f"{path} should end in .csv, .jsonl, .ndjson, .parquet")
 
 
 def _with_prompts(responses: pl.DataFrame, design: pl.DataFrame) -> pl.DataFrame:

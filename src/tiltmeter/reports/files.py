@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 
 import polars as pl
 
 from tiltmeter.errors import InputError
 
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_REMEDY = "give the name of a file in a folder you may write to"
+
 
 @contextmanager
-def writing(path: Path) -> Iterator[Path]:
+def writable(path: Path, remedy: str = _REMEDY) -> Iterator[None]:
+    """Turn what the file system says (read-only, full, not a folder) into one sentence naming the path and the remedy."""
+    try:
+        yield
+    except (OSError, pl.exceptions.ComputeError) as error:
+        number = _OS_ERROR.search(str(error))
+        if number is None and not isinstance(error, OSError):
+            raise
+        reason = os.strerror(int(number[1])) if number else getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {path}: {reason}; {remedy}") from error
+
+
+@contextmanager
+def writing(path: Path, remedy: str = _REMEDY) -> Iterator[Path]:
     """A place beside `path` to write to; it becomes `path` when the block ends without error.
 
     Raises
@@ -23,20 +41,15 @@ def writing(path: Path) -> Iterator[Path]:
     """
     if not path.name or path.name == "..":
         raise InputError(f"{path} is a folder; give the name of a file")
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield aside
-        aside.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
-        if not isinstance(error, (OSError, pl.exceptions.ComputeError)):
-            raise
-        if isinstance(error, pl.exceptions.ComputeError) and "os error" not in str(error).lower():
-            raise
-        reason = getattr(error, "strerror", None) or re.sub(r" \(os error \d+\).*", "", str(error).splitlines()[0])
-        raise InputError(f"cannot write {path}: {reason}; give the name of a file in a folder you may write to") from error
+    aside = path.with_name(f".{path.name}.{token_hex(4)}")
+    with writable(path, remedy):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield aside
+            aside.replace(path)
+        finally:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace as with_fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tiltmeter.errors import IncompleteRun, InputError, TiltmeterError
+from tiltmeter.datasets import Library, first_use_notice
+from tiltmeter.engine import NOTEBOOK, Limits, in_notebook
+from tiltmeter.errors import IncompleteRun, InputError, error_prefix
 from tiltmeter.models import Model, Sampling, create_model, sampling_from_options
+from tiltmeter.models.function import model_of
+from tiltmeter.runs.judge import Asking
 from tiltmeter.runs.opened_run import Run
-from tiltmeter.runs.places import runs_root
 from tiltmeter.runs.resolving import Resolved, resolve
 from tiltmeter.runs.study_run import RunResult, check_models, run_study
 from tiltmeter.sanitising import printable, redacted
 from tiltmeter.study import Study
-
-if TYPE_CHECKING:
-    from tiltmeter.datasets import Library
-    from tiltmeter.engine import Limits
-
 
 Asked = str | Model | Callable[..., Any]
 """A model: by name, made, or a function."""
@@ -37,50 +35,34 @@ def run_named(
     settings: Mapping[str, Any] | None = None,
     sampling: Mapping[str, Any] | None = None,
     judge: Judging | None = None,
-    limits: Limits | None = None,
-    journal: str | None = None,
+    asking: Asking | None = None,
     out: str | Path | None = None,
-    display: str | None = "none",
     command: str | None = None,
-    engine: str | None = None,
-    engine_options: Mapping[str, str] | None = None,
 ) -> RunResult:
     """Run a study by name on models by name; see `run` for the parameters.
 
-    `settings` are fields of `Settings`, `sampling` fields of `Sampling` that were given as flags, `options` the `-M key=value`.
+    `settings` are fields of `Settings`, `sampling` fields of `Sampling` that were given as flags, `options` the `-M key=value`, and
+    `command` is the command line, which run.json keeps.
     """
-    from tiltmeter.datasets import Library
-    from tiltmeter.engine import Limits, Prices, open_engine
-
     judge = judge or Judging()
     resolved = resolve(study, settings={**(settings or {}), "judge": judge.name}, sampling=sampling)
     asked = [_open(one, resolved.sampling, base_url, options or {}, sampling or {}) for one in models]
     check_models([model for model, _ in asked])
     library = Library.default()
-    _show_notice(library, resolved.study)
-    with open_engine(engine, engine_options) as opened:
-        return run_study(
-            resolved,
-            asked,
-            library=library,
-            journal_url=journal or str(runs_root() / "journal.sqlite"),
-            limits=limits or Limits(),
-            prices=Prices.load(),
-            judge=judge.open(resolved),
-            display=display,
-            out=out,
-            command=command,
-            engine=opened,
-        )
+    # Licences that restrict the use of the data, before their first use.
+    names = sorted({name for part in resolved.study.parts for name in part.data})
+    if notice := first_use_notice(library, [library.entry(name) for name in names]):
+        print(notice, file=sys.stderr)
+    return run_study(resolved, asked, judge=judge.open(resolved), asking=asking or Asking(), out=out, command=command)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Judging:
     """The judge a user asked for: a model or its name (None: the one the study file names, if any), where it is, its `-J key=value`."""
 
     model: Asked | None = None
     base_url: str | None = None
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str | None:
@@ -93,19 +75,21 @@ class Judging:
         Raises
         ------
         InputError
-            It is no model, or options are given where there is no judge.
+            It is no model, the study asks none, or options are given where there is no judge.
         """
-        chosen = self.model or resolved.settings.judge
-        if chosen is None:
+        chosen = with_fields(self, model=self.model or resolved.settings.judge)
+        if chosen.model is not None and resolved.study.judging is None:
+            raise InputError(f"{resolved.study.name} asks no judge; leave --judge out")
+        return chosen.opened(resolved.study.judging or Sampling())
+
+    def opened(self, sampling: Sampling) -> tuple[Model, Sampling] | None:
+        """The judge, and the sampling with its options; None where none was named. Raises InputError as `open` does."""
+        if self.model is None:
             if self.options or self.base_url:
                 raise InputError("-J and --judge-base-url are about a judge; name it with --judge PROVIDER/NAME")
             return None
-        if resolved.study.judging is None:
-            raise InputError(f"{resolved.study.name} asks no judge; leave --judge out")
-        try:
-            return _open(chosen, resolved.study.judging, self.base_url, self.options, {}, role="judge")
-        except TiltmeterError as error:
-            raise type(error)(f"judge: {error}") from error
+        with error_prefix("judge: "):
+            return _open(self.model, sampling, self.base_url, self.options, {}, role="judge")
 
 
 def run(
@@ -176,8 +160,6 @@ def run(
     ProviderError
         The model gives no answers at all.
     """
-    from tiltmeter.engine import NOTEBOOK, Limits, in_notebook
-
     for name, given, kinds, wanted in (
         ("base_url", base_url, str, "a text"),
         ("journal", journal, (str, Path), "a path or a URL"),
@@ -191,30 +173,31 @@ def run(
     models = list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
     if not models:
         raise InputError("model= is an empty list; give at least one model")
-    replaced = {name: str(path) for name, path in _mapping("replace", replace).items()} or None
-    texts = {key: _text(f"params: {key}", value) for key, value in _mapping("params", params).items()}
     settings = {
-        "replace": given,
         "definition": definition,
         "limit": limit,
         "repeats": repeats,
         "seed": seed,
         "system_message": system_message,
+        "params": {key: _text(f"params: {key}", value) for key, value in _mapping("params", params).items()},
+        "replace": {name: str(path) for name, path in _mapping("replace", replace).items()} or None,
     }
     result = run_named(
         study,
         models,
         base_url=base_url,
         options=_mapping("options", options),
-        settings={**settings, "replace": replaced, "params": texts},
+        settings=settings,
         sampling=_mapping("sampling", sampling),
         judge=Judging(judge),
-        limits=limits,
-        journal=None if journal is None else str(journal),
+        asking=Asking(
+            limits,
+            journal=None if journal is None else str(journal),
+            display=display or (NOTEBOOK if in_notebook() else "none"),
+            engine=engine,
+            engine_options=_mapping("engine_options", engine_options),
+        ),
         out=out,
-        display=display or (NOTEBOOK if in_notebook() else "none"),
-        engine=engine,
-        engine_options=_mapping("engine_options", engine_options),
     )
     if result.problems:
         more = f" (and {len(result.problems) - 1:,} more)" if len(result.problems) > 1 else ""
@@ -243,8 +226,6 @@ def _text(place: str, value: object) -> str:
 
 def _made(role: str, one: object, options: Mapping[str, Any]) -> Model:
     """A model that was given as an object or a function; raises InputError for what is neither."""
-    from tiltmeter.models.function import model_of
-
     if isinstance(one, type):
         raise InputError(f"{role}= is the class {one.__name__}; give an object of it, such as {one.__name__}()")
     if isinstance(one, Model):
@@ -263,30 +244,20 @@ def _open(
     one: Asked, base: Sampling, base_url: str | None, options: Mapping[str, Any], flags: Mapping[str, Any], *, role: str = "model"
 ) -> tuple[Model, Sampling]:
     """A model and what it is asked with: the method's sampling, then flags, then `-M`."""
-    if not isinstance(one, str) and base_url is not None:
-        raise InputError(f"base_url= is for models given by name; the {role} given as an object knows its own address")
-    if not isinstance(one, str) and (not callable(one) or isinstance(one, Model | type)):
-        return _made(role, one, options), base
-    fields, left = sampling_from_options(
-        one if isinstance(one, str) else "python/function", {key: _text(f"-M {key}", value) for key, value in options.items()}
-    )
+    if not isinstance(one, str):
+        if base_url is not None:
+            raise InputError(f"base_url= is for models given by name; the {role} given as an object knows its own address")
+        if not callable(one) or isinstance(one, Model | type):
+            return _made(role, one, options), base
+    provider = one if isinstance(one, str) else "python/function"
+    fields, left = sampling_from_options(provider, {key: _text(f"-M {key}", value) for key, value in options.items()})
     for key, value in flags.items():
         if value is not None and key in fields:
             raise InputError(f"--{key.replace('_', '-')} and -M {key}= say the same thing; give one of them")
-    made = (
-        create_model(one, base_url=base_url, options=left)
-        if isinstance(one, str)
-        else _made(role, one, {key: options[key] for key in left})
-    )
+    if isinstance(one, str):
+        made = create_model(one, base_url=base_url, options=left)
+    else:
+        made = _made(role, one, {key: options[key] for key in left})
     prescribed = {key: value for key, value in base.extra.items() if key not in getattr(made, "unsupported", ())}
     extra = {key: value for key, value in {**prescribed, **fields.pop("extra", {})}.items() if value is not None}
-    return made, dataclasses.replace(base, **fields, extra=extra)
-
-
-def _show_notice(library: Library, study: Study) -> None:
-    """Licences that restrict the use of the data, before their first use."""
-    from tiltmeter.datasets import first_use_notice
-
-    names = sorted({name for part in study.parts for name in part.data})
-    if notice := first_use_notice(library, [library.entry(name) for name in names]):
-        print(notice, file=sys.stderr)
+    return made, with_fields(base, **fields, extra=extra)

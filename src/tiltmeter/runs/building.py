@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
+import yaml
 
+from tiltmeter.benchmarks.builder import Builder, Spec, read_spec
+from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.folder_lock import only_writer
 from tiltmeter.models import Sampling
-from tiltmeter.runs.api import Judging, _open
+from tiltmeter.reports.files import writing as writing_aside
+from tiltmeter.runs.api import Judging
 from tiltmeter.runs.folder import writing
-from tiltmeter.runs.judge import RunJudge, RunTools
-from tiltmeter.runs.places import runs_root
+from tiltmeter.runs.judge import Asking, RunJudge, RunTools
 from tiltmeter.runs.stage_store import ASIDE, Pieces, StageResult, StageStore
-from tiltmeter.study import Classifier, Encoder, Judge, NotRun, Settings, Stage, conform
-from tiltmeter.yaml_files import yaml_of
-
-if TYPE_CHECKING:
-    from tiltmeter.benchmarks.builder import Spec
-    from tiltmeter.engine import Engine, Limits
+from tiltmeter.study import Judge, Settings, Stage, conform
+from tiltmeter.yaml_files import read_yaml
 
 _ASKED_WITH = Sampling(temperature=0.0, max_tokens=4_096)
 """A judge is asked for facts and lists, and an article must fit."""
@@ -33,8 +31,8 @@ PAGES = "pages"
 """Folder of fetched pages in the cache."""
 ABOUT = "benchmark.yaml"
 """What a benchmark is and how it was built; also its roles and templates."""
-_FIRST_EDITION_ASIDE = re.compile(r"\..+\.(parquet|json|yaml)\.\w{8}")
-"""What the first edition called a file while it was written."""
+_WRITTEN_ASIDE = re.compile(r"\..+\.(parquet|json|yaml)\.\w{8}")
+"""What a file is called while it is written."""
 
 
 class Built(NamedTuple):
@@ -49,39 +47,13 @@ class Built(NamedTuple):
     """What is missing or open to doubt, of all stages."""
 
 
-class BuildTools:
-    """What the stages of a build may use; collects their problems."""
-
-    def __init__(self, judge: Judge | None, encoder: Callable[[], Encoder] | None) -> None:
-        self.judge, self._encoder = judge, encoder
-        self.problems: list[str] = []
-        self.again = False
-        """Whether a stage may find more when it is tried again."""
-
-    def encoder(self, name: str) -> Encoder:
-        """See `tiltmeter.study.Tools`."""
-        if self._encoder is None:
-            raise NotRun("give one")
-        return self._encoder()
-
-    def classifier(self, name: str) -> Classifier:
-        """See `tiltmeter.study.Tools`."""
-        raise NotRun(f"a build does without the classifier {name}")
-
-    def problem(self, sentence: str, *, final: bool = False) -> None:
-        """See `tiltmeter.study.Tools`."""
-        self.problems.append(sentence)
-        self.again |= not final
-
-
 def build(
     spec: Spec,
     *,
     out: str | Path,
     cache: str | Path,
     home: str | Path = ".",
-    judge: Judge | None = None,
-    encoder: Callable[[], Encoder] | None = None,
+    tools: RunTools,
     offline: bool = False,
     progress: Callable[[StageResult], None] | None = None,
 ) -> Built:
@@ -99,10 +71,8 @@ def build(
         Folder of fetched pages, shared by builds.
     home
         Folder of the spec, to which the files it names are relative.
-    judge
-        The model asked for keywords, articles, questions and replacements, where the spec wants any.
-    encoder
-        Gives the sentence encoder; called where the spec wants similarities.
+    tools
+        The judge for keywords, articles, questions and replacements, and the sentence encoder, where the spec wants any.
     offline
         Fetch nothing.
     progress
@@ -118,8 +88,6 @@ def build(
     Unfinished
         The judge was interrupted.
     """
-    from tiltmeter.benchmarks.builder import Builder
-
     folder = Path(out)
     _check_folder(folder, spec)
     store = StageStore(folder / "stages", {"benchmark": folder / "benchmark.parquet"}, of_run=False)
@@ -128,20 +96,20 @@ def build(
     with writing(folder), only_writer(folder):
         _remove_asides(folder)
         for stage in stages:
-            tools = BuildTools(judge, encoder)
+            before, tools.may_find_more = len(tools.problems), False
 
-            def make(pieces: Pieces, stage: Stage = stage, tools: BuildTools = tools) -> None:
+            def make(pieces: Pieces, stage: Stage = stage, before: int = before) -> None:
                 made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
                 tables = {next(iter(stage.tables)): made} if isinstance(made, pl.DataFrame) else made
                 pieces.add({name: conform(table, stage.tables[name].columns) for name, table in tables.items()})
-                pieces.problems, pieces.whole = tools.problems, not tools.again
+                pieces.problems, pieces.whole = tools.problems[before:], not tools.may_find_more
 
             rests_on = {"own": stage.rests_on, "inputs": {name: store.checksum([name]) for name in stage.inputs}}
-            result = store.carry_out(stage, rests_on, make, judge=judge.name if stage.asks and judge is not None else None)
+            result = store.carry_out(stage, rests_on, make, tools.judge)
             if progress is not None:
                 progress(result)
         problems = tuple(problem for result in store.results for problem in result.problems)
-        _describe(folder, store, spec, judge, problems)
+        _describe(folder, store, spec, tools.judge, problems)
         return Built(folder, store.read(makers["benchmark"], "benchmark"), tuple(store.results), problems)
 
 
@@ -150,26 +118,13 @@ def build_benchmark(
     out: str | Path,
     *,
     judge: Judging | None = None,
+    asking: Asking | None = None,
     offline: bool = False,
-    limits: Limits | None = None,
-    journal: str | None = None,
-    display: str | None = "none",
     progress: Callable[[StageResult], None] | None = None,
-    engine: str | None = None,
-    engine_options: Mapping[str, str] | None = None,
 ) -> Built:
     """Build the benchmark of a spec's file in the folder `out`; call it again to go on where it stopped.
 
     See `build`. The judge's answers are kept in the journal, vectors and fetched pages in the cache.
-
-    Parameters
-    ----------
-    journal
-        URL of the journal; by default that of all runs.
-    display
-        The kind of progress shown while the judge is asked.
-    engine, engine_options
-        What carries out the judge's work and the encoder's; see `tiltmeter.engine.open_engine`.
 
     Raises
     ------
@@ -178,40 +133,14 @@ def build_benchmark(
     ProviderError
         The judge or a wiki cannot be reached.
     """
-    from tiltmeter.benchmarks.builder import read_spec
-    from tiltmeter.datasets import ENCODERS, Library
-    from tiltmeter.engine import open_engine
-
-    path, folder, judge = Path(spec), Path(out), judge or Judging()
+    path, folder, library = Path(spec), Path(out), Library.default()
     read = read_spec(path)
-    library = Library.default()
-    if judge.model is None and (judge.options or judge.base_url):
-        raise InputError("-J and --judge-base-url are about a judge; name it with --judge PROVIDER/NAME")
+    chosen = (judge or Judging()).opened(_ASKED_WITH)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give the name of a folder with --out")
-    with ExitStack() as stack:
-        opened = stack.enter_context(open_engine(engine, engine_options))
-        asked = None if judge.model is None else _judge(judge, stack, limits, journal, display, opened)
-        tools = RunTools(library, asked, opened)
-        return build(
-            read,
-            out=folder,
-            home=path.parent,
-            cache=library.cache / PAGES,
-            judge=asked,
-            encoder=lambda: tools.encoder(ENCODERS[0]),
-            offline=offline,
-            progress=progress,
-        )
-
-
-def _judge(judge: Judging, stack: ExitStack, limits: Limits | None, journal: str | None, display: str | None, engine: Engine) -> RunJudge:
-    from tiltmeter.engine import Limits, Prices, open_journal
-
-    assert judge.model is not None
-    model, sampling = _open(judge.model, _ASKED_WITH, judge.base_url, judge.options, {})
-    held = stack.enter_context(open_journal(journal or str(runs_root() / "journal.sqlite")))
-    return RunJudge(model, sampling, journal=held, limits=limits or Limits(), prices=Prices.load(), display=display, engine=engine)
+    with (asking or Asking()).open() as asker:
+        tools = RunTools(library, None if chosen is None else RunJudge(*chosen, asker), asker.engine)
+        return build(read, out=folder, home=path.parent, cache=library.cache / PAGES, tools=tools, offline=offline, progress=progress)
 
 
 def _remove_asides(folder: Path) -> None:
@@ -219,7 +148,7 @@ def _remove_asides(folder: Path) -> None:
     for path in [*folder.glob(".*"), *(folder / "stages").glob(".*")]:
         if path.is_dir() and path.name.startswith(ASIDE):
             shutil.rmtree(path, ignore_errors=True)
-        elif _FIRST_EDITION_ASIDE.fullmatch(path.name):
+        elif _WRITTEN_ASIDE.fullmatch(path.name):
             path.unlink(missing_ok=True)
 
 
@@ -231,22 +160,13 @@ def _check_folder(out: Path, spec: Spec) -> None:
     if not out.is_dir() or any(one.name not in known and not one.name.startswith(".") for one in out.iterdir()):
         raise InputError(f"{out} exists and is not the folder of a build; choose another one with --out")
     if (out / ABOUT).is_file():
-        import yaml
-
-        try:
-            about = yaml_of((out / ABOUT).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise InputError(f"{out / ABOUT} cannot be read ({str(error).splitlines()[0]}); remove it to have it written again") from error
+        about = read_yaml(out / ABOUT, "description of the benchmark")
         name = about.get("name") if isinstance(about, dict) else None
         if name != spec.name:
             raise InputError(f"{out} holds the benchmark {name!r}, and the spec is called {spec.name!r}; choose another folder with --out")
 
 
 def _describe(out: Path, store: StageStore, spec: Spec, judge: Judge | None, problems: tuple[str, ...]) -> None:
-    import yaml
-
-    from tiltmeter.benchmarks.files import writing as writing_aside
-
     document = {
         "name": spec.name,
         "title": spec.title or spec.name.replace("_", " ").capitalize(),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tiltmeter.study import EXAMPLES, FINDINGS, GRADES
+from tiltmeter.runs.validation import COLUMNS
+from tiltmeter.study import GRADES, conform
 
 _COMPARISONS = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 _STATISTICS = (
@@ -36,7 +37,7 @@ def upgraded(table: str, lazy: pl.LazyFrame) -> pl.LazyFrame:
     lazy = lazy.rename({old: new for old, new in _RENAMED.items() if old in columns}).with_columns(part=part)
     lazy = _unpacked(lazy)
     if table == "examples":
-        return lazy.select(_column(name, lazy) for name in ("model", "part", *EXAMPLES))
+        return conform(lazy, COLUMNS[table])
     whole = (pl.col("range_high").is_null() | pl.col("range_high").is_infinite()) & (pl.col("estimate").round() == pl.col("estimate"))
     lazy = lazy.with_columns(
         study=pl.col("study").str.split("/").list.first(),
@@ -44,8 +45,7 @@ def upgraded(table: str, lazy: pl.LazyFrame) -> pl.LazyFrame:
         method=pl.concat_str("interval", pl.format("resampled: {}", "resampled"), separator="; ", ignore_nulls=True),
         unit=pl.when(whole).then(pl.lit("count")),
     )
-    reason = [pl.col("reason")] if table == "definitional" else []
-    return lazy.select(*(_column(name, lazy) for name in FINDINGS), *reason)
+    return conform(lazy, COLUMNS[table])
 
 
 def grades(findings: pl.LazyFrame) -> pl.LazyFrame | None:
@@ -53,7 +53,7 @@ def grades(findings: pl.LazyFrame) -> pl.LazyFrame | None:
     if "bands" not in findings.collect_schema():
         return None
     lazy = _unpacked(findings.rename({"subject": "group"}).with_columns(part=pl.col("study").str.split("/").list.last()))
-    return lazy.select(_column(name, lazy) for name in GRADES)
+    return conform(lazy, GRADES)
 
 
 def _unpacked(lazy: pl.LazyFrame) -> pl.LazyFrame:
@@ -73,8 +73,3 @@ def _unpacked(lazy: pl.LazyFrame) -> pl.LazyFrame:
         metric=pl.when(pl.col("statistic").is_not_null()).then(disparity).otherwise("metric"),
         context=pl.when(pl.col("wording").is_null()).then("context"),
     )
-
-
-def _column(name: str, lazy: pl.LazyFrame) -> pl.Expr:
-    kind = {**GRADES, **EXAMPLES, **FINDINGS}[name]
-    return (pl.col(name) if name in lazy.collect_schema() else pl.lit(None)).cast(kind).alias(name)

@@ -3,51 +3,45 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import yaml
 
 from tiltmeter.errors import InputError
 from tiltmeter.folder_lock import LOCK, only_writer
 from tiltmeter.outside_files import UNREADABLE, json_of
 from tiltmeter.paths import is_file, sha256
+from tiltmeter.reports.files import writable, writing as writing_aside
 from tiltmeter.runs.first_edition import grades, upgraded
 from tiltmeter.runs.places import candidates, place_of, runs_place
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
+from tiltmeter.study import DESIGN, RESPONSES
 
 TABLES = ("design", "responses", "measures", "findings")
 STAGES = "stages"
 """Folder of a method's own tables."""
 ERRORS = "errors.txt"
 """Tracebacks of unexpected errors in single parts, where there were any."""
-_ASIDE = re.compile(rf"{re.escape(LOCK)}|\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|errors\.txt)\.\w{{8}}")
+_ASIDE = re.compile(rf"\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|errors\.txt)\.\w{{8}}")
 """Names of what stands in a folder only while it is being written."""
+_OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|errors\.txt|{STAGES}|({'|'.join(TABLES)})\.parquet")
+"""Names of all that a run writes."""
 ROW_GROUP = 4_096
 PIECE = 32 << 20
 """Bytes of a table that are written at once."""
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _ELSEWHERE = "choose another place with --out or make room there"
 
 
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what the file system says (read-only, full, not a folder) into one sentence naming the path."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; {_ELSEWHERE}") from error
-    except pl.exceptions.ComputeError as error:
-        number = _OS_ERROR.search(str(error))
-        if number is None:
-            raise
-        raise InputError(f"cannot write {path}: {os.strerror(int(number[1]))}; {_ELSEWHERE}") from error
+def writing(path: Path) -> AbstractContextManager[None]:
+    """Turn what the file system says about a path in a run folder into one sentence."""
+    return writable(path, _ELSEWHERE)
 
 
 @contextmanager
@@ -138,6 +132,10 @@ class RunFolder:
             raise InputError(f"{self.named(self.table_path(table))} is damaged: {fault}; {REMEDY}")
         return found
 
+    def models(self, table: str) -> list[str]:
+        """Models a table is about, in order."""
+        return self.scan(table).select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
+
     def read_json(self) -> dict[str, Any]:
         """The content of run.json; raises InputError if it is not what a run writes there."""
         file = self.path / "run.json"
@@ -166,14 +164,14 @@ class RunFolder:
                 self._holds(text)  # before anything is touched, and again when nobody else can change it
                 stack.enter_context(only_writer(self.path, self.place))
                 known = self._holds(text)
-            self._remove(lambda name: name != LOCK and _ASIDE.fullmatch(name) is not None)  # left by a process that was killed
+            self._remove(_ASIDE)  # left by a process that was killed
             try:
                 if not known:
                     self.write_text("study.yaml", text)
                 yield
             except BaseException:
                 if not known:
-                    self._remove(lambda name: name != LOCK and _is_ours(name))
+                    self._remove(_OURS)
                 raise
 
     def _holds(self, text: str) -> bool:
@@ -185,31 +183,24 @@ class RunFolder:
                     f"{self.path} holds a run with other settings (see its study.yaml); choose another folder with --out or remove it"
                 )
             return True
-        if self.path.exists() and (not self.path.is_dir() or any(_ASIDE.fullmatch(one.name) is None for one in self.path.iterdir())):
+        if self.path.exists() and (
+            not self.path.is_dir() or any(not _ASIDE.fullmatch(one.name) for one in self.path.iterdir() if one.name != LOCK)
+        ):
             raise InputError(f"{self.path} exists and is not a run folder; choose another one with --out")
         return False
 
-    def _remove(self, chosen: Callable[[str], bool]) -> None:
+    def _remove(self, names: re.Pattern[str]) -> None:
         for path in list(self.path.iterdir()):
-            if chosen(path.name):
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+            if names.fullmatch(path.name) and path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif names.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
     def write_text(self, name: str, text: str) -> Path:
         """Write a text file whole or not at all."""
         path = self.path / name
-        with writing(path):
-            handle, aside = tempfile.mkstemp(dir=self.path, prefix=f".{name}.")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                    file.write(text)
-                Path(aside).chmod(0o644)
-                Path(aside).replace(path)
-            except BaseException:
-                Path(aside).unlink(missing_ok=True)
-                raise
+        with writing_aside(path, _ELSEWHERE) as aside:
+            aside.write_text(text, encoding="utf-8", newline="\n")
         return path
 
     def write_json(self, document: Mapping[str, Any]) -> None:
@@ -224,38 +215,35 @@ class RunFolder:
         schema of the table when there is no piece at all.
         """
         with writing(self.path):
-            folder = Path(tempfile.mkdtemp(dir=self.path, prefix=f".{name}."))
-        pieces: list[Path] = []
+            aside = tempfile.TemporaryDirectory(dir=self.path, prefix=f".{name}.", ignore_cleanup_errors=True)
+        with aside as folder:
+            pieces: list[Path] = []
 
-        def add(frame: pl.DataFrame) -> None:
-            # Writing takes as much memory again as what is written at once.
-            rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
-            for part in frame.iter_slices(rows) if frame.height else (frame,):
-                piece = folder / f"{len(pieces):06d}.parquet"
-                with writing(piece):
-                    part.write_parquet(piece, compression="lz4", statistics=False)
-                pieces.append(piece)
+            def add(frame: pl.DataFrame) -> None:
+                # Writing takes as much memory again as what is written at once.
+                rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
+                for part in frame.iter_slices(rows) if frame.height else (frame,):
+                    pieces.append(Path(folder) / f"{len(pieces):06d}.parquet")
+                    with writing(pieces[-1]):
+                        part.write_parquet(pieces[-1], compression="lz4", statistics=False)
 
-        try:
             yield add
             if not pieces:
                 add(pl.DataFrame(schema=dict(columns)))
             with writing(self.table_path(name)):
-                whole = folder / "whole.parquet"
+                whole = Path(folder) / "whole.parquet"
                 merge(pieces, whole)
                 whole.replace(self.table_path(name))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def sizes(self) -> dict[str, dict[str, Any]]:
         """Rows and sha256 of each table."""
-        found = {}
-        stages = sorted((self.path / STAGES).glob("*.parquet"))
-        for name, path in [*((name, self.table_path(name)) for name in TABLES), *((f"{STAGES}/{one.stem}", one) for one in stages)]:
-            if path.is_file():
-                rows = pl.scan_parquet(path).select(pl.len()).collect().item()
-                found[name] = {"rows": rows, "sha256": sha256(path)}
-        return found
+        paths = {name: self.table_path(name) for name in TABLES}
+        paths |= {f"{STAGES}/{one.stem}": one for one in sorted((self.path / STAGES).glob("*.parquet"))}
+        return {
+            name: {"rows": pl.scan_parquet(path).select(pl.len()).collect().item(), "sha256": sha256(path)}
+            for name, path in paths.items()
+            if path.is_file()
+        }
 
     def stages(self) -> dict[str, pl.LazyFrame]:
         """The method's own tables, lazily, by name."""
@@ -270,8 +258,6 @@ class RunFolder:
 
 def study_text(document: Mapping[str, Any]) -> str:
     """The content of study.yaml, the same for the same study."""
-    import yaml
-
     text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
     return text
 
@@ -288,10 +274,12 @@ def _hint(where: str | Path, root: str | Path) -> str:
     return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"
 
 
-def _is_ours(name: str) -> bool:
-    return (
-        name in ("study.yaml", "run.json", ERRORS, STAGES, *(f"{table}.parquet" for table in TABLES)) or _ASIDE.fullmatch(name) is not None
-    )
+_COMMON = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
+
+
+def without_foreign(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of one part without columns that belong to other parts, of which they hold nothing."""
+    return rows.select(name for name in rows.columns if name in _COMMON or rows.is_empty() or rows[name].null_count() < rows.height)
 
 
 def merge(pieces: Sequence[Path], whole: Path) -> None:

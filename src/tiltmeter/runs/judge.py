@@ -1,29 +1,95 @@
-"""What a stage may use while a run is carried out: the judge (through the engine and the journal), encoders and classifiers."""
+"""How models are asked, and what a stage may use while a run is carried out: the judge, encoders and classifiers."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tiltmeter.datasets import ENCODERS, DataUnavailable, Library, encoder_folder
+from tiltmeter.engine import Engine, Keys, Limits, Prices, Request, Tally, open_display, open_engine
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.runs.places import runs_root
-from tiltmeter.study import Classifier, Encoder, Judge, NotRun
+from tiltmeter.study import Classifier, Encoder, NotRun
 
 if TYPE_CHECKING:
-    from tiltmeter.datasets import Library
-    from tiltmeter.engine import Engine, Journal, Limits, Prices, Tally
+    from tiltmeter.engine import Journal
 
 _DECLINED = ("bad_request", "not_found", "server", "bad_response")
 """Kinds of failures with which endpoints reject a JSON schema; routers say that no endpoint of theirs was found, some servers break."""
 
 _log = logging.getLogger("tiltmeter.judge")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How models are asked, as a user says it.
+
+    Attributes
+    ----------
+    limits
+        How many requests at a time, how often again; None: as usual.
+    journal
+        Where paid-for answers are kept (a path or a database URL); None: where those of all runs are.
+    display
+        The kind of progress shown.
+    engine, engine_options
+        What carries the work out, and its `-E key=value`; see `tiltmeter.engine.open_engine`.
+    """
+
+    limits: Limits | None = None
+    journal: str | None = None
+    display: str | None = "none"
+    engine: str | None = None
+    engine_options: Mapping[str, str] | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[Asker]:
+        """What asks in this way, until the block ends."""
+        with ExitStack() as stack:
+            yield Asker(self, stack.enter_context(open_engine(self.engine, self.engine_options)), stack)
+
+
+class Asker:
+    """Puts requests to models through an engine and keeps the answers in the journal, which is opened when it is first used."""
+
+    def __init__(self, asking: Asking, engine: Engine, stack: ExitStack) -> None:
+        self.engine = engine
+        self._asking, self._stack = asking, stack
+
+    @cached_property
+    def journal(self) -> Journal:
+        """Holds the answers."""
+        from tiltmeter.engine import open_journal
+
+        return self._stack.enter_context(open_journal(self._asking.journal or str(runs_root() / "journal.sqlite")))
+
+    @cached_property
+    def _prices(self) -> Prices:
+        return Prices.load()
+
+    def ask(self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str) -> Tally:
+        """Ask a model, showing the progress; returns what it took.
+
+        Parameters
+        ----------
+        count
+            How many requests there are.
+        label
+            What is being done, for the progress.
+        """
+        limits = self._asking.limits or Limits()
+        with open_display(self._asking.display, count, label) as progress:
+            return self.engine.generate(
+                model, requests, sampling, journal=self.journal, limits=limits, progress=progress, prices=self._prices
+            )
 
 
 class RunJudge:
@@ -33,31 +99,14 @@ class RunJudge:
     ----------
     sampling
         What it is asked with, unless a stage says otherwise.
-    display
-        The kind of progress shown.
-    engine
-        What carries the asking out; default: this process.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        sampling: Sampling,
-        *,
-        journal: Journal,
-        limits: Limits,
-        prices: Prices,
-        display: str | None = "none",
-        engine: Engine | None = None,
-    ) -> None:
-        from tiltmeter.engine import Engine
-
-        self.model, self.sampling, self._engine = model, sampling, engine or Engine()
+    def __init__(self, model: Model, sampling: Sampling, asker: Asker) -> None:
+        self.model, self.sampling, self._asker = model, sampling, asker
         self.tallies: list[Tally] = []
         self._accepted: set[str] = set()
         """Schemas the endpoint has taken, as JSON."""
         self._rejects_schemas = False
-        self._journal, self._limits, self._prices, self._display = journal, limits, prices, display
 
     @property
     def name(self) -> str:
@@ -69,6 +118,11 @@ class RunJudge:
         """Whether somebody asked to stop; from then on only what the journal holds is given."""
         return any(tally.interrupted or tally.stopped for tally in self.tallies)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether every question so far was asked and answered."""
+        return not (self.interrupted or any(tally.failures for tally in self.tallies))
+
     def ask(
         self,
         conversations: Sequence[tuple[Message, ...]],
@@ -77,7 +131,7 @@ class RunJudge:
         sampling: Mapping[str, Any] | None = None,
     ) -> pl.DataFrame:
         """See `tiltmeter.study.Judge`."""
-        in_words = dataclasses.replace(self.sampling, **dict(sampling or {}))
+        in_words = replace(self.sampling, **dict(sampling or {}))
         if schema is None or not conversations or not getattr(self.model, "structured", False):
             return self._ask(conversations, in_words)
         with_schema = _structured(in_words, schema)
@@ -91,9 +145,8 @@ class RunJudge:
         if not self.interrupted:
             self.tallies[-1].failed.pop("bad_request", None)
         again = self._ask([conversations[i] for i in declined.arg_true()], in_words)
-        kept = given.with_row_index("row").filter(~declined)
-        placed = again.with_columns(row=declined.arg_true())
-        return pl.concat([kept, placed.select(kept.columns)]).sort("row").drop("row")
+        again = again.with_columns(row=declined.arg_true())
+        return given.with_row_index("row").update(again, on="row", include_nulls=True).drop("row")
 
     def _takes(
         self, schema: Mapping[str, Any], conversations: Sequence[tuple[Message, ...]], with_schema: Sampling, in_words: Sampling
@@ -126,26 +179,18 @@ class RunJudge:
             _log.warning("judge %s rejects JSON schemas (%s); it is asked for JSON in words", self.name, first["error"][0])
 
     def _ask(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> pl.DataFrame:
-        from tiltmeter.engine import Request, open_display
-
         if conversations and not self.interrupted:
-            with open_display(self._display, len(conversations), f"judge {self.name}") as progress:
-                requests = (Request(messages) for messages in conversations)
-                try:
-                    tally = self._engine.generate(
-                        self.model, requests, sampling, journal=self._journal, limits=self._limits, progress=progress, prices=self._prices
-                    )
-                except ProviderError as error:
-                    raise ProviderError(f"judge {self.name}: {error}; answers given so far are kept for the next run") from error
-            self.tallies.append(tally)
+            requests = (Request(messages) for messages in conversations)
+            try:
+                self.tallies.append(self._asker.ask(self.model, requests, sampling, len(conversations), f"judge {self.name}"))
+            except ProviderError as error:
+                raise ProviderError(f"judge {self.name}: {error}; answers given so far are kept for the next run") from error
         return self._held(conversations, sampling)
 
     def _held(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> pl.DataFrame:
         """What the journal holds, a row for each conversation."""
-        from tiltmeter.engine import Keys
-
         key_of = Keys(self.model.fingerprint, sampling)
-        found = self._journal.fetch([key_of(messages, 0) for messages in conversations])
+        found = self._asker.journal.fetch([key_of(messages, 0) for messages in conversations])
         return found.select("key", "status", pl.col("text").alias("answer"), "error")
 
 
@@ -155,46 +200,40 @@ def _is_declined(first: pl.DataFrame) -> bool:
 
 def _structured(sampling: Sampling, schema: Mapping[str, Any]) -> Sampling:
     wanted = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": dict(schema)}}
-    return dataclasses.replace(sampling, extra={**sampling.extra, "response_format": wanted})
+    return replace(sampling, extra={**sampling.extra, "response_format": wanted})
 
 
 class RunTools:
-    """The tools of one run; `of` says for whom they are used."""
+    """The tools of one run or build; `of` says for whom they are used.
 
-    def __init__(self, library: Library, judge: RunJudge | None, engine: Engine | None = None) -> None:
-        from tiltmeter.engine import Engine
+    Attributes
+    ----------
+    problems
+        What is missing, in sentences.
+    may_find_more
+        Whether a stage that noted a problem may find more when it is tried again.
+    """
 
-        self._library, self._judge, self._engine = library, judge, engine or Engine()
+    def __init__(self, library: Library, judge: RunJudge | None = None, engine: Engine | None = None) -> None:
+        self.judge = judge
         self.problems: list[str] = []
-        """What parts said is missing."""
-        self._model: str | None = None
-        self._part: str | None = None
+        self.may_find_more = False
+        self._library, self._engine = library, engine or Engine()
+        self._owner = ""
         self._encoders: dict[str, Encoder] = {}
         self._classifiers: dict[str, Classifier] = {}
 
-    @property
-    def judge(self) -> Judge | None:
-        """See `tiltmeter.study.Tools`."""
-        return self._judge
-
-    @property
-    def judge_is_done(self) -> bool:
-        """Whether every question so far was asked and answered."""
-        return self._judge is None or not (self._judge.interrupted or any(tally.failures for tally in self._judge.tallies))
-
     @contextmanager
-    def of(self, model: str, part: str) -> Iterator[None]:
+    def of(self, owner: str) -> Iterator[None]:
         """Work on one part of one model: `problem` is about these."""
-        self._model, self._part = model, part
+        self._owner = f"{owner}: "
         try:
             yield
         finally:
-            self._model = self._part = None
+            self._owner = ""
 
     def encoder(self, name: str) -> Encoder:
         """See `tiltmeter.study.Tools`."""
-        from tiltmeter.datasets import ENCODERS, DataUnavailable, encoder_folder
-
         if name not in self._encoders:
             try:
                 place = str(encoder_folder(self._library)) if name in ENCODERS else name
@@ -214,4 +253,5 @@ class RunTools:
 
     def problem(self, sentence: str, *, final: bool = False) -> None:
         """See `tiltmeter.study.Tools`."""
-        self.problems.append(": ".join([", ".join(one for one in (self._model, self._part) if one), sentence]))
+        self.problems.append(self._owner + sentence)
+        self.may_find_more |= not final

@@ -6,21 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
+from tiltmeter import reports
+from tiltmeter.blocks import Block
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.runs.folder import RunFolder, reading
 from tiltmeter.runs.places import runs_place
-from tiltmeter.runs.validation import check_columns, check_document
+from tiltmeter.runs.validation import COLUMNS, check_columns, check_document
 from tiltmeter.sanitising import printable
-from tiltmeter.study import EXAMPLES, FINDINGS, GRADES, Finding, metric_name
-
-if TYPE_CHECKING:
-    from tiltmeter.blocks import Block
-    from tiltmeter.reports import Report
+from tiltmeter.study import Finding, metric_name
 
 _QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
 _TABLE: Final = re.compile(r"\bFROM\s+([A-Za-z_]\w*)", re.IGNORECASE)
@@ -73,9 +71,7 @@ class Run:
         return f"<Run {self.place}>"
 
     def _repr_html_(self) -> str:
-        from tiltmeter.reports import as_html
-
-        return as_html(self.report_of())
+        return reports.as_html(self.report_of())
 
     @property
     def path(self) -> Path:
@@ -130,40 +126,42 @@ class Run:
         with reading(self.path):
             return tables[table].collect()
 
+    def _own_table(self, name: str) -> pl.DataFrame:
+        """A table that a run need not have, with no rows where it has none; raises InputError where it is damaged."""
+        if name not in self.folder.stages():
+            return pl.DataFrame(schema=dict(COLUMNS[name]))
+        found = self.stage(name)
+        check_columns(name, found.schema, f"{self.place}: the table {name}")
+        return found
+
     @property
     def examples(self) -> pl.DataFrame:
         """The answers that moved each key number most: the columns of `tiltmeter.study.EXAMPLES` with `model`, `part`, `prompt`, `answer`,
         `outcome` and `label`; no rows where the run kept none."""
-        stages = self.folder.stages()
-        known = {"model": pl.String, "part": pl.String, **EXAMPLES}
         attempt = ["model", "prompt_id", "repetition"]
-        with reading(self.path):
-            kept = stages["examples"].collect() if "examples" in stages else pl.DataFrame(schema=known)
-            check_columns("examples", kept.schema, f"{self.place}: the table examples")
-            # Filtered first, so that of all the texts only theirs are ever read.
-            mine = pl.col("prompt_id").is_in(kept["prompt_id"].unique().implode())
-            wanted = {"responses": [*attempt, "answer"], "measures": [*attempt, "outcome", "label"], "design": ["prompt_id", "prompt"]}
-            found = {table: self.folder.scan(table).filter(mine).select(names).collect() for table, names in wanted.items()}
-        for table, on in (("responses", attempt), ("measures", attempt), ("design", ["prompt_id"])):
-            kept = kept.join(found[table], on=on, how="left", maintain_order="left")
+        kept = self._own_table("examples")
+        # Filtered first, so that of all the texts only theirs are ever read.
+        mine = pl.col("prompt_id").is_in(kept["prompt_id"].unique().implode())
+        for table, on, texts in (
+            ("responses", attempt, ["answer"]),
+            ("measures", attempt, ["outcome", "label"]),
+            ("design", ["prompt_id"], ["prompt"]),
+        ):
+            with reading(self.path):
+                found = self.folder.scan(table).filter(mine).select(*on, *texts).collect()
+                kept = kept.join(found, on=on, how="left", maintain_order="left")
         return kept
 
     @property
     def definitional(self) -> pl.DataFrame:
         """Associations that are held back because the concept belongs to the identity by definition: the columns of
         `tiltmeter.study.FINDINGS` and `reason`; no rows where the run has none."""
-        tables = self.folder.stages()
-        if "definitional" not in tables:
-            return pl.DataFrame(schema={**FINDINGS, "reason": pl.String})
-        with reading(self.path):
-            found = tables["definitional"].collect()
-            check_columns("definitional", found.schema, f"{self.place}: the table definitional")
-        return found
+        return self._own_table("definitional")
 
     @property
     def grades(self) -> pl.DataFrame:
         """How its numbers are graded (the columns of `tiltmeter.study.GRADES`); no rows where its parts give no marks."""
-        return self.stage("grades") if "grades" in self.folder.stages() else pl.DataFrame(schema=dict(GRADES))
+        return self._own_table("grades")
 
     def blocks(self) -> list[Block]:
         """What there is to show of the run (see `tiltmeter.blocks`)."""
@@ -171,11 +169,9 @@ class Run:
 
         return blocks_of([self])
 
-    def report_of(self) -> Report:
+    def report_of(self) -> reports.Report:
         """The run as renderers take it: what run.json says of it, and its blocks."""
-        from tiltmeter.reports import Report
-
-        return Report([self.about], self.blocks())
+        return reports.Report([self.about], self.blocks())
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the page about this run, by default `report.html` in its folder; returns where it is on this machine.
@@ -185,11 +181,9 @@ class Run:
         InputError
             The file cannot be written.
         """
-        from tiltmeter.reports import write_page
-
         if path is not None:
-            return write_page(self.report_of(), Path(path))
-        page = write_page(self.report_of(), self.path / "report.html")
+            return reports.write_page(self.report_of(), Path(path))
+        page = reports.write_page(self.report_of(), self.path / "report.html")
         self.folder.hand_over(page)
         return page
 
@@ -244,9 +238,10 @@ def _sentences(shown: pl.LazyFrame, finding: Finding) -> pl.LazyFrame:
     return mine.group_by("attempt", maintain_order=True).agg(sentences=pl.col("sentence").drop_nulls().unique(maintain_order=True))
 
 
-NARROW = ("part", "model", "group", "concept", "context", "wording")
+OF_THE_WHOLE = ("group", "concept", "context", "wording")
+"""Columns that are null in the findings of the whole."""
+NARROW = ("part", "model", *OF_THE_WHOLE)
 """Columns that tell findings of one metric apart."""
-_OF_THE_WHOLE = ("group", "concept", "context", "wording")
 
 
 def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None], *, may_be_none: bool = False) -> pl.DataFrame:
@@ -257,20 +252,19 @@ def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None], *, may_be
     InputError
         No finding has such a value, alone or together with those before it, and there must be one; the message suggests the closest ones.
     """
-    findings = findings.with_row_index("number")
-    fits = findings.with_columns(metric=metric_name())
     given: list[str] = []
     for name, value in wanted.items():
         if value is None:
             continue
-        known = fits[name].drop_nulls().unique(maintain_order=True).to_list()
-        fits = fits.filter(pl.col(name) == value)
-        if fits.is_empty() and not may_be_none:
+        column = metric_name() if name == "metric" else pl.col(name)
+        known = findings.select(column.drop_nulls().unique(maintain_order=True)).to_series().to_list()
+        findings = findings.filter(column == value)
+        if findings.is_empty() and not may_be_none:
             among = f" with {' and '.join(given)}" if given else ""
             hint = did_you_mean(value, known) if known else f"none of them is about a {name}"
             raise InputError(f"no number of this run{among} has the {name} {value!r}: {hint}")
         given.append(f"the {name} {value!r}")
-    return findings.join(fits.select("number"), on="number", how="semi", maintain_order="left").drop("number")
+    return findings
 
 
 def one_finding(findings: pl.DataFrame, metric: str, narrow: Mapping[str, str | None]) -> dict[str, Any]:
@@ -282,7 +276,7 @@ def one_finding(findings: pl.DataFrame, metric: str, narrow: Mapping[str, str | 
         There is no such metric or value in the run, or several findings fit; the message names what there is to choose from.
     """
     fits = narrowed(findings, {"metric": metric, **narrow})
-    for name in _OF_THE_WHOLE:
+    for name in OF_THE_WHOLE:
         if narrow.get(name) is None and fits[name].null_count():
             fits = fits.filter(pl.col(name).is_null())
     if fits.height > 1:
@@ -296,9 +290,15 @@ def _few(values: list[str]) -> str:
     return " or ".join(values[:5]) + (f" or ... ({len(values)} in all)" if len(values) > 5 else "")
 
 
-def load(path: str | Path) -> Run:
-    """Open a run by its folder (a path or a URL), or by its name under the runs folder; raises InputError if there is none."""
-    return Run(RunFolder.open(path))
+def load(path: Run | str | Path) -> Run:
+    """Open a run by its folder (a path or a URL), or by its name under the runs folder; a `Run` is given back.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    return path if isinstance(path, Run) else Run(RunFolder.open(path))
 
 
 def known_runs() -> list[dict[str, Any]]:

@@ -8,19 +8,22 @@ import hashlib
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tiltmeter import stats
+from tiltmeter.datasets import Library
+from tiltmeter.engine import Keys, Request
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.paths import sha256
-from tiltmeter.runs.folder import STAGES, RunFolder
+from tiltmeter.runs.folder import STAGES, RunFolder, without_foreign
 from tiltmeter.runs.judge import RunTools
 from tiltmeter.runs.problems import Failures, raise_if_all
 from tiltmeter.runs.resolving import Resolved, replaced_tables
@@ -29,8 +32,7 @@ from tiltmeter.runs.validation import check_findings
 from tiltmeter.study import DESIGN, FINDINGS, MEASURES, OUTCOMES, RESPONSES, NotRun, Part, Stage, conform
 
 if TYPE_CHECKING:
-    from tiltmeter.datasets import Library
-    from tiltmeter.engine import Journal, Request
+    from tiltmeter.engine import Journal
 
 CHUNK = 4_096
 """Prompts held in memory at once."""
@@ -41,14 +43,14 @@ def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict
     became: dict[str, dict[str, Any]] = {}
     with folder.table("design", DESIGN) as add:
         for part in resolved.study.parts:
+            one = became[part.name] = {"title": part.title, "harms": list(part.harms)}
             try:
                 design = part.design(library, resolved.settings.of_part(part.name))
             except NotRun as reason:
-                became[part.name] = {"title": part.title, "harms": list(part.harms), "status": "not run", "reason": str(reason)}
-                continue
-            add(design)
-            asked = {"prompts": design.height, "attempts": int(design["repetitions"].sum())}
-            became[part.name] = {"title": part.title, "harms": list(part.harms), "status": "run", **asked}
+                one |= {"status": "not run", "reason": str(reason)}
+            else:
+                add(design)
+                one |= {"status": "run", "prompts": design.height, "attempts": int(design["repetitions"].sum())}
     check_replaced(resolved)
     return became
 
@@ -71,8 +73,6 @@ def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
 
 def requests(folder: RunFolder) -> Iterator[Request]:
     """Every attempt of the design in order, a few thousand prompts in memory at a time."""
-    from tiltmeter.engine import Request
-
     for chunk in _chunks(_asked(folder.scan("design")).select(*_TEXTS, "repetitions", "first_sample")):
         for *texts, repetitions, first in chunk.iter_rows():
             messages = _messages(*texts)
@@ -82,20 +82,17 @@ def requests(folder: RunFolder) -> Iterator[Request]:
 
 def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal: Journal) -> None:
     """Write the table `responses` from the journal: one row per model and attempt, in the order of the design."""
-    from tiltmeter.engine import Keys
-
     with folder.table("responses", RESPONSES) as add:
         for model, sampling in models:
             key_of = Keys(model.fingerprint, sampling)
             for chunk in _chunks(_asked(folder.scan("design")).select(*DESIGN, *_PATCHED)):
-                asked = _attempts(chunk)
+                asked = chunk.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
                 keys = [
                     key_of(_messages(*texts), first + repetition)
                     for *texts, first, repetition in asked.select(*_TEXTS, "first_sample", "repetition").iter_rows()
                 ]
                 found = journal.fetch(keys).rename({"text": "answer", "key": "request_id"})
-                rows = pl.concat([asked.select("prompt_id", "repetition"), found], how="horizontal").with_columns(model=pl.lit(model.name))
-                add(rows.select(pl.col(name).cast(kind) for name, kind in RESPONSES.items()))
+                add(conform(pl.concat([asked, found], how="horizontal").with_columns(model=pl.lit(model.name)), RESPONSES))
 
 
 class Pipeline:
@@ -106,21 +103,23 @@ class Pipeline:
 
     Attributes
     ----------
+    failures
+        What failed.
     seconds
         Time each stage took.
     analysed
         Names of the parts there are findings of.
     """
 
-    def __init__(self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, failures: Failures) -> None:
-        self._folder, self._resolved, self._parts, self._tools, self._failures = folder, resolved, parts, tools, failures
+    def __init__(self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
+        self._folder, self._resolved, self._parts, self._tools = folder, resolved, parts, tools
+        self.failures = Failures(folder)
         places = {table: folder.table_path(table) for table in ("measures", "findings")}
         self._store = StageStore(folder.path / STAGES, places, of_run=True)
-        models = folder.scan("responses").select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
-        self._left: list[Owner] = [(model, part.name) for model in models for part in parts]
+        self._left: list[Owner] = [(model, part.name) for model in folder.models("responses") for part in parts]
         self._maker: dict[str, Stage] = {}
         self._user = {name: Path(path) for name, path in replaced_tables(resolved.study, resolved.settings).items()}
-        self._settings = _without_models(resolved)
+        self._settings = {name: value for name, value in resolved.as_document().items() if name not in ("sampling", "parts")}
         self.seconds: dict[str, float] = {}
         self.analysed: set[str] = set()
 
@@ -138,15 +137,10 @@ class Pipeline:
             stages = {part.name: stage for part in self._parts for stage in part.stages if stage.name == name}
             first = next(iter(stages.values()))
             joined = dataclasses.replace(first, tables={key: table for one in stages.values() for key, table in one.tables.items()})
-            self._store.carry_out(
-                joined,
-                self._rests_on(joined, stages),
-                functools.partial(self._made, stages),
-                judge=self._tools.judge.name if first.asks and self._tools.judge is not None else None,
-            )
+            self._store.carry_out(joined, self._rests_on(joined, stages), functools.partial(self._made, stages), self._tools.judge)
             self._maker |= dict.fromkeys(joined.tables, joined)
             if name == "findings":
-                self.analysed = {str(part) for _, part in self._left}
+                self.analysed = {part for _, part in self._left}
             self.seconds[name] = round(time.monotonic() - begun, 3)
         for name, columns in (("measures", MEASURES), ("findings", FINDINGS)):
             if name not in self._store.tables:  # there is no part to carry out
@@ -168,57 +162,38 @@ class Pipeline:
         }
 
     def _made(self, stages: Mapping[str, Stage], pieces: Pieces) -> None:
-        """Make the pieces of one stage."""
-        before = len(self._failures.problems), len(self._tools.problems)
+        """Make the pieces of one stage: one for all that is left, or one for each model and part."""
+        before = len(self.failures.problems), len(self._tools.problems)
         first = next(iter(stages.values()))
-        if first.of_study:
-            self._made_of_study(stages, pieces)
-        else:
-            self._made_of_parts(stages, pieces)
-        pieces.problems += [*self._failures.problems[before[0] :], *self._tools.problems[before[1] :]]
-        pieces.whole = not pieces.problems and (not first.asks or self._tools.judge_is_done)
-
-    def _made_of_study(self, stages: Mapping[str, Stage], pieces: Pieces) -> None:
         mine = [owner for owner in self._left if owner[1] in stages]
-        if not mine:
-            return
-        stage = stages[str(mine[0][1])]
+        together = [mine] if mine and first.of_study else [[owner] for owner in mine]
         errors: list[TiltmeterError] = []
-        with self._failures.isolated(", ".join(dict.fromkeys(str(part) for _, part in mine)), stage.if_failed, errors):
-            pieces.add(self._ran(stage, lambda name: self._store.read(self._maker[name], name), (None, None)), (None, None))
-            mine = []
-        raise_if_all(errors, 1)
-        self._left = [owner for owner in self._left if owner not in mine]
-
-    def _made_of_parts(self, stages: Mapping[str, Stage], pieces: Pieces) -> None:
-        errors: list[TiltmeterError] = []
-        tried = 0
         failed: list[Owner] = []
-        for model in dict.fromkeys(model for model, _ in self._left):
-            findings: dict[Owner, dict[str, pl.DataFrame]] = {}
-            for owner in [one for one in self._left if one[0] == model and one[1] in stages]:
-                stage, whose = stages[str(owner[1])], ", ".join(map(str, owner))
-                tried += 1
-                made: dict[str, pl.DataFrame] | None = None
-                failure = self._failures.isolated(whose, stage.if_failed, None if stage.optional else errors)
-                with failure, self._tools.of(*map(str, owner)):
-                    made = self._ran(stage, functools.partial(self._input, owner), owner)
-                    pieces.check(made)
-                if made is None:
-                    failed += [] if stage.optional else [owner]
-                elif "findings" in made:
-                    findings[owner] = made
-                    self._failures.problems += _unused(whose, self._input(owner, "measures"))
-                else:
-                    pieces.add(made, owner)
-            for owner, made in _with_q(findings).items():
+        findings: dict[Owner, dict[str, pl.DataFrame]] = {}
+        for owners in together:
+            stage, owner = stages[owners[0][1]], None if first.of_study else owners[0]
+            whose = ", ".join(owner or dict.fromkeys(part for _, part in owners))
+            made: dict[str, pl.DataFrame] | None = None
+            failure = self.failures.isolated(whose, stage.if_failed, None if stage.optional else errors)
+            with failure, self._tools.of(whose):
+                made = self._ran(stage, [self._input(owner, name) for name in stage.inputs], owner)
+                pieces.check(made)
+            if made is None:
+                failed += [] if stage.optional else owners
+            elif owner is not None and "findings" in made:
+                findings[owner] = made
+                self.failures.problems += _unused(whose, self._input(owner, "measures"))
+            else:
                 pieces.add(made, owner)
-        raise_if_all(errors, tried)
+        raise_if_all(errors, len(together))
+        _add_findings(findings, pieces)
         self._left = [owner for owner in self._left if owner not in failed]
+        pieces.problems += [*self.failures.problems[before[0] :], *self._tools.problems[before[1] :]]
+        judge = self._tools.judge if first.asks else None
+        pieces.whole = not pieces.problems and (judge is None or judge.is_done)
 
-    def _ran(self, stage: Stage, read: Callable[[str], pl.DataFrame], owner: Owner) -> dict[str, pl.DataFrame]:
+    def _ran(self, stage: Stage, inputs: Sequence[pl.DataFrame], owner: Owner | None) -> dict[str, pl.DataFrame]:
         """The tables of one stage, with the columns and types it declares."""
-        inputs = [read(name) for name in stage.inputs]
         given = {name: self._of_user(stage, name, owner) for name in stage.tables if name in self._user}
         settings = self._resolved.settings
         if not given:
@@ -239,20 +214,24 @@ class Pipeline:
         if "measures" in tables:
             shaped["measures"] = _beside_factors(inputs[stage.inputs.index("answers")], tables["measures"])
         if "findings" in shaped:
-            shaped["findings"] = _checked(shaped["findings"].with_columns(model=pl.lit(owner[0])))
+            shaped["findings"] = shaped["findings"].with_columns(model=pl.lit(owner[0] if owner else None))
+            if fault := check_findings(shaped["findings"]):
+                raise InputError(f"its findings cannot be kept: {fault}")
         return shaped
 
-    def _of_user(self, stage: Stage, name: str, owner: Owner) -> pl.DataFrame:
+    def _of_user(self, stage: Stage, name: str, owner: Owner | None) -> pl.DataFrame:
         """The rows of a table of the user's that are of this model and part, or do not say of which."""
         table = stage.tables[name]
         wanted = dataclasses.replace(table, columns={"model": pl.String, "part": pl.String, **table.columns})
         rows = read_table(self._user[name], wanted, f"--replace {name}={self._user[name]}")
-        if owner == (None, None):
-            return rows.select(list(table.columns))
-        mine = (pl.col(key).is_null() | (pl.col(key) == value) for key, value in zip(("model", "part"), owner, strict=True))
-        return rows.filter(*mine).select(list(table.columns))
+        if owner is not None:
+            rows = rows.filter(pl.col(key).is_null() | (pl.col(key) == value) for key, value in zip(("model", "part"), owner, strict=True))
+        return rows.select(list(table.columns))
 
-    def _input(self, owner: Owner, name: str) -> pl.DataFrame:
+    def _input(self, owner: Owner | None, name: str) -> pl.DataFrame:
+        """A table of one part of one model, or of all."""
+        if owner is None:
+            return self._store.read(self._maker[name], name)
         if name == "answers":
             return self._answers(owner)
         found = self._store.piece(self._maker[name], name, owner)
@@ -262,9 +241,7 @@ class Pipeline:
         """The responses of one part of one model with the factors of their prompts, without columns of other parts."""
         design = self._folder.scan("design").drop("prompt", "system", *_PATCHED, strict=False).filter(pl.col("part") == owner[1])
         answers = self._folder.scan("responses").filter(pl.col("model") == owner[0], pl.col("status") != "missing")
-        rows = answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect()
-        core = {*DESIGN, *RESPONSES, "stratum"}
-        return rows.select(name for name in rows.columns if name in core or rows.is_empty() or rows[name].null_count() < rows.height)
+        return without_foreign(answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect())
 
 
 def ordered(parts: Sequence[Part]) -> list[str]:
@@ -284,11 +261,6 @@ def check_replaced(resolved: Resolved) -> None:
         read_table(Path(path), table, f"--replace {name}={path}")
 
 
-def _without_models(resolved: Resolved) -> dict[str, Any]:
-    document = resolved.as_document()
-    return {name: value for name, value in document.items() if name not in ("sampling", "parts")}
-
-
 def _code(parts: Sequence[Part]) -> str:
     """Checksum of the code that makes the tables: this package's, and that of the parts, wherever they come from."""
     home = Path(__file__).parents[1]
@@ -306,21 +278,15 @@ def _beside_factors(asked: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([asked.select(shown), made], how="horizontal")
 
 
-def _checked(findings: pl.DataFrame) -> pl.DataFrame:
-    if fault := check_findings(findings):
-        raise InputError(f"its findings cannot be kept: {fault}")
-    return findings
-
-
-def _with_q(found: dict[Owner, dict[str, pl.DataFrame]]) -> dict[Owner, dict[str, pl.DataFrame]]:
-    """The tables of one model, its findings with q-values over all its parts together."""
-    if not found:
-        return {}
-    whole, start, made = with_q(pl.concat(tables["findings"] for tables in found.values())), 0, {}
-    for owner, tables in found.items():
-        made[owner] = {**tables, "findings": whole[start : start + tables["findings"].height]}
-        start += tables["findings"].height
-    return made
+def _add_findings(found: Mapping[Owner, Mapping[str, pl.DataFrame]], pieces: Pieces) -> None:
+    """Add the tables of the stage "findings", with q-values over all parts of a model together."""
+    for model in dict.fromkeys(model for model, _ in found):
+        owners = [owner for owner in found if owner[0] == model]
+        whole = with_q(pl.concat(found[owner]["findings"] for owner in owners))
+        for owner in owners:
+            rows = found[owner]["findings"].height
+            pieces.add({**found[owner], "findings": whole.head(rows)}, owner)
+            whole = whole.slice(rows)
 
 
 def _unused(whose: str, measures: pl.DataFrame) -> list[str]:
@@ -346,18 +312,11 @@ def with_q(findings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _chunks(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    start = 0
-    while True:
+    for start in count(0, CHUNK):
         chunk = table.slice(start, CHUNK).collect()
-        if chunk.height:
-            yield chunk
-        if chunk.height < CHUNK:
+        if chunk.is_empty():
             return
-        start += CHUNK
-
-
-def _attempts(prompts: pl.DataFrame) -> pl.DataFrame:
-    return prompts.with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+        yield chunk
 
 
 _PATCHED = ("source_prompt", "source_span", "answer_opening")
@@ -376,7 +335,10 @@ def _messages(system: str | None, prompt: str, source: str | None, span: str | N
     return tuple(Message(role, text) for role, text in given if text is not None)
 
 
-def needs_patching(folder: RunFolder) -> bool:
-    """Whether the design asks for hidden states to be replaced, which only models that run in this process can do."""
-    design = folder.scan("design")
-    return "source_prompt" in design.collect_schema() and bool(design.select(pl.col("source_prompt").is_not_null().any()).collect().item())
+def refuse_unpatchable(folder: RunFolder, models: Sequence[Model]) -> None:
+    """Raise InputError where the design asks for hidden states to be replaced, which only models that run in this process can do."""
+    wrong = [model.name for model in models if not getattr(model, "patches", False)]
+    if wrong and _asked(folder.scan("design")).select(pl.col("source_prompt").is_not_null().any()).collect().item():
+        raise InputError(
+            f"the open-box setting replaces hidden states, which {wrong[0]} does not allow; use a local model (hf/NAME or a folder)"
+        )

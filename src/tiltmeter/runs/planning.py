@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tiltmeter import stats
+from tiltmeter.datasets import Library
+from tiltmeter.engine import Cost, Prices
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import NotRun, Part
-
-if TYPE_CHECKING:
-    from tiltmeter.datasets import Library
-    from tiltmeter.engine import Cost, Prices
 
 CHARACTERS_PER_TOKEN = 4.0
 """A rule of thumb for English text; tokenizers differ by some 20%."""
@@ -65,9 +62,8 @@ def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices
         )
         judged.append(questions * part.question_length(settings) / CHARACTERS_PER_TOKEN if questions else 0.0)
         metrics += _precision(resolved, part, design)
-    schema = {"part": pl.String, "items": pl.Int64, "prompts": pl.Int64, "calls": pl.Int64, "judge_calls": pl.Int64}
-    schema |= {"input_tokens": pl.Int64, "output_tokens_at_most": pl.Int64}
-    parts = pl.DataFrame(rows, schema=schema)
+    counts = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
+    parts = pl.DataFrame(rows, schema={"part": pl.String, **dict.fromkeys(counts, pl.Int64)})
     precise = {"part": pl.String, "metric": pl.String, "half_width": pl.Float64, "detectable": pl.Float64, "items_needed": pl.Int64}
     precision = pl.DataFrame(metrics, schema=precise)
     costs = _costs(resolved, models, parts, sum(judged), prices)
@@ -80,8 +76,6 @@ def _costs(resolved: Resolved, models: list[str], parts: pl.DataFrame, question_
 
     A question to a judge holds its instructions, the answer it is about, and from the second stage on what the judge answered before.
     """
-    from tiltmeter.engine import Cost
-
     calls, questions, asked = (int(parts[name].sum()) for name in ("calls", "judge_calls", "input_tokens"))
     longest, judge = resolved.sampling.max_tokens, resolved.settings.judge
 
@@ -129,15 +123,13 @@ def _warnings(metrics: pl.DataFrame, parts: pl.DataFrame, resolved: Resolved) ->
     few = metrics.join(parts.select("part", "items"), on="part", maintain_order="left").filter(pl.col("items_needed") > pl.col("items"))
     settings = resolved.settings
     limited = few.filter(pl.col("part").is_in([part for part in few["part"] if settings.of_part(part).limit is not None]))
-    needed = {
-        part: _rounded(most) for part, most in limited.group_by("part", maintain_order=True).agg(pl.col("items_needed").max()).iter_rows()
-    }
-    enough = (
-        replace(settings, limits={**settings.limits, **needed})
-        if parts.height > 1
-        else replace(settings, limit=max(needed.values(), default=None))
-    )
-    advice = f"; give --limit {replace(resolved, settings=enough).as_document()['limit']}" if needed else ""
+    most = limited.group_by("part", maintain_order=True).agg(pl.col("items_needed").max())
+    needed = {part: _rounded(items) for part, items in most.iter_rows()}
+    advice = ""
+    if needed:
+        enough = {"limits": {**settings.limits, **needed}} if parts.height > 1 else {"limit": max(needed.values())}
+        document = replace(resolved, settings=replace(settings, **enough)).as_document()
+        advice = f"; give --limit {document['limit']}"
     return [
         f"{part}/{metric} can hardly be graded with {items:,} items: it needs about {_rounded(items_needed):,}{advice}"
         for part, metric, items, items_needed in few.select("part", "metric", "items", "items_needed").iter_rows()

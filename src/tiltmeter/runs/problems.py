@@ -89,28 +89,26 @@ def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *,
     by_prompt
         Count prompts that have a response: of answers somebody else has, one to each prompt is enough.
     """
+    unit, of_part = ("prompts", "prompts") if by_prompt else ("responses", "attempts")
     parts = folder.scan("design").select("prompt_id", "part")
     there = folder.scan("responses").filter(pl.col("status") == "ok").select("model", "prompt_id")
     counts = (there.unique() if by_prompt else there).join(parts, on="prompt_id").group_by("model", "part").len().collect()
     found = {(model, part): int(count) for model, part, count in counts.iter_rows()}
     for name, one in became.items():
         if one["status"] == "run":
-            wanted = int(one["prompts" if by_prompt else "attempts"])
-            unit = "prompts" if by_prompt else "responses"
+            wanted = one[of_part]
             one["responses"] = {
                 model: {"found": min(found.get((model, name), 0), wanted), "wanted": wanted, "unit": unit} for model in models
             }
 
 
-def _counts(became: Became, model: str) -> dict[str, tuple[int, int]]:
-    return {
-        part: (one["responses"][model]["found"], one["responses"][model]["wanted"]) for part, one in became.items() if "responses" in one
-    }
+def _counts(became: Became, model: str) -> dict[str, dict[str, Any]]:
+    return {part: one["responses"][model] for part, one in became.items() if "responses" in one}
 
 
 def is_whole(became: Became, model: str) -> bool:
     """Whether every response of a model is there."""
-    return all(found == wanted for found, wanted in _counts(became, model).values())
+    return all(one["found"] == one["wanted"] for one in _counts(became, model).values())
 
 
 def what_is_missing(study: Study, became: Became, model: str, happened: str) -> str:
@@ -122,15 +120,20 @@ def what_is_missing(study: Study, became: Became, model: str, happened: str) -> 
         The beginning, for instance "interrupted after {found} of {wanted} {unit}".
     """
     counts = _counts(became, model)
-    unit = next((one["responses"][model]["unit"] for one in became.values() if "responses" in one), "")
-    found, wanted = (sum(pair[place] for pair in counts.values()) for place in (0, 1))
-    absent = [part for part, (here, _) in counts.items() if not here]
-    partly = [f"{part} ({here:,} of {of:,} {unit})" for part, (here, of) in counts.items() if 0 < here < of]
+    unit = next((one["unit"] for one in counts.values()), "")
+    found, wanted = (sum(one[which] for one in counts.values()) for which in ("found", "wanted"))
+    measured = [part for part, one in counts.items() if one["found"]]
+    absent = [part for part in counts if part not in measured]
+    partly = [
+        f"{part} ({counts[part]['found']:,} of {counts[part]['wanted']:,} {unit})"
+        for part in measured
+        if counts[part]["found"] < counts[part]["wanted"]
+    ]
     told = [happened.format(found=f"{found:,}", wanted=f"{wanted:,}", unit=unit)]
     if absent:
         several = f" ({len(absent)} of {len(study.parts)} {study.noun})" if len(study.parts) > 1 else ""
         told.append(f"not measured: {_few(absent)}{several}")
-    measured_harms = {harm for part in study.parts if counts.get(part.name, (0, 0))[0] for harm in part.harms}
+    measured_harms = {harm for part in study.parts if part.name in measured for harm in part.harms}
     harms = dict.fromkeys(harm.replace("_", " ") for part in study.parts for harm in part.harms if harm not in measured_harms)
     if harms and measured_harms:
         told.append(f"nothing at all about: {', '.join(harms)}")
@@ -142,7 +145,7 @@ def what_is_missing(study: Study, became: Became, model: str, happened: str) -> 
 def close_parts(became: Became, reason: str) -> None:
     """Say of each part without any response that it was not run."""
     for one in became.values():
-        if "responses" in one and one["responses"] and not any(of["found"] for of in one["responses"].values()):
+        if one.get("responses") and not any(of["found"] for of in one["responses"].values()):
             one.update(status="not run", reason=reason)
 
 

@@ -184,24 +184,20 @@ class UploadedFolder(RemoteFolder):
                 stack.enter_context(only_writer(self.path.parent, self.place))
             if not is_file(study) or study.read_bytes() != text.encode():  # another study, which was removed from the store
                 shutil.rmtree(self.path, ignore_errors=True)
-            with super().filling(document), self._announced():
-                yield
+            with super().filling(document):
+                # Written first, so that a store that cannot be written is known before a model is asked.
+                known = self._store.read("study.yaml") is not None
+                self._store.put(study, "study.yaml")
+                try:
+                    yield
+                except BaseException:
+                    if not known:
+                        with suppress(InputError):  # the first error is the one to report
+                            self._store.remove("study.yaml")
+                    raise
             if is_file(self.path / "run.json"):  # without one there is no run
                 self._refuse_other(text)
                 self._upload()
-
-    @contextmanager
-    def _announced(self) -> Iterator[None]:
-        """Write study.yaml first, so that a store that cannot be written is known before a model is asked."""
-        known = self._store.read("study.yaml") is not None
-        self._store.put(self.path / "study.yaml", "study.yaml")
-        try:
-            yield
-        except BaseException:
-            if not known:
-                with suppress(InputError):  # the first error is the one to report
-                    self._store.remove("study.yaml")
-            raise
 
     def _refuse_other(self, text: str) -> None:
         study = self._store.read("study.yaml")
@@ -237,13 +233,12 @@ class FetchedFolder(RemoteFolder):
             It is being written, or cannot be read.
         """
         store = Store(url)
-        for wait in (*PATIENCE, None):
+        for _ in _tries():
             about, study = store.read("run.json"), store.read("study.yaml")
             if about is not None and study is not None and store.read("run.json") == about:
                 return cls._opened(url, about, study)
-            if about is None or wait is None:
+            if about is None:
                 break
-            time.sleep(wait)
         if about is not None or "study.yaml" in store.names():
             raise InputError(f"{url}: this run is being written, or its upload was cut off; try again, or run its command again to end it")
         return None
@@ -293,16 +288,22 @@ class FetchedFolder(RemoteFolder):
         if is_file(kept):
             return kept
         kept.parent.mkdir(parents=True, exist_ok=True)
-        for wait in (*PATIENCE, None):
+        for _ in _tries():
             with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".fetched.") as aside:
                 if self._store.fetch(f"{table}.parquet", Path(aside) / "table") == wanted:
                     return (Path(aside) / "table").replace(kept)
-            if wait is not None:
-                time.sleep(wait)
         raise InputError(
             f"{self.place}/{table}.parquet is not the table that its run.json names: the run is being written again, or its upload was"
             " cut off; try again, or run its command again to end it"
         )
+
+
+def _tries() -> Iterator[None]:
+    """Try at once, and again after each wait."""
+    yield
+    for wait in PATIENCE:
+        time.sleep(wait)
+        yield
 
 
 def documents(url: str) -> list[tuple[str, dict[str, Any]]]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from tiltmeter import registry
-from tiltmeter.errors import InputError
+from tiltmeter.errors import InputError, error_prefix
 from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.registry import check_known, did_you_mean
@@ -79,20 +79,10 @@ class StudyDocument(BaseModel):
     params: dict[str, str | int | float | bool] | None = None
     replace: dict[str, str] | None = None
     sampling: SamplingKeys | None = None
-    models: Any = None
-    responses: Any = None
-    inputs: Any = None
-    judged_by: Any = None
-    columns: Any = None
 
 
-def check(document: object, place: str) -> dict[str, Any]:
+def check(document: object) -> dict[str, Any]:
     """What a document says, without what it leaves open.
-
-    Parameters
-    ----------
-    place
-        Where it stands, for the message: "mine.yaml: ", or "" for flags.
 
     Returns
     -------
@@ -104,10 +94,12 @@ def check(document: object, place: str) -> dict[str, Any]:
     InputError
         A key is unknown or its value is not of its kind or range; one sentence about the first.
     """
+    if isinstance(document, Mapping):
+        document = {key: value for key, value in document.items() if key not in INFORMATION}
     try:
-        checked = StudyDocument.model_validate(document).model_dump(exclude_none=True, exclude=set(INFORMATION))
+        checked = StudyDocument.model_validate(document).model_dump(exclude_none=True)
     except ValidationError as error:
-        raise InputError(place + _sentence(error, document)) from None
+        raise InputError(_sentence(error, document)) from None
     params = {key: str(value) for key, value in checked.pop("params", {}).items()}
     if "definition" in params:
         checked["definition"] = params.pop("definition")
@@ -122,19 +114,14 @@ def _sentence(error: ValidationError, document: object) -> str:
     inside = where[0] == "sampling" and len(where) > 1
     where = where[: 2 if inside else 1]
     if kind in ("extra_forbidden", "invalid_key"):
-        fields = (SamplingKeys if inside else StudyDocument).model_fields
-        known = [name for name in fields if name not in INFORMATION]
+        known = list((SamplingKeys if inside else StudyDocument).model_fields)
         return f"{'sampling: ' if inside else ''}unknown key {where[-1]!r}: {did_you_mean(where[-1], known)}"
-    name = ".".join(where)
-    match kind:
-        case _ if name in _BETWEEN:
-            expected = _BETWEEN[name]
-        case "greater_than_equal":
-            expected = f"at least {first['ctx']['ge']:,}"
-        case "less_than_equal":
-            expected = f"at most {first['ctx']['le']:,}"
-        case _:
-            expected = _EXPECTED[name]
+    name, limits = ".".join(where), first.get("ctx", {})
+    expected = _BETWEEN.get(name) or _EXPECTED[name]
+    if name not in _BETWEEN and "ge" in limits:
+        expected = f"at least {limits['ge']:,}"
+    elif name not in _BETWEEN and "le" in limits:
+        expected = f"at most {limits['le']:,}"
     return f"{name}: expected {expected}, found {_found(document, where)}"
 
 
@@ -214,41 +201,35 @@ def parse_limit(text: str) -> Limit:
 
 def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[str, Limit]]:
     """The limit of all parts, and those of single ones: `100,hiring_an=2000`."""
-    common: list[Limit] = []
-    own: dict[str, Limit] = {}
+    limits: dict[str | None, Limit] = {}
     for piece in text.split(","):
         part, equals, value = (one.strip() for one in piece.rpartition("="))
         limit = parse_limit(value)
-        if equals and part not in parts:
-            raise InputError(f"--limit {piece.strip()}: the study has no part {part!r}: {did_you_mean(part, parts)}")
-        if part in own or (not equals and common):
-            raise InputError(f"--limit {text!r} gives {f'{part} two limits' if equals else 'two limits for all parts'}; give one")
         if equals:
-            own[part] = limit
-        else:
-            common.append(limit)
-    return (common[0] if common else None), own
+            check_known(part, parts, f"--limit {piece.strip()}: the study has no part {part!r}")
+        name = part if equals else None
+        if name in limits:
+            raise InputError(f"--limit {text!r} gives {f'{part} two limits' if equals else 'two limits for all parts'}; give one")
+        limits[name] = limit
+    return limits.pop(None, None), {str(part): limit for part, limit in limits.items()}
 
 
-def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str], place: str) -> Study:
+def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) -> Study:
     family, _, rest = name.partition("/")
-    if family not in registry.names("studies") and f"{family}s" in registry.names("studies"):
+    families = registry.names("studies")
+    if family not in families and f"{family}s" in families:
         family += "s"  # "benchmark", where one is meant
-    if family not in registry.names("studies"):
+    if family not in families:
         known = [one for family in registry.load_all("studies")[0] for one in (family, *_parts_of(family))]
-        raise InputError(f"{place}unknown study {name!r}: {did_you_mean(name, known)} (or give a path to a .yaml file)")
-    try:
-        study: Study = registry.load("studies", family)(rest or None, params)
-    except InputError as error:
-        raise InputError(f"{place}{error}") from error
+        check_known(name, known, f"unknown study {name!r}", " (or give a path to a .yaml file)")
+    study: Study = registry.load("studies", family)(rest or None, params)
     if parts is None:
         return study
     by_name = {part.name: part for part in study.parts}
     for part in parts:
         if parts.count(part) > 1:
-            raise InputError(f"{place}parts names {part!r} twice; name it once")
-        if part not in by_name:
-            raise InputError(f"{place}unknown part {part!r} of {study.name}: {did_you_mean(str(part), list(by_name))}")
+            raise InputError(f"parts names {part!r} twice; name it once")
+        check_known(part, by_name, f"unknown part {part!r} of {study.name}")
     return dataclasses.replace(study, parts=[by_name[part] for part in parts], title=study.title_of(len(parts)))
 
 
@@ -257,13 +238,10 @@ def _parts_of(family: str) -> list[str]:
     return [f"{family}/{name}" for name in dict.fromkeys((*getattr(study, "parts", ()), *getattr(study, "others", ())))]
 
 
-def _settings(values: Mapping[str, Any], study: Study, place: str) -> Settings:
+def _settings(values: Mapping[str, Any], study: Study) -> Settings:
     values = {key: value for key, value in values.items() if key in _SETTINGS}
     if "limit" in values:
-        try:
-            values["limit"], values["limits"] = _parse_limits(str(values["limit"]), [part.name for part in study.parts])
-        except InputError as error:
-            raise InputError(f"{place}{error}") from None
+        values["limit"], values["limits"] = _parse_limits(str(values["limit"]), [part.name for part in study.parts])
     return Settings(**values)
 
 
@@ -308,14 +286,18 @@ def resolve(name: str | Path | Study, *, settings: Mapping[str, Any] | None = No
     path = Path(named)
     is_yaml = made is None and path.suffix in (".yaml", ".yml")
     place = f"{path}: " if is_yaml else ""
-    written = check(read_yaml(path, "study file") if is_yaml else {"study": named}, place)
-    flags = check({"study": named, **(settings or {}), "sampling": dict(sampling or {})}, "")
+    document = read_yaml(path, "study file") if is_yaml else {"study": named}
+    with error_prefix(place):
+        written = check(document)
+    flags = check({"study": named, **(settings or {}), "sampling": dict(sampling or {})})
     params = written["params"] | flags["params"]
-    study = made or _study(written["study"], written.get("parts"), params, place)
-    for key in params:
-        if key not in study.params and key not in replaced_tables(study, Settings(params=params)):
-            raise InputError(f"{place}unknown parameter {key!r} (-P) of {study.name}: {did_you_mean(key, ['definition', *study.params])}")
-    chosen = _settings(written | flags | {"params": params}, study, place if "limit" not in flags else "")
+    with error_prefix(place):
+        study = made or _study(written["study"], written.get("parts"), params)
+        for key in params:
+            if key not in replaced_tables(study, Settings(params=params)):
+                check_known(key, ["definition", *study.params], f"unknown parameter {key!r} (-P) of {study.name}")
+    with error_prefix("" if "limit" in flags else place):
+        chosen = _settings(written | flags | {"params": params}, study)
     if chosen.judge is not None and study.judging is None:
         raise InputError(f"{study.name} asks no judge; leave --judge out")
     replaced = replaced_tables(study, chosen)

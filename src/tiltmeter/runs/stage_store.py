@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,12 +23,12 @@ from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.registry import did_you_mean
 from tiltmeter.runs.folder import merge, writing
-from tiltmeter.study import Stage, StageTable, conform
+from tiltmeter.study import Judge, Stage, StageTable, conform
 
 FORMAT = 2
 """To be raised when stages make other tables of the same inputs: each is then made again."""
-Owner = tuple[str | None, str | None]
-"""Model and part; None where a table is of all of them."""
+Owner = tuple[str, str]
+"""Model and part."""
 
 
 class StageResult(NamedTuple):
@@ -70,6 +68,8 @@ class Pieces:
         What is missing from them, in sentences.
     whole
         False: more may come when it is tried again, so the stage is made again next time.
+    columns
+        Columns of each piece of each table.
     """
 
     folder: Path
@@ -77,8 +77,8 @@ class Pieces:
     of_run: bool
     problems: list[str] = field(default_factory=list)
     whole: bool = True
+    columns: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     _paths: dict[str, list[Path]] = field(default_factory=dict)
-    _columns: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     _types: dict[str, dict[str, pl.DataType]] = field(default_factory=dict)
 
     def add(self, made: Mapping[str, pl.DataFrame], owner: Owner | None = None) -> None:
@@ -87,15 +87,15 @@ class Pieces:
         Parameters
         ----------
         owner
-            The model and the part they are of; None in a folder that is no run's.
+            The model and the part they are of; None: of all.
         """
         for name, table in made.items():
             paths = self._paths.setdefault(name, [])
             path = self.folder / f"{name}.{len(paths):06d}.parquet"
             with writing(path):
-                _marked(name, table, owner).write_parquet(path, compression="lz4", statistics=False)
+                self._marked(name, table, owner).write_parquet(path, compression="lz4", statistics=False)
             paths.append(path)
-            self._columns.setdefault(name, {})[_key(owner)] = table.columns
+            self.columns.setdefault(name, {})[_key(owner)] = table.columns
             known = self._types.setdefault(name, {})
             known |= {column: kind for column, kind in table.schema.items() if known.get(column, pl.Null()) == pl.Null}
 
@@ -107,32 +107,25 @@ class Pieces:
                 if known != kind and pl.Null not in (known, kind) and not (known.is_numeric() and kind.is_numeric()):
                     raise InputError(f"the column {column!r} of the table {name} holds {kind} here, and {known} in another part or model")
 
-    @property
-    def columns(self) -> dict[str, dict[str, list[str]]]:
-        """Columns of each piece of each table."""
-        return self._columns
-
     def merged(self, name: str, path: Path) -> None:
         """Write one table whole."""
         pieces = self._paths.get(name)
         if pieces is None:
-            empty = pl.DataFrame(schema=dict(self.tables[name].columns))
-            _marked(name, empty, (None, None) if self.of_run else None).write_parquet(path)
+            self._marked(name, pl.DataFrame(schema=dict(self.tables[name].columns)), None).write_parquet(path)
         else:
             merge(pieces, path)
+
+    def _marked(self, name: str, table: pl.DataFrame, owner: Owner | None) -> pl.DataFrame:
+        """A run's table with `model` and `part` in front; measures and findings have them already."""
+        if not self.of_run or name in ("measures", "findings"):
+            return table
+        marks = dict(zip(("model", "part"), owner or (None, None), strict=True))
+        return table.select(*(pl.lit(value, pl.String).alias(mark) for mark, value in marks.items()), pl.exclude(*marks))
 
 
 def _key(owner: Owner | None) -> str:
     """What a record calls the piece of one part of one model; "" for a piece of all."""
-    return "" if owner is None or owner[0] is None else json.dumps(owner, ensure_ascii=False)
-
-
-def _marked(name: str, table: pl.DataFrame, owner: Owner | None) -> pl.DataFrame:
-    """The table with `model` and `part` in front; measures and findings have them already."""
-    if owner is None or name in ("measures", "findings"):
-        return table
-    marks = {name: pl.lit(value, pl.String) for name, value in zip(("model", "part"), owner, strict=True)}
-    return table.with_columns(**marks).select(*marks, pl.exclude(*marks))
+    return "" if owner is None else json.dumps(owner, ensure_ascii=False)
 
 
 class StageStore:
@@ -168,7 +161,7 @@ class StageStore:
         return "+".join(sha256(place) if (place := self.place(table)).is_file() else "none" for table in tables)
 
     def carry_out(
-        self, stage: Stage, rests_on: Mapping[str, Any], make: Callable[[Pieces], None], *, judge: str | None = None
+        self, stage: Stage, rests_on: Mapping[str, Any], make: Callable[[Pieces], None], judge: Judge | None = None
     ) -> StageResult:
         """Make the tables of a stage, or leave those that are there: edited ones, or made before of the same things.
 
@@ -179,7 +172,7 @@ class StageStore:
         make
             Adds the pieces.
         judge
-            The judge that is asked; another one makes the stage again, none at all does not.
+            The judge there is; where the stage asks one, another one makes it again, none at all does not.
 
         Raises
         ------
@@ -189,6 +182,7 @@ class StageStore:
         digest = hashlib.sha256(json.dumps([FORMAT, stage.name, rests_on], sort_keys=True, default=str).encode()).hexdigest()
         record = self._record(stage)
         problems = tuple(record.problems)
+        asked = judge.name if stage.asks and judge is not None else None
         first = next(iter(stage.tables))
         if self._is_edited(stage, record):
             state = "edited"
@@ -200,10 +194,10 @@ class StageStore:
             for number, (table, columns) in enumerate(stage.tables.items()):
                 needed = columns if number == 0 else StageTable(columns.columns, required=tuple(columns.columns))
                 read_table(self.place(table), needed)
-        elif self._is_current(stage, record, digest, judge):
+        elif self._is_current(stage, record, digest, asked):
             state = "kept"
         else:
-            state, problems = "made", self._make(stage, make, StageRecord(inputs=digest, judge=judge))
+            state, problems = "made", self._make(stage, make, StageRecord(inputs=digest, judge=asked))
         self.tables += [table for table in stage.tables if self.place(table).is_file()]
         rows = pl.scan_parquet(self.place(first)).select(pl.len()).collect().item() if state != "edited" else self.read(stage, first).height
         self.results.append(StageResult(stage.name, rows, state, problems))
@@ -241,7 +235,7 @@ class StageStore:
     def _is_current(self, stage: Stage, record: StageRecord, digest: str, judge: str | None) -> bool:
         same = record.whole and record.inputs == digest and judge in (None, record.judge)
         known = next(iter(stage.tables)) in record.tables and set(record.tables) <= set(stage.tables)
-        return same and known and all(_is_as_written(self._written(table), checksum) for table, checksum in record.tables.items())
+        return same and known and all(self.checksum([table]) == written for table, written in record.tables.items())
 
     def _make(self, stage: Stage, make: Callable[[Pieces], None], record: StageRecord) -> tuple[str, ...]:
         """Killed at any moment, this leaves no table that could be taken for an edited one: the old tables are removed first, then the
@@ -249,7 +243,8 @@ class StageStore:
         """
         with writing(self.home):
             self.home.mkdir(parents=True, exist_ok=True)
-        with _aside(self.home) as aside:
+        with tempfile.TemporaryDirectory(dir=self.home, prefix=ASIDE, ignore_cleanup_errors=True) as folder:
+            aside = Path(folder)
             pieces = Pieces(aside, stage.tables, self._of_run)
             make(pieces)
             first = next(iter(stage.tables))
@@ -269,30 +264,14 @@ class StageStore:
 
     def remove_others(self) -> None:
         """Remove tables and records of stages that were not carried out: those of another study in the same folder."""
-        ran = {result.name for result in self.results}
-        for path in self.home.glob("*.parquet"):
-            if path.stem not in self.tables:
+        kept = {".parquet": set(self.tables), ".json": {result.name for result in self.results}}
+        for path in list(self.home.glob("*")):
+            if path.stem not in kept.get(path.suffix, {path.stem}):
                 path.unlink()
-        for path in self.home.glob("*.json"):
-            if path.stem not in ran:
-                path.unlink()
-
-
-def _is_as_written(path: Path, checksum: str) -> bool:
-    return path.is_file() and sha256(path) == checksum
 
 
 ASIDE = ".making."
 """How the names of folders begin in which tables are made."""
-
-
-@contextmanager
-def _aside(home: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(dir=home, prefix=ASIDE))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_table(path: Path, wanted: StageTable, said: str | None = None) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError
 
 from tiltmeter.errors import InputError
-from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, MEASURES, NAMED, RESPONSES, Schema
+from tiltmeter.study import DESIGN, EXAMPLES, FINDINGS, GRADES, MEASURES, NAMED, RESPONSES, Schema
 
 REMEDY = "run the study again to create it again"
 
@@ -143,6 +143,7 @@ COLUMNS: Mapping[str, Schema] = {
     "findings": FINDINGS,
     "definitional": {**FINDINGS, "reason": pl.String},
     "examples": {"model": pl.String, "part": pl.String, **EXAMPLES},
+    "grades": GRADES,
 }
 _OPTIONAL = ("prompt_id", "repetition")
 """Columns of measures that some runs lack."""

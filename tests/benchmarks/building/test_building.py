@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,14 @@ from support.mediawiki import Wiki, WikiServer
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.benchmarks.builder import Unfinished, read_spec
 from tiltmeter.benchmarks.files import read_benchmark
+from tiltmeter.datasets import Library
 from tiltmeter.engine import Journal, open_journal
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError
 from tiltmeter.models import Message
 from tiltmeter.runs.building import Built, build
+from tiltmeter.runs.judge import RunTools
 from tiltmeter.runs.stage_store import StageResult
+from tiltmeter.study import Encoder, NotRun
 
 STAGES = ["keywords", "pages", "sentences", "prompts", "benchmark"]
 TEXTS = {
@@ -55,9 +58,23 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def built(home: Path, out: str = "out", spec: dict[str, Any] | None = None, **more: Any) -> Built:
+class GivenTools(RunTools):
+    """The tools of a build with this judge and this encoder."""
+
+    def __init__(self, judge: Any = None, encoder: Callable[[], Encoder] | None = None) -> None:
+        super().__init__(Library.default(), judge)
+        self.given = encoder
+
+    def encoder(self, name: str) -> Encoder:
+        if self.given is None:
+            raise NotRun(f"{name} cannot be had")
+        return self.given()
+
+
+def built(home: Path, out: str = "out", spec: dict[str, Any] | None = None, judge: Any = None, encoder: Any = None, **more: Any) -> Built:
     (home / "spec.yaml").write_text(yaml.safe_dump(SPEC | (spec or {}), sort_keys=False))
-    return build(read_spec(home / "spec.yaml"), out=home.parent / out, home=home, cache=home.parent / "cache", **more)
+    read, tools = read_spec(home / "spec.yaml"), GivenTools(judge, encoder)
+    return build(read, out=home.parent / out, home=home, cache=home.parent / "cache", tools=tools, **more)
 
 
 def states(done: Built) -> dict[str, str]:
@@ -349,7 +366,7 @@ def test_bold_as_local_sources(shared: Path, tmp_path: Path) -> None:
             "assemble": {"size": 12 * wanted, "with_keyword": False},
         }
         (tmp_path / "spec.yaml").write_text(yaml.safe_dump(document))
-        done = build(read_spec(tmp_path / "spec.yaml"), out=tmp_path / name, cache=tmp_path / "cache")
+        done = build(read_spec(tmp_path / "spec.yaml"), out=tmp_path / name, cache=tmp_path / "cache", tools=GivenTools())
         counts = done.benchmark.group_by("concept").len()
         assert counts["len"].to_list() == [12] * wanted
         assert done.benchmark["kind"].unique().to_list() == ["continuation"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
+from tiltmeter.outside_files import table_of, why
 from tiltmeter.paths import is_file
 from tiltmeter.registry import did_you_mean
 from tiltmeter.study import conform
@@ -118,21 +118,12 @@ def read_sheet(path: Path) -> Sheet:
     """
     if not is_file(path):
         raise InputError(f"there is no file {path}{': it is a folder' if path.is_dir() else ''}")
+    table = table_of(path).drop(ROW, strict=False)
     try:
-        match path.suffix.lower():
-            case ".csv":
-                table = csv_of(path)
-            case ".parquet":
-                table = pl.read_parquet(path, glob=False)
-            case ".jsonl" | ".ndjson":
-                table = pl.read_ndjson(path, infer_schema_length=None)
-            case other:
-                raise InputError(f"{path}: unknown kind of file {other!r}; give .csv, .jsonl or .parquet")
-        table = table.drop(ROW, strict=False)
         texts = [table[name].cast(pl.String).fill_null("") for name, kind in table.schema.items() if not kind.is_nested()]
-        table = table.with_columns(texts)
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path} cannot be read: {why(error)}") from error
+    table = table.with_columns(texts)
     if table.is_empty():
         raise InputError(f"{path} holds no rows")
     return Sheet(path, table.with_row_index(ROW, 2 if path.suffix.lower() == ".csv" else 1))
