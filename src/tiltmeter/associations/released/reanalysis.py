@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from tiltmeter.associations.released.published import TEST, complete_counts, counts_behind
-from tiltmeter.associations.significance import compare_counts, score_counts
+from tiltmeter.associations.definitions import BADF_CODE
+from tiltmeter.associations.significance import compare_counts
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, exact_independence_p
 
@@ -105,9 +106,8 @@ def reanalyse(
     """
     block = counts_behind(released, counts, setting, category)
     whole = complete_counts(block)
-    described = compare_counts(
-        score_counts(whole, "badf-code").rename({"score": "score_again", "p": "p_again"}).drop("reported"), minimum=1
-    )
+    again = compare_counts(whole, BADF_CODE).select(score_again="score", p_again="p")
+    described = compare_counts(whole, minimum=1).with_columns(again)
     _check_against_released(block, described)
     made = _tests_of(described)
     families = _families_of(described, made, tests)
