@@ -162,7 +162,7 @@ class CountBlock(NamedTuple):
 
     def of(self, tests: Index) -> CountBlock:
         """Some of the tests, or tests repeated."""
-        return CountBlock(*(part[tests] for part in self))
+        return CountBlock(self.context[tests], self.concept[tests], self.held[tests], self.lists[tests], self.mentions[tests])
 
 
 class Ranking(NamedTuple):

@@ -194,8 +194,8 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     carriers = parts.group_by("entry").agg(pl.col("row", "descriptor", "several").first(), pl.col("count", "lists").sum()).sort("entry")
     row, (entry, stratum) = carriers["row"].to_numpy(), parts["entry", "stratum"].to_numpy().T
     without, of_carrier = block.of(row), identity[row]
-    for table, name in ((without.held, "count"), (without.lists, "lists")):
-        np.subtract.at(table, (entry, of_carrier[entry], stratum), parts[name].to_numpy())
+    for numbers, name in ((without.held, "count"), (without.lists, "lists")):
+        np.subtract.at(numbers, (entry, of_carrier[entry], stratum), parts[name].to_numpy())
     gone = pl.Series(~_holds(without, of_carrier, rules)) & carriers["several"]
     table = carriers.with_columns(incidence.descriptors.gather(carriers["descriptor"]), gone=gone)
     table = table.sort("row", "count", "descriptor", descending=[False, True, False])
