@@ -15,7 +15,7 @@ import polars as pl
 
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice
-from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS
+from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS, beside
 from tiltmeter.associations.terms import IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
 from tiltmeter.llm_json import read_json
 from tiltmeter.models import Message
@@ -48,7 +48,7 @@ def is_exclusive(rows: pl.DataFrame, exclusive: pl.DataFrame, rules: Association
     if rules.own_exclusive_only:  # an identity of several parts has what is exclusive to one of them
         own, whole = (pl.concat_str(pl.lit(_APART), column, pl.lit(_APART)) for column in ("owner", "identity"))
         held = whole.str.contains(own, literal=True).fill_null(False)
-    return rows.select("concept", "identity").join(owners, on="concept", how="left", maintain_order="left").select(held).to_series()
+    return beside(rows.select("concept", "identity"), owners, "concept").select(held).to_series()
 
 
 def drop_exclusive(associations: pl.DataFrame, exclusive: pl.DataFrame, rules: AssociationRules) -> pl.DataFrame:

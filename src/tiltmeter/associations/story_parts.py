@@ -38,10 +38,11 @@ from tiltmeter.associations.stage_tables import (
     PLACED,
     SHOWN,
     STORIES,
+    beside,
 )
 from tiltmeter.errors import InputError
 from tiltmeter.readers import refused_text
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.study import DESIGN, FINDINGS, MEASURES, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, conform
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ class Stories(Part):
 
     def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
         """See Part.precision: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""
-        sides = [name for name in ("identity_1", "identity_2") if name in design.columns]
-        lists = pl.concat([design.select("context", "repetitions", identity=side) for side in sides]).drop_nulls("identity")
+        identities = pl.concat_list("^identity_[12]$")
+        lists = design.select("context", "repetitions", identity=identities).explode("identity").drop_nulls("identity")
         named = lists.drop_nulls("context").with_columns(context=pl.format("association in {}", "context"))
         every = pl.concat([lists.with_columns(context=pl.lit("association")), named])
         counts = every.group_by("context", "identity", maintain_order=True).agg(pl.col("repetitions").cast(pl.Int64).sum())
@@ -185,7 +186,7 @@ class Stories(Part):
         stated = conform(given["lists"], LISTS) if "lists" in given else pl.DataFrame(schema=dict(LISTS))
         stated = stated.select(*owner, "problem", said="status").unique(owner, keep="first")
         held = mentions.select(owner).unique().with_columns(holds=True)
-        lists = stories.join(held, on=owner, how="left", maintain_order="left").join(stated, on=owner, how="left", maintain_order="left")
+        lists = beside(beside(stories, held, *owner), stated, *owner)
         lost = pl.col("text").is_null() | (pl.col("said") == "missing")
         status = pl.when("holds").then(pl.lit("listed")).when(lost).then(pl.lit("missing")).otherwise(pl.lit("empty"))
         lists = conform(lists.with_columns(status=status), LISTS)
@@ -204,8 +205,8 @@ class Stories(Part):
             "answered": pl.col("usable"),
         }
         outcome = pl.coalesce(*(pl.when(ends).then(pl.lit(name)) for name, ends in endings.items()), pl.lit("unreadable"))
-        made = answers.select("status", "answer", attempt_id()).join(read, on="attempt", how="left", maintain_order="left")
-        made = made.join(phrases, on="attempt", how="left", maintain_order="left").with_columns(outcome=outcome)
+        made = beside(answers.select("status", "answer", attempt_id()), read, "attempt")
+        made = beside(made, phrases, "attempt").with_columns(outcome=outcome)
         label = pl.when(pl.col("outcome") == "answered").then(pl.col("phrases").fill_null(0).cast(pl.String)).alias("label")
         return made.select("attempt", "outcome", label)
 
@@ -224,7 +225,7 @@ class Stories(Part):
     ) -> dict[str, pl.DataFrame]:
         """The user's vocabulary; a phrase it does not name is a concept of its own."""
         known = given["concepts"].select("phrase", "concept", "similarity")
-        made = counted(mentions).join(known, on="phrase", how="left", maintain_order="left")
+        made = beside(counted(mentions), known, "phrase")
         made = conform(made.with_columns(pl.col("concept").fill_null(pl.col("phrase"))), CONCEPTS)
         return {"concepts": made, "identities": identities_of(lists)}
 
@@ -270,10 +271,8 @@ class Stories(Part):
     ) -> pl.DataFrame:
         """The user's table; an empty identity means that the concept belongs to none."""
         table = given["exclusive"].with_columns(identity=pl.when(pl.col("identity").str.strip_chars() != "").then("identity"))
-        known = identities["identity"].to_list()
-        if unknown := [one for one in table["identity"].drop_nulls().unique().sort() if one not in known]:
-            file = settings.file_for("exclusive")
-            raise InputError(f"--replace exclusive={file}: unknown identity {unknown[0]!r}: {did_you_mean(unknown[0], known)}")
+        for one in table["identity"].drop_nulls().unique().sort():
+            check_known(one, identities["identity"], f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {one!r}")
         return table
 
     def find(
@@ -411,7 +410,7 @@ def stories_of(answers: pl.DataFrame) -> pl.DataFrame:
 def placed(mentions: pl.DataFrame, lists: pl.DataFrame) -> pl.DataFrame:
     """PLACED: each mention with the identity, descriptor and place of its list."""
     owner = ["attempt", "character"]
-    return mentions.join(lists.select(*owner, "identity", "descriptor", "context", "location"), on=owner, maintain_order="left", how="left")
+    return beside(mentions, lists.select(*owner, "identity", "descriptor", "context", "location"), *owner)
 
 
 def counted(mentions: pl.DataFrame) -> pl.DataFrame:
@@ -433,7 +432,7 @@ def comparable(lists: pl.DataFrame) -> bool:
 
 def unified(mentions: pl.DataFrame, concepts: pl.DataFrame) -> pl.DataFrame:
     """The mentions with `concept`."""
-    return mentions.join(concepts.select("phrase", "concept"), on="phrase", how="left", maintain_order="left")
+    return beside(mentions, concepts.select("phrase", "concept"), "phrase")
 
 
 def check_encoder(name: str, library: Library) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
 from tiltmeter.paths import is_file
@@ -190,7 +191,7 @@ def by_location(released: pl.DataFrame) -> pl.DataFrame:
     contexts = released.select(pl.col("context").unique(maintain_order=True))
     cells = released.select(pl.col("identity").unique().sort()).join(contexts, how="cross")
     counts = released.group_by("identity", "context").agg(count=(~pl.col("exclusive")).sum().cast(pl.Int64))
-    return cells.join(counts, on=["identity", "context"], how="left", maintain_order="left").with_columns(pl.col("count").fill_null(0))
+    return beside(cells, counts, "identity", "context").with_columns(pl.col("count").fill_null(0))
 
 
 # -- recovered counts -------------------------------------------------------------------------------------------------
@@ -289,18 +290,16 @@ def complete_counts(block: pl.DataFrame) -> pl.DataFrame:
         raise InputError(f"{missing} of the {block['identities'][0]} identities has no released row at all: its counts are not known")
     every = _hidden_counts(block).select(*TEST, "lists", "hidden").join(identities, how="cross")
     seen = block.select(*TEST, "identity", "count", known=True)
-    whole = every.join(seen, on=[*TEST, "identity"], how="left", maintain_order="left")
+    whole = beside(every, seen, *TEST, "identity")
     place = pl.col("count").is_null().cum_sum().over(TEST) - 1
     hidden = pl.col("hidden").list.get(pl.when(pl.col("count").is_null()).then(place), null_on_oob=True)
     inverted = (pl.col("count") - pl.col("least")) / pl.col("score")
     scored = block.filter(pl.col("score") > 0).group_by("context", "identity")
     mentions = scored.agg(mentions=inverted.median().round(0).cast(pl.Int64))
-    return (
-        whole.with_columns(count=pl.coalesce("count", hidden), known=pl.coalesce("known", pl.col("hidden").list.n_unique() == 1))
-        .join(mentions, on=["context", "identity"], how="left", maintain_order="left")
-        .select(*TEST, "identity", "count", "lists", "mentions", "known")
-        .sort(*TEST, "identity")
-    )
+    same = pl.col("hidden").list.n_unique() == 1
+    whole = whole.with_columns(count=pl.coalesce("count", hidden), known=pl.coalesce("known", same))
+    whole = beside(whole, mentions, "context", "identity")
+    return whole.select(*TEST, "identity", "count", "lists", "mentions", "known").sort(*TEST, "identity")
 
 
 def _hidden_counts(block: pl.DataFrame) -> pl.DataFrame:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tiltmeter import stats
 from tiltmeter.associations.released.published import ROW, Sheet, read_sheet
+from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 
 CONFIDENCE = 0.95
@@ -242,7 +243,7 @@ def _figures_of_lists(lists: pl.DataFrame, typed: pl.DataFrame) -> tuple[Rows, R
 
 def _compare_typed(typed: pl.DataFrame, scored: pl.DataFrame) -> tuple[float | None, Rows]:
     """Mean of the typed scores of a metric, and those that are not the recomputed ones."""
-    both = typed.join(scored, on="story", how="left", maintain_order="left").rename({"score": "recomputed"}).drop("story")
+    both = beside(typed, scored, "story").rename({"score": "recomputed"}).drop("story")
     wrong = [row for row in both.iter_rows(named=True) if row["recomputed"] is None or not _is_rounded(row["typed"], row["recomputed"])]
     mean: float | None = both.select(pl.col("typed").cast(pl.Float64).mean()).item()
     return mean, [row | {"typed": float(row["typed"])} for row in wrong]
@@ -254,9 +255,7 @@ def _is_rounded(typed: str, value: float) -> bool:
     return abs(float(typed) - value) <= (0.5 * 10.0**-digits + 1e-12 if digits > 1 else 1e-9)
 
 
-def _ratio(
-    step: str, metric: str, part: pl.Series, whole: pl.Series, bounds: tuple[float, float] | None = (0.0, 1.0)
-) -> dict[str, Any]:
+def _ratio(step: str, metric: str, part: pl.Series, whole: pl.Series, bounds: tuple[float, float] | None = (0.0, 1.0)) -> dict[str, Any]:
     """Ratio of two sums over stories, its interval by resampling stories; `bounds` are its possible values."""
     columns = np.column_stack([part.to_numpy(), whole.to_numpy()]).astype(np.float64)
     estimate = float(stats.ratio(*columns.sum(axis=0)))
@@ -325,7 +324,7 @@ def _read_clusters(sheet: Sheet, concepts: Path | None) -> pl.DataFrame:
         named.demand(("phrase", "concept"))
         named.refuse_repeats(["phrase"])
         table = sheet.rows.drop("concept", strict=False)
-        sheet = Sheet(sheet.path, table.join(named.rows.select("phrase", "concept"), on="phrase", how="left", maintain_order="left"))
+        sheet = Sheet(sheet.path, beside(table, named.rows.select("phrase", "concept"), "phrase"))
         sheet.refuse(pl.col("concept").is_null(), "phrase", f"is no phrase of {concepts}")
     elif "concept" not in sheet.rows.columns:
         raise InputError(

@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter.associations.definitions import AssociationRules
-from tiltmeter.associations.stage_tables import ASSOCIATIONS
+from tiltmeter.associations.stage_tables import ASSOCIATIONS, beside
 from tiltmeter.stats import benjamini_hochberg, greater, independence_p, log_odds, ratio, stratified_greater, stratified_rate_difference
 from tiltmeter.study import conform
 
@@ -68,7 +68,7 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
     (identities, identity), (contexts, context), (_, stratum) = named
     owners = counted.select("descriptor", identity=pl.Series(identity))
     descriptors = owners.drop_nulls().unique().sort("identity", "descriptor")
-    numbered = owners.join(descriptors.with_row_index("place"), on=owners.columns, how="left", maintain_order="left")
+    numbered = beside(owners, descriptors.with_row_index("place"), *owners.columns)
     owner = ["attempt", "character"]
     mentioned = mentions.select(*owner, "concept").join(counted.select("list", *owner), on=owner)
     held = mentioned.select("list", "concept").drop_nulls().unique()

@@ -47,7 +47,7 @@ from tiltmeter.associations.significance.counts import (
     strata_of,
     verdicts_of,
 )
-from tiltmeter.associations.stage_tables import ASSOCIATIONS
+from tiltmeter.associations.stage_tables import ASSOCIATIONS, beside
 from tiltmeter.errors import InputError
 from tiltmeter.study import conform
 
@@ -201,7 +201,7 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     table = table.sort("row", "count", "descriptor", descending=[False, True, False])
     alone = pl.when(pl.col("gone").sum() == 1).then(pl.col("descriptor").filter("gone").first())
     found = table.group_by("row").agg(descriptors=pl.struct("descriptor", "count", "lists"), rests_on=alone)
-    return rows.select("row").join(found, on="row", how="left", maintain_order="left").drop("row")
+    return beside(rows.select("row"), found, "row").drop("row")
 
 
 def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Bools:
