@@ -24,7 +24,8 @@ from tiltmeter.associations.association_findings import (
 )
 from tiltmeter.associations.definitions import options_of
 from tiltmeter.associations.design import make_design
-from tiltmeter.associations.judging import NOT_ASKED, judge_wording
+from tiltmeter.associations.judging import NOT_ASKED, extract_with_judge, judge_wording
+from tiltmeter.associations.planted_concepts import planted_associations, planted_stories
 from tiltmeter.associations.stage_tables import (
     ASSOCIATIONS,
     CONCEPTS,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from tiltmeter.associations.grid import Grid
     from tiltmeter.datasets import Library
 
+Tables = Mapping[str, pl.DataFrame]
 _ON_THE_HUB = re.compile(r"[\w][\w.-]*(?:/[\w.-]+)?")
 USUAL = 0.2
 """Share of lists that hold a common concept, for planning."""
@@ -157,13 +159,11 @@ class Stories(Part):
             Stage("findings", findings, ("tests", "exclusive", "lists", "mentions", "concepts", "measures"), self.find),
         )
 
-    def extract(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def extract(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Tables `lists`, `mentions` and, with a judge, `judgements`: from the judge, or from the words of the stories themselves."""
         options, stories = options_of(settings), stories_of(answers)
         judged = {}
         if options.judged and tools.judge is not None:
-            from tiltmeter.associations.judging import extract_with_judge
-
             lists, mentions, judged["judgements"] = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
         else:
             from tiltmeter.associations.lexical import extract
@@ -171,9 +171,7 @@ class Stories(Part):
             lists, mentions = extract(stories)
         return {"lists": lists, "mentions": placed(mentions, lists), **judged}
 
-    def extracted_by_user(
-        self, given: Mapping[str, pl.DataFrame], answers: pl.DataFrame, settings: Settings, tools: Tools
-    ) -> dict[str, pl.DataFrame]:
+    def extracted_by_user(self, given: Tables, answers: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """The user's mentions for the lists of these stories. A list the user says nothing of is as empty as the text allows."""
         owner = ("attempt", "character")
         stories = stories_of(answers)
@@ -210,7 +208,7 @@ class Stories(Part):
         label = pl.when(pl.col("outcome") == "answered").then(pl.col("phrases").fill_null(0).cast(pl.String)).alias("label")
         return made.select("attempt", "outcome", label)
 
-    def unify(self, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def unify(self, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Tables `concepts`, one vocabulary for the whole study, and `identities`."""
         from tiltmeter.associations.unifying import unify
 
@@ -220,9 +218,7 @@ class Stories(Part):
         made = unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms, strict=strict)
         return {"concepts": made, "identities": identities_of(lists)}
 
-    def unified_by_user(
-        self, given: Mapping[str, pl.DataFrame], mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools
-    ) -> dict[str, pl.DataFrame]:
+    def unified_by_user(self, given: Tables, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """The user's vocabulary; a phrase it does not name is a concept of its own."""
         known = given["concepts"].select("phrase", "concept", "similarity")
         made = beside(counted(mentions), known, "phrase")
@@ -245,7 +241,7 @@ class Stories(Part):
             minimum=options.minimum,
         )
 
-    def exclude(self, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def exclude(self, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """EXCLUSIVE of every concept that would be reported, and of all others tested that hold a term; see `exclusivity`.
 
         Those others are not reported either when identities are shuffled. A judge is asked only of what would be reported.
@@ -267,7 +263,7 @@ class Stories(Part):
         return {"exclusive": pl.concat([ruled.filter(pl.col("identity").is_not_null()), judged]), "exclusive_judgements": judgements}
 
     def excluded_by_user(
-        self, given: Mapping[str, pl.DataFrame], tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools
+        self, given: Tables, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools
     ) -> pl.DataFrame:
         """The user's table; an empty identity means that the concept belongs to none."""
         table = given["exclusive"].with_columns(identity=pl.when(pl.col("identity").str.strip_chars() != "").then("identity"))
@@ -285,7 +281,7 @@ class Stories(Part):
         measures: pl.DataFrame,
         settings: Settings,
         tools: Tools,
-    ) -> dict[str, pl.DataFrame]:
+    ) -> Tables:
         """Tables `findings`, `associations`, `definitional` (those held back) and `shown` (the sentences of every concept)."""
         from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive
 
@@ -322,14 +318,10 @@ class StoryGrid(Stories):
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
         """See Part.simulate."""
-        from tiltmeter.associations.planted_concepts import planted_stories
-
         return planted_stories(design, dials)
 
     def planted(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
         """See Part.planted."""
-        from tiltmeter.associations.planted_concepts import planted_associations
-
         truth = planted_associations(design, dials)
         highest = (pl.col("rate") == pl.col("rate").max().over("concept")) & (pl.col("effect") > NOTHING)
         return truth.filter(highest).select("concept", "effect", subject="identity")

@@ -160,6 +160,12 @@ class CountBlock(NamedTuple):
     lists: Floats  # (T, K, S)
     mentions: Floats  # (T, K)
 
+    @property
+    def compared(self) -> Bools:
+        """(T, K) the identities with lists."""
+        compared: Bools = self.lists.sum(axis=2) > 0
+        return compared
+
     def of(self, tests: Index) -> CountBlock:
         """Some of the tests, or tests repeated."""
         return CountBlock(self.context[tests], self.concept[tests], self.held[tests], self.lists[tests], self.mentions[tests])
@@ -171,7 +177,6 @@ class Ranking(NamedTuple):
     first: Index  # (T,) highest rate; of those that are tied, the first
     second: Index  # (T,)
     tied: Bools  # (T,)
-    compared: Index  # (T,) identities with lists
 
 
 class Verdicts(NamedTuple):
@@ -219,11 +224,12 @@ def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterat
             yield block_of(cells, concept[begin : begin + size], context[begin : begin + size])
 
 
-def ranking_of(held: Floats, lists: Floats) -> Ranking:
+def ranking_of(block: CountBlock) -> Ranking:
     """Rank identities by rate.
 
     Over several strata the rate is standardised: strata weigh as many lists as all identities have in them.
     """
+    held, lists = block.held, block.lists
     there = lists > 0
     # Rates equal as fractions are equal as floats, too: division rounds them correctly.
     rate = np.where(there, ratio(held, lists), _ABSENT)
@@ -238,7 +244,7 @@ def ranking_of(held: Floats, lists: Floats) -> Ranking:
     rest = height.copy()
     rest[rows, first] = 2 * _ABSENT
     second = rest.argmax(axis=1)
-    return Ranking(first, second, height[rows, first] - height[rows, second] <= equal, there.any(axis=2).sum(axis=1))
+    return Ranking(first, second, height[rows, first] - height[rows, second] <= equal)
 
 
 def one_sided(block: CountBlock, identity: Index) -> Floats:
@@ -273,10 +279,10 @@ def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int) -> Ver
     """
     if rules.published:
         return _published_verdicts(block, rules)
-    ranking = ranking_of(block.held, block.lists)
-    tested = np.flatnonzero((ranking.compared > 1) & (block.held.sum(axis=(1, 2)) >= minimum))
+    ranking, compared = ranking_of(block), block.compared.sum(axis=1)
+    tested = np.flatnonzero((compared > 1) & (block.held.sum(axis=(1, 2)) >= minimum))
     p, first = np.full(len(block.concept), np.nan), ranking.first[tested]
-    p[tested] = np.minimum(one_sided(block.of(tested), first) * ranking.compared[tested], 1.0)
+    p[tested] = np.minimum(one_sided(block.of(tested), first) * compared[tested], 1.0)
     top = np.zeros(block.held.shape[:2], dtype=bool)
     top[tested, first] = True
     return Verdicts(p, None, top & ~ranking.tied[:, None], top)
@@ -292,7 +298,7 @@ def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
     excess = np.maximum(np.where(there, held - least_other, 0.0), 0.0)
     score = np.where(taking_part, ratio(excess, divisor), np.nan)
     p = np.where(taking_part.any(axis=1), independence_p(held, lists), np.nan)
-    return Verdicts(p, score, np.nan_to_num(score) > 0, taking_part)
+    return Verdicts(p, score, score > 0, taking_part)
 
 
 def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules) -> tuple[list[Floats], list[Bools]]:
@@ -302,7 +308,7 @@ def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules) -> tuple[
     sizes = np.cumsum([len(one.p) for one in verdicts])[:-1]
     adjusted = np.split(benjamini_hochberg(np.concatenate([one.p for one in verdicts])), sizes)
     limits = [one.p for one in verdicts] if rules.published else adjusted
-    return adjusted, [one.credited & (np.nan_to_num(p, nan=1.0) < LEVEL)[:, None] for one, p in zip(verdicts, limits, strict=True)]
+    return adjusted, [one.credited & (p < LEVEL)[:, None] for one, p in zip(verdicts, limits, strict=True)]
 
 
 # -- rates, effects with intervals, log-odds --------------------------------------------------------------------------
@@ -313,7 +319,7 @@ def described(
 ) -> pl.DataFrame:
     """The columns of ASSOCIATIONS from `context` to `q`, for the given rows: tests of the block and identities, (R,) each."""
     test, identity = rows
-    ranking = ranking_of(block.held, block.lists)
+    ranking = ranking_of(block)
     runner = np.where(ranking.first[test] == identity, ranking.second[test], ranking.first[test])
     a, n = block.held[rows], block.lists[rows]
     others, others_lists = others_of(block.held)[rows], others_of(block.lists)[rows]
@@ -371,7 +377,7 @@ def background_of(cells: Cells) -> Floats:
 
 
 def _log_odds_of(background: Floats, block: CountBlock) -> tuple[Floats, Floats]:
-    compared = (block.lists > 0).any(axis=2).sum(axis=1)
+    compared = block.compared.sum(axis=1)
     weight = PRIOR * block.mentions.sum(axis=1) / np.maximum(compared, 1)
     prior = np.stack([weight * background[block.concept], weight], axis=1)
     made = log_odds(block.held.sum(axis=2), block.mentions, prior)

@@ -95,8 +95,7 @@ def find_associations(
     background, halves = background_of(cells), halves_of(incidence, seed)
     parts = [pl.DataFrame(schema=dict(ASSOCIATIONS))]
     for block, verdict, adjusted, found in zip(blocks, verdicts, *reported_of(verdicts, rules), strict=True):
-        taking_part = (block.lists > 0).any(axis=2)
-        rows = np.nonzero(taking_part & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2)))
+        rows = np.nonzero(block.compared & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2)))
         frame = described(cells, background, block, verdict, adjusted, level, rows).with_columns(reported=pl.Series(found[rows]))
         backing = _backing_of(incidence, block.of(np.nonzero(found)[0]), np.nonzero(found)[1], rules, halves)
         parts += [frame.filter(~pl.col("reported")), pl.concat([frame.filter("reported"), backing], how="horizontal")]
@@ -159,7 +158,7 @@ def _backing_of(incidence: Incidence, block: CountBlock, identity: Index, rules:
         cells = cells_of(incidence, incidence.identity, halves == half)
         numbers[f"effect_{name}"], numbers[f"p_{name}"] = _one_against_others(block_of(cells, block.concept, block.context), identity)
     frame = pl.DataFrame(numbers).fill_nan(None)
-    confirmed = (pl.col("p_first").fill_null(1.0) < LEVEL) & (pl.col("p_second").fill_null(1.0) < LEVEL)
+    confirmed = (pl.col("p_first") < LEVEL) & (pl.col("p_second") < LEVEL)
     known = pl.col("effect_first").is_not_null() & pl.col("effect_second").is_not_null()
     carriers = _carriers_of(incidence, block, identity, rules)
     return pl.concat([frame.with_columns(confirmed=pl.when(known).then(confirmed)), carriers], how="horizontal")
@@ -208,10 +207,9 @@ def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Bools
     """Whether an identity has an association by its own p-value."""
     if rules.published:
         verdicts = verdicts_of(block, rules, 0)
-        return verdicts.credited[np.arange(len(identity)), identity] & (np.nan_to_num(verdicts.p, nan=1.0) < LEVEL)
+        return verdicts.credited[np.arange(len(identity)), identity] & (verdicts.p < LEVEL)
     effect, p = _one_against_others(block, identity)
-    compared = (block.lists > 0).any(axis=2).sum(axis=1)
-    holds: Bools = (effect > 0) & (np.nan_to_num(p, nan=1.0) * compared < LEVEL)
+    holds: Bools = (effect > 0) & (p * block.compared.sum(axis=1) < LEVEL)
     return holds
 
 
@@ -331,7 +329,7 @@ def permutation_p(
         {
             "context": pl.concat([context_names(cells, block.context) for block in blocks]),
             "concept": cells.concepts.gather(np.concatenate([block.concept for block in blocks])),
-            "identity": cells.identities.gather(np.concatenate([ranking_of(block.held, block.lists).first for block in blocks])),
+            "identity": cells.identities.gather(np.concatenate([ranking_of(block).first for block in blocks])),
             "effect": effect,
             "p": np.where(np.isnan(effect), np.nan, (1 + reached) / (1 + runs)),
         }
