@@ -206,7 +206,7 @@ def _missing(basis: Basis) -> pl.DataFrame:
 
     lost = pl.col("status").eq("missing").sum().cast(pl.Int64)
     counts = basis.lists.group_by("identity").agg(unreadable=lost, attempts=pl.len().cast(pl.Int64)).sort("identity")
-    a, n = counts["unreadable"].to_numpy(), counts["attempts"].to_numpy()
+    a, n = counts["unreadable", "attempts"].to_numpy().T
     small = min(a.sum(), n.sum() - a.sum()) * n.min() < FEW * n.sum()
     p = stats.permuted_independence_p(a, n, seed=basis.settings.seed) if small else float(stats.independence_p(a[None], n[None])[0])
     warning = "the share of missing lists differs between identities, and associations may come from which texts could be read"
@@ -345,12 +345,12 @@ def _tested(cells: pl.DataFrame, level: float) -> pl.DataFrame:
     from tiltmeter import stats
 
     names = ("count_second", "lists_second", "count", "lists")
-    a, n, c, m = (cells[name].to_numpy() for name in names)
+    a, n, c, m = cells.select(names).to_numpy().T
     rate = stats.rate_difference(a, n, c, m, level)
     p = np.minimum(1.0, 2.0 * np.minimum(stats.greater(a, n, c, m), stats.greater(c, m, a, n)))
     made = [_contrasts(cells, "rate", {**rate._asdict(), "p": p}, RATE)]
     others = cells.select(pl.col(name).sum().over("concept") - pl.col(name) for name in names)
-    b, k, d, q = (others[name].to_numpy() for name in names)
+    b, k, d, q = others.to_numpy().T
     if (k > 0).all() and (q > 0).all():
         before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
         estimates, lows, highs = (np.stack(pair, axis=-1) for pair in zip(before, after, strict=True))

@@ -74,8 +74,7 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
     held = mentioned.select("list", "concept").drop_nulls().unique()
     concepts, concept = _numbered(held["concept"])
     pair_list = _index(held["list"])
-    keys, pair_test = np.unique(concept * len(contexts) + context[pair_list], return_inverse=True)
-    concept_of, context_of = np.divmod(keys, max(len(contexts), 1))
+    context_of, concept_of, pair_test = _tests_among(context[pair_list], concept)
     empty = np.zeros((0, 0))
     made = Incidence(
         Cells(contexts, concepts, identities, context_of, concept_of, empty, empty, empty),
@@ -87,7 +86,7 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
         np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
         descriptors["descriptor"],
         pair_list,
-        pair_test.astype(np.intp),
+        pair_test,
     )
     return made._replace(cells=cells_of(made, identity))
 
@@ -107,12 +106,11 @@ def read_cells(counts: pl.DataFrame) -> tuple[Cells, Index, Index]:
     """Cells of a table of counts (see `compare_counts`), with the test and the identity of each of its rows."""
     named = (_numbered(counts[name]) for name in ("context", "concept", "identity"))
     (contexts, context), (concepts, concept), (identities, identity) = named
-    keys, test = np.unique(concept * len(contexts) + context, return_inverse=True)
-    concept_of, context_of = np.divmod(keys, max(len(contexts), 1))
-    held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(keys), len(contexts), len(contexts)))
+    context_of, concept_of, test = _tests_among(context, concept)
+    held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(concept_of), len(contexts), len(contexts)))
     for table, place, name in ((held, test, "count"), (lists, context, "lists"), (mentions, context, "mentions")):
         table[place, identity] = counts[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return Cells(contexts, concepts, identities, context_of, concept_of, held, lists, mentions), test.astype(np.intp), identity
+    return Cells(contexts, concepts, identities, context_of, concept_of, held, lists, mentions), test, identity
 
 
 def place_of(column: pl.Series, names: pl.Series) -> pl.Series:
@@ -122,6 +120,13 @@ def place_of(column: pl.Series, names: pl.Series) -> pl.Series:
 
 def _summed(place: Index, weight: Floats, shape: tuple[int, int]) -> Floats:
     return np.bincount(place, weight, minlength=shape[0] * shape[1]).astype(np.float64).reshape(shape)
+
+
+def _tests_among(context: Index, concept: Index) -> tuple[Index, Index, Index]:
+    """The tests there are, by concept and then context: their contexts and concepts; and the test of each pair."""
+    contexts = context.max(initial=0) + 1
+    keys, test = np.unique(concept * contexts + context, return_inverse=True)
+    return keys % contexts, keys // contexts, test
 
 
 def _numbered(column: pl.Series) -> tuple[pl.Series, Index]:
