@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND
+from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND, beside
 from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Kind, Response, Responses, Table, Text
 from tiltmeter.study import OUTCOMES, ReportView, Schema, conform
 
@@ -59,7 +59,7 @@ def _described(findings: pl.DataFrame, view: ReportView) -> pl.DataFrame:
     """Findings of single concepts with their row of `associations`, `said` (the concept) and `counts` in words; the strongest first."""
     counted = _table(view, "associations", {**_OWNER, **FOUND}).with_columns(group="identity", concept="label")
     counted = counted.select(*_OWNER, *_NAME, *(name for name in FOUND if name not in findings.columns)).unique([*_OWNER, *_NAME])
-    rows = findings.join(counted, on=[*_OWNER, *_NAME], how="left", nulls_equal=True, maintain_order="left")
+    rows = beside(findings, counted, *_OWNER, *_NAME)
     own = ("count", "lists", _percent("rate"), "others_count", "others_lists", _percent("others_rate"))
     rows = rows.with_columns(
         said=_shortened(pl.col("concept"), LONGEST),
@@ -115,7 +115,7 @@ def _total_in_words(row: Mapping[str, Any]) -> str:
 def _of_groups(counts: pl.DataFrame, single: pl.DataFrame) -> Table:
     overall = single.filter(pl.col("context").is_null()).group_by("model", "group").agg(overall=pl.len())
     rows = counts.pivot("metric", index=["model", "group"], values="estimate", maintain_order=True)
-    rows = rows.join(overall, on=["model", "group"], how="left", maintain_order="left").with_columns(pl.col("overall").fill_null(0))
+    rows = beside(rows, overall, "model", "group").with_columns(pl.col("overall").fill_null(0))
     numbers: dict[str, tuple[str, Kind, int]] = {
         "associations": ("associations", "count", 0),
         "overall": ("over all locations", "count", 2),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
+from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 from tiltmeter.study import CONTRASTS, OUTCOMES, NotRun, Settings, as_findings, conform, sql_where
 
@@ -70,7 +71,7 @@ class Basis:
         counts = {"attempts": self.measures.height, **{name: ended.get(name, 0) for name in OUTCOMES}}
         known = {"identity": pl.String, "context": pl.String, "evidence": pl.String, **dict.fromkeys(counts, pl.Int64)}
         rows = conform(rows, known, further=True)
-        rows = rows.join(self._items(), on=_PLACE, how="left", nulls_equal=True, maintain_order="left")
+        rows = beside(rows, self._items(), *_PLACE)
         is_story = pl.col("attempts").is_null()
         single = "score" if self.options.rules.published else "difference"
         rows = rows.with_columns(
@@ -128,7 +129,7 @@ def definitional_of(held: pl.DataFrame, exclusive: pl.DataFrame, basis: Basis) -
     why = pl.when(pl.col("reason").is_not_null()).then(pl.format(": {}", "reason")).otherwise(pl.lit(""))
     reasons = exclusive.drop_nulls("identity").unique("concept", keep="first")
     reasons = reasons.select("concept", reason=pl.format("{} by definition, says {}{}", "identity", who, why))
-    rows = _strongest_first(held.join(reasons, on="concept", how="left", maintain_order="left"))
+    rows = _strongest_first(beside(held, reasons, "concept"))
     made = basis.findings(_associations(rows, basis).with_columns(metric=pl.lit("definitional")))
     return made.with_columns(evidence=pl.lit(None, pl.String), reason=rows["reason"])
 
@@ -205,7 +206,7 @@ def _missing(basis: Basis) -> pl.DataFrame:
 
     lost = pl.col("status").eq("missing").sum().cast(pl.Int64)
     counts = basis.lists.group_by("identity").agg(unreadable=lost, attempts=pl.len().cast(pl.Int64)).sort("identity")
-    a, n = counts["unreadable"].to_numpy(), counts["attempts"].to_numpy()
+    a, n = counts["unreadable", "attempts"].to_numpy().T
     small = min(a.sum(), n.sum() - a.sum()) * n.min() < FEW * n.sum()
     p = stats.permuted_independence_p(a, n, seed=basis.settings.seed) if small else float(stats.independence_p(a[None], n[None])[0])
     warning = "the share of missing lists differs between identities, and associations may come from which texts could be read"
@@ -260,7 +261,7 @@ def labels_of(mentions: pl.DataFrame, phrases: pl.Series) -> pl.DataFrame:
 
 def labelled(rows: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     """The rows (`concept`, `identity`) with the `label` that each concept has for its identity, by default its own name."""
-    made = rows.join(labels, on=_PAIR, how="left", maintain_order="left")
+    made = beside(rows, labels, *_PAIR)
     return made.with_columns(label=pl.coalesce("label", "concept"))
 
 
@@ -272,7 +273,7 @@ def with_examples(found: pl.DataFrame, mentions: pl.DataFrame) -> pl.DataFrame:
     whole = pl.concat([said.drop_nulls("context"), said.with_columns(context=pl.lit(None, pl.String))])
     whole = whole.join(reported, on=keys, how="semi", nulls_equal=True, maintain_order="left").unique(maintain_order=True)
     sentences = whole.group_by(keys, maintain_order=True).agg(examples=pl.col("sentence").head(EXAMPLES))
-    return found.join(sentences, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return beside(found, sentences, *keys)
 
 
 def with_permutation(found: pl.DataFrame, basis: Basis) -> pl.DataFrame:
@@ -284,7 +285,7 @@ def with_permutation(found: pl.DataFrame, basis: Basis) -> pl.DataFrame:
         return found.with_columns(permutation_p=pl.lit(None, pl.Float64))
     tested = permutation_p(basis.lists, basis.mentions, concepts, by="descriptor", seed=basis.settings.seed)
     tested = tested.select("context", "concept", permutation_p="p")
-    made = found.join(tested, on=["context", "concept"], how="left", nulls_equal=True, maintain_order="left")
+    made = beside(found, tested, "context", "concept")
     return made.with_columns(permutation_p=pl.when("reported").then("permutation_p"))
 
 
@@ -344,12 +345,12 @@ def _tested(cells: pl.DataFrame, level: float) -> pl.DataFrame:
     from tiltmeter import stats
 
     names = ("count_second", "lists_second", "count", "lists")
-    a, n, c, m = (cells[name].to_numpy() for name in names)
+    a, n, c, m = cells.select(names).to_numpy().T
     rate = stats.rate_difference(a, n, c, m, level)
     p = np.minimum(1.0, 2.0 * np.minimum(stats.greater(a, n, c, m), stats.greater(c, m, a, n)))
     made = [_contrasts(cells, "rate", {**rate._asdict(), "p": p}, RATE)]
     others = cells.select(pl.col(name).sum().over("concept") - pl.col(name) for name in names)
-    b, k, d, q = (others[name].to_numpy() for name in names)
+    b, k, d, q = others.to_numpy().T
     if (k > 0).all() and (q > 0).all():
         before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
         estimates, lows, highs = (np.stack(pair, axis=-1) for pair in zip(before, after, strict=True))

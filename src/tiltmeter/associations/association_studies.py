@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known, did_you_mean
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,8 +62,8 @@ class AssociationSuite:
         params = params or {}
         grid = load_grid(params.get("grid"))
         known = list(grid.categories)
-        if name is not None and name not in known:
-            raise InputError(f"unknown category {name!r} of associations: {did_you_mean(name, known)}")
+        if name is not None:
+            check_known(name, known, f"unknown category {name!r} of associations")
         chosen = known if name is None else [name]
         parts = [StoryGrid(grid, category, setting) for category in chosen for setting in _settings(params.get("setting", "two"))]
         return _study("associations" if name is None else f"associations/{name}", parts)

@@ -205,41 +205,34 @@ def check_design(design: pl.DataFrame, grid: Grid, settings: Settings) -> None:
     if alone:
         pairs = pairs.drop("order", shown[3:])
     said = pl.concat_str(shown, separator=", ", ignore_nulls=True)
-    sentence = pl.format("its characters ({}) are not those of the pair {} of the type {} in the order the row says", said, "pair", "type")
-    _refuse_rows(_unknown_rows(design, pairs), sentence, place)
-    _refuse_rows(_unknown_rows(design, _locations_of(grid)), pl.format("{} is no location of {}", "location", "context"), place)
-    _check_texts(design, place)
-    _check_counts(design, settings.repeats or category.stories, place, counterbalanced=rules_of(settings.definition).counterbalanced)
-    full = len(category.pairs) * _locations_of(grid).height * design["wording"].n_unique() * (2 if alone else 1)
+    order = "its characters ({}) are not those of the pair {} of the type {} in the order the row says"
+    text, span = pl.coalesce("source_prompt", "prompt"), pl.col("source_span")
+    spans = pl.col("source_prompt").str.count_matches(span, literal=True)
+    locations = _locations_of(grid)
+    checks = [
+        (design.join(pairs, on=pairs.columns, how="anti", maintain_order="left"), pl.format(order, said, "pair", "type")),
+        (
+            design.join(locations, on=locations.columns, how="anti", maintain_order="left"),
+            pl.format("{} is no location of {}", "location", "context"),
+        ),
+        *(
+            (design.filter(~text.str.contains(pl.col(column), literal=True)), pl.format("its text does not hold {}", column))
+            for column in ("descriptor_1", "descriptor_2", "location")
+        ),
+        (design.filter(spans != 1), pl.lit("the span is not exactly once in the source prompt")),
+        _unplanned_cells(design, settings.repeats or category.stories, counterbalanced=rules_of(settings.definition).counterbalanced),
+    ]
+    for wrong, sentence in checks:
+        for first in wrong.head(1).select(pl.format("prompt {}: {}", "prompt_id", sentence)).to_series():
+            raise InputError(f"{place}: {first}")
+    full = len(category.pairs) * locations.height * design["wording"].n_unique() * (2 if alone else 1)
     cells = design["item", "wording"].n_unique()
     if settings.limit is None and cells != full:
         raise InputError(f"{place}: the design has {cells:,} of {full:,} cells")
 
 
-def _unknown_rows(design: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """The rows whose values in the columns of `known` are none of its rows."""
-    return design.join(known, on=known.columns, how="anti", maintain_order="left")
-
-
-def _refuse_rows(wrong: pl.DataFrame, sentence: pl.Expr, place: str) -> None:
-    """Raise InputError about the first of the wrong rows, if there is one."""
-    if not wrong.is_empty():
-        said = wrong.head(1).select(pl.format("prompt {}: {}", "prompt_id", sentence)).item()
-        raise InputError(f"{place}: {said}")
-
-
-def _check_texts(design: pl.DataFrame, place: str) -> None:
-    """Check that the model reads what the factors say."""
-    text = pl.coalesce("source_prompt", "prompt")
-    for column in ("descriptor_1", "descriptor_2", "location"):
-        lacking = design.filter(~text.str.contains(pl.col(column), literal=True))
-        _refuse_rows(lacking, pl.format("its text does not hold {}", column), place)
-    spans = pl.col("source_prompt").str.count_matches(pl.col("source_span"), literal=True)
-    _refuse_rows(design.filter(spans != 1), pl.lit("the span is not exactly once in the source prompt"), place)
-
-
-def _check_counts(design: pl.DataFrame, planned: int, place: str, *, counterbalanced: bool) -> None:
-    """Check that every cell has its planned number of stories, in balanced orders."""
+def _unplanned_cells(design: pl.DataFrame, planned: int, *, counterbalanced: bool) -> tuple[pl.DataFrame, pl.Expr]:
+    """The cells without their planned number of stories in balanced orders, and the sentence that says so."""
     repetitions, order = pl.col("repetitions").cast(pl.Int64), pl.col("order")
     cells = design.group_by("item", "wording", "location", "pair", maintain_order=True).agg(
         pl.col("prompt_id").first(), stories=repetitions.sum(), turned=repetitions.filter(order == 1).sum(), alone=order.is_null().any()
@@ -248,4 +241,4 @@ def _check_counts(design: pl.DataFrame, planned: int, place: str, *, counterbala
     orders = "in both orders equally often" if counterbalanced else "all in the order of the pair"
     sentence = f"{{}} stories at the {{}} for {{}}, {{}} of them in the opposite order, but {planned} are planned, {orders}"
     wrong = cells.filter((pl.col("stories") != planned) | (uneven & ~pl.col("alone")))
-    _refuse_rows(wrong, pl.format(sentence, "stories", "location", "pair", "turned"), place)
+    return wrong, pl.format(sentence, "stories", "location", "pair", "turned")

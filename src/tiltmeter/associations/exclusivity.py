@@ -15,7 +15,7 @@ import polars as pl
 
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice
-from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS
+from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS, beside
 from tiltmeter.associations.terms import IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
 from tiltmeter.llm_json import read_json
 from tiltmeter.models import Message
@@ -48,7 +48,7 @@ def is_exclusive(rows: pl.DataFrame, exclusive: pl.DataFrame, rules: Association
     if rules.own_exclusive_only:  # an identity of several parts has what is exclusive to one of them
         own, whole = (pl.concat_str(pl.lit(_APART), column, pl.lit(_APART)) for column in ("owner", "identity"))
         held = whole.str.contains(own, literal=True).fill_null(False)
-    return rows.select("concept", "identity").join(owners, on="concept", how="left", maintain_order="left").select(held).to_series()
+    return beside(rows.select("concept", "identity"), owners, "concept").select(held).to_series()
 
 
 def drop_exclusive(associations: pl.DataFrame, exclusive: pl.DataFrame, rules: AssociationRules) -> pl.DataFrame:
@@ -153,7 +153,8 @@ def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms
     words = load_terms(terms)
     pieces = _pieces_of(identities, words)
     compared = {piece.entry for found in pieces.values() for piece in found}
-    unknown = sorted(name for category, name in compared if not category and _is_name(name))
+    names = {name for category, name in compared if not category} - _NO_NAMES
+    unknown = sorted(name for name in names if len(name) > 1 and not name.isnumeric())
     words = words.replaced(identities=words.identities | {"": {name: IdentityTerms.model_validate({"terms": [name]}) for name in unknown}})
     # Terms of identities that are not compared here count too: what holds a Muslim and a Hindu term belongs to neither.
     categories = {category for category, _ in compared}
@@ -165,10 +166,6 @@ def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms
         owner = _common_owner({entry for _, entry in known}, pieces) if known else None
         rows.append((concept, owner, "terms", f"it holds the term “{known[0][0]}”" if owner else None, "ok"))
     return pl.DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
-
-
-def _is_name(name: str) -> bool:
-    return len(name) > 1 and not name.isnumeric() and name not in _NO_NAMES
 
 
 def _held_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, Entry]]]:

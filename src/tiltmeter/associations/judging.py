@@ -64,19 +64,21 @@ def extract_with_judge(
     InputError
         The wording cannot be used.
     """
-    asking = _StoryJudge(judge, judge_wording(wording))
+    templates, judgements = judge_wording(wording), list[dict[str, Any]]()
     grouped = stories.select("attempt", "identity", "descriptor", "name", "text").group_by("attempt", maintain_order=True).agg(pl.all())
     judged = [
         _JudgedStory(attempt, texts[0] or "", [Person(*one) for one in zip(identities, descriptors, names, strict=True)])
         for attempt, identities, descriptors, names, texts in grouped.iter_rows()
     ]
     for stage in stages:
-        if not asking.ask_stage(stage, judged, first=stage == stages[0]):
+        rows = _ask_stage(judge, templates, stage, judged, first=stage == stages[0])
+        judgements += rows
+        if any(row["status"] == "missing" for row in rows):
             for story in judged:  # what a later stage would have been asked about waits as well
                 story.waiting |= stage != stages[-1] and bool(story.wanted(first=False))
             break
     lists, mentions = list_tables(stories, [result for story in judged for result in story.results()])
-    return lists, mentions, pl.DataFrame(asking.judgements, dict(JUDGEMENTS))
+    return lists, mentions, pl.DataFrame(judgements, dict(JUDGEMENTS))
 
 
 @dataclass(slots=True)
@@ -184,41 +186,23 @@ def ask_twice(
     return judgements
 
 
-class _StoryJudge:
-    """Asks a judge about stories, stage by stage; keeps every question with its answer.
-
-    Parameters
-    ----------
-    judge
-        Asked once a stage about all stories, and once more about those whose answers could not be used.
-    wording
-        Templates by stage, and "again".
-    """
-
-    def __init__(self, judge: Judge, wording: Wording) -> None:
-        self._judge, self._wording = judge, wording
-        self.judgements: list[dict[str, Any]] = []
-        """Rows of JUDGEMENTS of all questions so far."""
-
-    def ask_stage(self, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> bool:
-        """Ask one stage about the stories it applies to; False where the run was interrupted, and nothing more is to be asked."""
-        asked = [(story, wanted) for story in stories if (wanted := story.wanted(first=first))]
-        template = self._wording[stage]
-        questions = [JudgedQuestion((Message("user", _prompt(template, *about)),), about[0].attempt) for about in asked]
-        rows = ask_twice(
-            self._judge,
-            stage,
-            questions,
-            lambda place, answer: _read(answer, *asked[place]),
-            lambda problem: fill_template(self._wording["again"], problem=problem),
-            schema=SCHEMA,
-        )
-        self.judgements += rows
-        for (story, wanted), question in zip(asked, questions, strict=True):
-            story.waiting |= question.error == NOT_ASKED
-            if not story.waiting:
-                _apply(stage, story, wanted, question, first=first)
-        return all(row["status"] != "missing" for row in rows)
+def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> list[dict[str, Any]]:
+    """Ask one stage about the stories it applies to, and once more where an answer could not be used; returns rows of JUDGEMENTS."""
+    asked = [(story, wanted) for story in stories if (wanted := story.wanted(first=first))]
+    questions = [JudgedQuestion((Message("user", _prompt(templates[stage], *about)),), about[0].attempt) for about in asked]
+    rows = ask_twice(
+        judge,
+        stage,
+        questions,
+        lambda place, answer: _read(answer, *asked[place]),
+        lambda problem: fill_template(templates["again"], problem=problem),
+        schema=SCHEMA,
+    )
+    for (story, wanted), question in zip(asked, questions, strict=True):
+        story.waiting |= question.error == NOT_ASKED
+        if not story.waiting:
+            _apply(stage, story, wanted, question, first=first)
+    return rows
 
 
 def _read(answer: str | None, story: _JudgedStory, wanted: Sequence[int]) -> Reading:

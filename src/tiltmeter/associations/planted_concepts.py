@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from tiltmeter.associations.stage_tables import beside
+
 BASE = 0.2
 """Rate of every concept where nothing is planted."""
 
@@ -75,7 +77,7 @@ def planted_stories(design: pl.DataFrame, dials: Mapping[str, float]) -> pl.Data
     characters = _characters(design).unique(["prompt", "name"], keep="first", maintain_order=True)
     rates = _rates_by_identity(characters, dials)
     odds = rates.group_by("identity", "type", maintain_order=True).agg(outcomes="concept", odds="rate")
-    plans = characters.join(odds, on=["identity", "type"], how="left", nulls_equal=True, maintain_order="left")
+    plans = beside(characters, odds, "identity", "type")
     return plans.select("prompt", "outcomes", "odds", form=pl.lit("story"), about="name", place="location")
 
 

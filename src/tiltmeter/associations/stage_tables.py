@@ -52,6 +52,11 @@ def list_tables(stories: pl.DataFrame, found: Sequence[tuple[str | None, FoundPh
     return conform(lists, LISTS), pl.DataFrame(mentions, schema=dict(MENTIONS), orient="row")
 
 
+def beside(rows: pl.DataFrame, others: pl.DataFrame, *on: str) -> pl.DataFrame:
+    """The rows, in their order, with the columns of the others that have the same values in `on`; null where there are none."""
+    return rows.join(others, on=on, how="left", nulls_equal=True, maintain_order="left")
+
+
 PLACED: Schema = {**MENTIONS, **{name: STORIES[name] for name in ("identity", "descriptor", "context", "location")}}
 """Each mention with the identity, descriptor and place of its list."""
 

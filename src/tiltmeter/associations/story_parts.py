@@ -24,7 +24,8 @@ from tiltmeter.associations.association_findings import (
 )
 from tiltmeter.associations.definitions import options_of
 from tiltmeter.associations.design import make_design
-from tiltmeter.associations.judging import NOT_ASKED, judge_wording
+from tiltmeter.associations.judging import NOT_ASKED, extract_with_judge, judge_wording
+from tiltmeter.associations.planted_concepts import planted_associations, planted_stories
 from tiltmeter.associations.stage_tables import (
     ASSOCIATIONS,
     CONCEPTS,
@@ -38,16 +39,18 @@ from tiltmeter.associations.stage_tables import (
     PLACED,
     SHOWN,
     STORIES,
+    beside,
 )
 from tiltmeter.errors import InputError
 from tiltmeter.readers import refused_text
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.study import DESIGN, FINDINGS, MEASURES, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, conform
 
 if TYPE_CHECKING:
     from tiltmeter.associations.grid import Grid
     from tiltmeter.datasets import Library
 
+Tables = Mapping[str, pl.DataFrame]
 _ON_THE_HUB = re.compile(r"[\w][\w.-]*(?:/[\w.-]+)?")
 USUAL = 0.2
 """Share of lists that hold a common concept, for planning."""
@@ -91,8 +94,8 @@ class Stories(Part):
 
     def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
         """See Part.precision: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""
-        sides = [name for name in ("identity_1", "identity_2") if name in design.columns]
-        lists = pl.concat([design.select("context", "repetitions", identity=side) for side in sides]).drop_nulls("identity")
+        identities = pl.concat_list("^identity_[12]$")
+        lists = design.select("context", "repetitions", identity=identities).explode("identity").drop_nulls("identity")
         named = lists.drop_nulls("context").with_columns(context=pl.format("association in {}", "context"))
         every = pl.concat([lists.with_columns(context=pl.lit("association")), named])
         counts = every.group_by("context", "identity", maintain_order=True).agg(pl.col("repetitions").cast(pl.Int64).sum())
@@ -156,13 +159,11 @@ class Stories(Part):
             Stage("findings", findings, ("tests", "exclusive", "lists", "mentions", "concepts", "measures"), self.find),
         )
 
-    def extract(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def extract(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Tables `lists`, `mentions` and, with a judge, `judgements`: from the judge, or from the words of the stories themselves."""
         options, stories = options_of(settings), stories_of(answers)
         judged = {}
         if options.judged and tools.judge is not None:
-            from tiltmeter.associations.judging import extract_with_judge
-
             lists, mentions, judged["judgements"] = extract_with_judge(stories, tools.judge, stages=options.stages, wording=options.wording)
         else:
             from tiltmeter.associations.lexical import extract
@@ -170,9 +171,7 @@ class Stories(Part):
             lists, mentions = extract(stories)
         return {"lists": lists, "mentions": placed(mentions, lists), **judged}
 
-    def extracted_by_user(
-        self, given: Mapping[str, pl.DataFrame], answers: pl.DataFrame, settings: Settings, tools: Tools
-    ) -> dict[str, pl.DataFrame]:
+    def extracted_by_user(self, given: Tables, answers: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """The user's mentions for the lists of these stories. A list the user says nothing of is as empty as the text allows."""
         owner = ("attempt", "character")
         stories = stories_of(answers)
@@ -185,7 +184,7 @@ class Stories(Part):
         stated = conform(given["lists"], LISTS) if "lists" in given else pl.DataFrame(schema=dict(LISTS))
         stated = stated.select(*owner, "problem", said="status").unique(owner, keep="first")
         held = mentions.select(owner).unique().with_columns(holds=True)
-        lists = stories.join(held, on=owner, how="left", maintain_order="left").join(stated, on=owner, how="left", maintain_order="left")
+        lists = beside(beside(stories, held, *owner), stated, *owner)
         lost = pl.col("text").is_null() | (pl.col("said") == "missing")
         status = pl.when("holds").then(pl.lit("listed")).when(lost).then(pl.lit("missing")).otherwise(pl.lit("empty"))
         lists = conform(lists.with_columns(status=status), LISTS)
@@ -204,12 +203,12 @@ class Stories(Part):
             "answered": pl.col("usable"),
         }
         outcome = pl.coalesce(*(pl.when(ends).then(pl.lit(name)) for name, ends in endings.items()), pl.lit("unreadable"))
-        made = answers.select("status", "answer", attempt_id()).join(read, on="attempt", how="left", maintain_order="left")
-        made = made.join(phrases, on="attempt", how="left", maintain_order="left").with_columns(outcome=outcome)
+        made = beside(answers.select("status", "answer", attempt_id()), read, "attempt")
+        made = beside(made, phrases, "attempt").with_columns(outcome=outcome)
         label = pl.when(pl.col("outcome") == "answered").then(pl.col("phrases").fill_null(0).cast(pl.String)).alias("label")
         return made.select("attempt", "outcome", label)
 
-    def unify(self, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def unify(self, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Tables `concepts`, one vocabulary for the whole study, and `identities`."""
         from tiltmeter.associations.unifying import unify
 
@@ -219,12 +218,10 @@ class Stories(Part):
         made = unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms, strict=strict)
         return {"concepts": made, "identities": identities_of(lists)}
 
-    def unified_by_user(
-        self, given: Mapping[str, pl.DataFrame], mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools
-    ) -> dict[str, pl.DataFrame]:
+    def unified_by_user(self, given: Tables, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """The user's vocabulary; a phrase it does not name is a concept of its own."""
         known = given["concepts"].select("phrase", "concept", "similarity")
-        made = counted(mentions).join(known, on="phrase", how="left", maintain_order="left")
+        made = beside(counted(mentions), known, "phrase")
         made = conform(made.with_columns(pl.col("concept").fill_null(pl.col("phrase"))), CONCEPTS)
         return {"concepts": made, "identities": identities_of(lists)}
 
@@ -244,7 +241,7 @@ class Stories(Part):
             minimum=options.minimum,
         )
 
-    def exclude(self, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def exclude(self, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """EXCLUSIVE of every concept that would be reported, and of all others tested that hold a term; see `exclusivity`.
 
         Those others are not reported either when identities are shuffled. A judge is asked only of what would be reported.
@@ -266,14 +263,12 @@ class Stories(Part):
         return {"exclusive": pl.concat([ruled.filter(pl.col("identity").is_not_null()), judged]), "exclusive_judgements": judgements}
 
     def excluded_by_user(
-        self, given: Mapping[str, pl.DataFrame], tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools
+        self, given: Tables, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools
     ) -> pl.DataFrame:
         """The user's table; an empty identity means that the concept belongs to none."""
         table = given["exclusive"].with_columns(identity=pl.when(pl.col("identity").str.strip_chars() != "").then("identity"))
-        known = identities["identity"].to_list()
-        if unknown := [one for one in table["identity"].drop_nulls().unique().sort() if one not in known]:
-            file = settings.file_for("exclusive")
-            raise InputError(f"--replace exclusive={file}: unknown identity {unknown[0]!r}: {did_you_mean(unknown[0], known)}")
+        for one in table["identity"].drop_nulls().unique().sort():
+            check_known(one, identities["identity"], f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {one!r}")
         return table
 
     def find(
@@ -286,7 +281,7 @@ class Stories(Part):
         measures: pl.DataFrame,
         settings: Settings,
         tools: Tools,
-    ) -> dict[str, pl.DataFrame]:
+    ) -> Tables:
         """Tables `findings`, `associations`, `definitional` (those held back) and `shown` (the sentences of every concept)."""
         from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive
 
@@ -323,14 +318,10 @@ class StoryGrid(Stories):
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
         """See Part.simulate."""
-        from tiltmeter.associations.planted_concepts import planted_stories
-
         return planted_stories(design, dials)
 
     def planted(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
         """See Part.planted."""
-        from tiltmeter.associations.planted_concepts import planted_associations
-
         truth = planted_associations(design, dials)
         highest = (pl.col("rate") == pl.col("rate").max().over("concept")) & (pl.col("effect") > NOTHING)
         return truth.filter(highest).select("concept", "effect", group="identity")
@@ -411,7 +402,7 @@ def stories_of(answers: pl.DataFrame) -> pl.DataFrame:
 def placed(mentions: pl.DataFrame, lists: pl.DataFrame) -> pl.DataFrame:
     """PLACED: each mention with the identity, descriptor and place of its list."""
     owner = ["attempt", "character"]
-    return mentions.join(lists.select(*owner, "identity", "descriptor", "context", "location"), on=owner, maintain_order="left", how="left")
+    return beside(mentions, lists.select(*owner, "identity", "descriptor", "context", "location"), *owner)
 
 
 def counted(mentions: pl.DataFrame) -> pl.DataFrame:
@@ -433,7 +424,7 @@ def comparable(lists: pl.DataFrame) -> bool:
 
 def unified(mentions: pl.DataFrame, concepts: pl.DataFrame) -> pl.DataFrame:
     """The mentions with `concept`."""
-    return mentions.join(concepts.select("phrase", "concept"), on="phrase", how="left", maintain_order="left")
+    return beside(mentions, concepts.select("phrase", "concept"), "phrase")
 
 
 def check_encoder(name: str, library: Library) -> None:

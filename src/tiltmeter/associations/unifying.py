@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tiltmeter.associations.stage_tables import CONCEPTS
+from tiltmeter.associations.stage_tables import CONCEPTS, beside
 from tiltmeter.associations.terms import conflict, guard_keys, load_terms, signed_roots, undoubled
 from tiltmeter.errors import InputError
 from tiltmeter.study import conform
@@ -98,7 +98,7 @@ def unify(
         leaders = _similar_leaders(rounded, keys, roots, threshold, method)
         similarity = similarities(rounded, leaders)
     mapped = units.select("form", concept=names.gather(leaders), similarity=pl.Series(similarity).fill_nan(None))
-    made = spelt.join(mapped, on="form", how="left", maintain_order="left")
+    made = beside(spelt, mapped, "form")
     return conform(made, CONCEPTS)
 
 
@@ -161,7 +161,7 @@ def _folded(phrases: pl.Series) -> pl.Series:
     verb = pl.when(gerund).then(verb.str.strip_suffix("ing")).otherwise(verb)
     words = words.with_columns(word=pl.when(first).then(verb).otherwise(word))
     lines = words.group_by("row", maintain_order=True).agg(line=_singular(word).str.join(" "))
-    return rows.join(lines, on="row", how="left", maintain_order="left").select(pl.coalesce("line", "phrase")).to_series()
+    return beside(rows, lines, "row").select(pl.coalesce("line", "phrase")).to_series()
 
 
 def _singular(word: pl.Expr) -> pl.Expr:

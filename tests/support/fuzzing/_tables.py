@@ -154,10 +154,9 @@ def _prompts_seed() -> Sequence[bytes]:
 
 
 def _released(path: Path) -> object:
-    from tiltmeter.associations.released import by_location, read_released, summary, top
+    from tiltmeter.associations.released import read_released
 
-    table = read_released(path)
-    return summary(table), top(table), by_location(table)
+    return read_released(path)
 
 
 def _reanalysed(p: float) -> Callable[[Path], object]:

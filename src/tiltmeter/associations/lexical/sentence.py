@@ -131,30 +131,25 @@ _NOUNS = ("NN1", "NN2", "NN0", "NN", "NP0", "UNC", "ZZ0")
 _ADVERBS = ("AV0", "XX0")
 
 
-def _by_tag(tags_of: Mapping[str, str]) -> Mapping[str, str]:
-    return {tag: kind for kind, tags in tags_of.items() for tag in tags.split()}
-
-
-_KIND_OF = _by_tag(
-    {
-        "verb": "VBD VBZ VBB VHD VHZ VHB VDD VDZ VDB VVD VVZ VVB VM0",
-        "ing": "VVG VBG VHG VDG",
-        "en": "VVN VBN VHN VDN",
-        "inf": "VVI VBI VHI VDI",
-        "to": "TO0",
-        "adj": "AJ0 AJC AJS",
-        "adv": "AV0",
-        "part": "AVP",
-        "not": "XX0",
-        "prep": "PRP PRF",
-        "conj": "CJC",
-        "sub": "CJS AVQ",
-        "that": "CJT",
-        "who": "PNQ DTQ",
-        "there": "EX0",
-        "quote": "PUQ",
-    }
-)
+_TAGS = {
+    "verb": "VBD VBZ VBB VHD VHZ VHB VDD VDZ VDB VVD VVZ VVB VM0",
+    "ing": "VVG VBG VHG VDG",
+    "en": "VVN VBN VHN VDN",
+    "inf": "VVI VBI VHI VDI",
+    "to": "TO0",
+    "adj": "AJ0 AJC AJS",
+    "adv": "AV0",
+    "part": "AVP",
+    "not": "XX0",
+    "prep": "PRP PRF",
+    "conj": "CJC",
+    "sub": "CJS AVQ",
+    "that": "CJT",
+    "who": "PNQ DTQ",
+    "there": "EX0",
+    "quote": "PUQ",
+}
+_KIND_OF = {tag: kind for kind, tags in _TAGS.items() for tag in tags.split()}
 _AFTER_AUXILIARY = {
     "VM": ("VVI", "VVB", "VBI", "VHI", "VDI", "VBB", "VHB", "VDB"),
     "VD": ("VVI", "VVB", "VHI", "VDI"),

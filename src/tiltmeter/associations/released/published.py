@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import table_of, why
 from tiltmeter.paths import is_file
@@ -151,39 +152,6 @@ def read_released(path: Path) -> pl.DataFrame:
     return pl.DataFrame(dict(zip(RELEASED, (*sheet.rows.select(_NAMES), score, p, answers == "YES"), strict=True)))
 
 
-def summary(released: pl.DataFrame) -> pl.DataFrame:
-    """Per identity: count, mean, least and greatest score, mean and median p (the paper's Tables 2 and 14).
-
-    Rows judged exclusive are no associations and do not count, here and in `top` and `by_location`.
-    """
-    score, p = pl.col("score"), pl.col("p")
-    figures = {
-        "count": pl.len().cast(pl.Int64),
-        "mean_score": score.mean(),
-        "min_score": score.min(),
-        "max_score": score.max(),
-        "mean_p": p.mean(),
-        "median_p": p.median(),
-    }
-    return released.filter(~pl.col("exclusive")).group_by("identity").agg(**figures).sort("identity")
-
-
-def top(released: pl.DataFrame, k: int = 10, *, each_identity: bool = False) -> pl.DataFrame:
-    """The `k` associations of greatest score, overall or of each identity (Tables 15 to 20); equal scores in the order of the file."""
-    ranked = released.filter(~pl.col("exclusive")).sort("score", descending=True, maintain_order=True)
-    if not each_identity:
-        return ranked.head(k)
-    return ranked.sort("identity", maintain_order=True).group_by("identity", maintain_order=True).head(k)
-
-
-def by_location(released: pl.DataFrame) -> pl.DataFrame:
-    """Number of associations of each identity and location category, cells without any included: identity, context, count."""
-    contexts = released.select(pl.col("context").unique(maintain_order=True))
-    cells = released.select(pl.col("identity").unique().sort()).join(contexts, how="cross")
-    counts = released.group_by("identity", "context").agg(count=(~pl.col("exclusive")).sum().cast(pl.Int64))
-    return cells.join(counts, on=["identity", "context"], how="left", maintain_order="left").with_columns(pl.col("count").fill_null(0))
-
-
 # -- recovered counts -------------------------------------------------------------------------------------------------
 
 
@@ -280,18 +248,16 @@ def complete_counts(block: pl.DataFrame) -> pl.DataFrame:
         raise InputError(f"{missing} of the {block['identities'][0]} identities has no released row at all: its counts are not known")
     every = _hidden_counts(block).select(*TEST, "lists", "hidden").join(identities, how="cross")
     seen = block.select(*TEST, "identity", "count", known=True)
-    whole = every.join(seen, on=[*TEST, "identity"], how="left", maintain_order="left")
+    whole = beside(every, seen, *TEST, "identity")
     place = pl.col("count").is_null().cum_sum().over(TEST) - 1
     hidden = pl.col("hidden").list.get(pl.when(pl.col("count").is_null()).then(place), null_on_oob=True)
     inverted = (pl.col("count") - pl.col("least")) / pl.col("score")
     scored = block.filter(pl.col("score") > 0).group_by("context", "identity")
     mentions = scored.agg(mentions=inverted.median().round(0).cast(pl.Int64))
-    return (
-        whole.with_columns(count=pl.coalesce("count", hidden), known=pl.coalesce("known", pl.col("hidden").list.n_unique() == 1))
-        .join(mentions, on=["context", "identity"], how="left", maintain_order="left")
-        .select(*TEST, "identity", "count", "lists", "mentions", "known")
-        .sort(*TEST, "identity")
-    )
+    same = pl.col("hidden").list.n_unique() == 1
+    whole = whole.with_columns(count=pl.coalesce("count", hidden), known=pl.coalesce("known", same))
+    whole = beside(whole, mentions, "context", "identity")
+    return whole.select(*TEST, "identity", "count", "lists", "mentions", "known").sort(*TEST, "identity")
 
 
 def _hidden_counts(block: pl.DataFrame) -> pl.DataFrame:

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from tiltmeter.associations.definitions import BADF_CODE
 from tiltmeter.associations.released.published import TEST, complete_counts, counts_behind
-from tiltmeter.associations.significance import compare_counts, score_counts
+from tiltmeter.associations.significance import compare_counts
+from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, exact_independence_p
 
@@ -105,9 +107,8 @@ def reanalyse(
     """
     block = counts_behind(released, counts, setting, category)
     whole = complete_counts(block)
-    described = compare_counts(
-        score_counts(whole, "badf-code").rename({"score": "score_again", "p": "p_again"}).drop("reported"), minimum=1
-    )
+    again = compare_counts(whole, BADF_CODE).select(score_again="score", p_again="p")
+    described = compare_counts(whole, minimum=1).with_columns(again)
     _check_against_released(block, described)
     made = _tests_of(described)
     families = _families_of(described, made, tests)
@@ -119,7 +120,7 @@ def reanalyse(
 def _check_against_released(block: pl.DataFrame, described: pl.DataFrame) -> None:
     """Refuse counts that do not give the released scores and p-values by the definition of the released code."""
     again = described.select(*TEST, "identity", "score_again", "p_again")
-    both = block.join(again, on=[*TEST, "identity"], how="left", maintain_order="left")
+    both = beside(block, again, *TEST, "identity")
     near = [(pl.col(f"{name}_again") - pl.col(name)).abs() <= _SAME * pl.col(name) for name in ("score", "p")]
     wrong = both.filter(~pl.all_horizontal(near).fill_null(False))
     if not wrong.is_empty():

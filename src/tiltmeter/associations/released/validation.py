@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tiltmeter import stats
 from tiltmeter.associations.released.published import ROW, Sheet, read_sheet
+from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 
 CONFIDENCE = 0.95
@@ -77,8 +78,8 @@ class Validation(NamedTuple):
     """Columns DISAGREEMENTS: what was typed and is not what the sheet's own rows give."""
 
 
-def validate(path: Path, *, concepts: Path | None = None, level: float = CONFIDENCE) -> Validation:
-    """Figures of an annotated sample, each with its interval at `level`, and the typed scores that differ from them.
+def validate(path: Path, *, concepts: Path | None = None) -> Validation:
+    """Figures of an annotated sample, each with its interval, and the typed scores that differ from them.
 
     The kind of a sample is known by its columns. Released sheets: `1_summ`, `2_summ_combine`, `1_ans`, `2_ans` (lists before and after
     decomposition, by the judge and corrected; a line a character, "name: phrase; phrase") with typed scores; or `gt`, `filter_res`
@@ -103,16 +104,16 @@ def validate(path: Path, *, concepts: Path | None = None, level: float = CONFIDE
     disagreements: Rows = []
     if columns & {"1_summ", "1_ans"}:
         stories, totals = _read_stories(sheet)
-        figures, disagreements = _figures_of_lists(_read_released_lists(stories), _read_scores(stories), level)
+        figures, disagreements = _figures_of_lists(_read_released_lists(stories), _read_scores(stories))
         figures += _typed_clusters(totals)
     elif columns & {"gt", "filter_res"}:
-        figures, disagreements = _figures_of_decisions(_read_released_decisions(sheet), level)
+        figures, disagreements = _figures_of_decisions(_read_released_decisions(sheet))
     elif "gold" in columns:
-        figures = _figures_of_clusters(_read_clusters(sheet, concepts), level)
+        figures = _figures_of_clusters(_read_clusters(sheet, concepts))
     elif "story" in columns:
-        figures, disagreements = _figures_of_lists(_read_own_lists(sheet), pl.DataFrame(schema=_TYPED), level)
+        figures, disagreements = _figures_of_lists(_read_own_lists(sheet), pl.DataFrame(schema=_TYPED))
     elif "concept" in columns:
-        figures, disagreements = _figures_of_decisions(_read_decisions(sheet, "concept", "truth", "found"), level)
+        figures, disagreements = _figures_of_decisions(_read_decisions(sheet, "concept", "truth", "found"))
     else:
         raise InputError(
             f"{path} is no annotated sample: give the columns story, character, found, truth (lists), "
@@ -135,11 +136,11 @@ def _figure(
     return known | dict(zip(("low", "high"), map(float, ends), strict=True))
 
 
-def _percentiles(estimate: float, samples: NDArray[np.float64], n: int, level: float, bounds: tuple[float, float] | None) -> stats.Interval:
+def _percentiles(estimate: float, samples: NDArray[np.float64], n: int, bounds: tuple[float, float] | None) -> stats.Interval:
     """Percentiles of the resamples; where all of them agree, how many of the units may yet behave otherwise."""
     if bounds is not None and stats.is_constant(samples):
-        return stats.rare_event_interval(estimate, n, *bounds, level)
-    return stats.percentile_interval(samples, level)
+        return stats.rare_event_interval(estimate, n, *bounds, CONFIDENCE)
+    return stats.percentile_interval(samples, CONFIDENCE)
 
 
 # -- lists ------------------------------------------------------------------------------------------------------------
@@ -214,36 +215,35 @@ def _read_scores(stories: Sheet) -> pl.DataFrame:
     )
 
 
-def _figures_of_lists(lists: pl.DataFrame, typed: pl.DataFrame, level: float) -> tuple[Rows, Rows]:
+def _figures_of_lists(lists: pl.DataFrame, typed: pl.DataFrame) -> tuple[Rows, Rows]:
     """Figures of each step, from the numbers of matched, found and true phrases of each story; and typed scores that differ."""
     figures: Rows = []
     wrong: Rows = []
-    for step in lists["step"].unique(maintain_order=True):
-        mine = lists.filter(pl.col("step") == step)
-        found, truth = (pl.col(name).list.eval(pl.element().str.to_lowercase()).list.unique() for name in ("found", "truth"))
-        numbers = {"matched": found.list.set_intersection(truth), "found": found, "truth": truth}
-        sums = {name: phrases.list.len().sum().cast(pl.Int64) for name, phrases in numbers.items()}
-        stories = mine.group_by("story", maintain_order=True).agg(**sums, characters=pl.len().cast(pl.Int64))
+    lowered = lists.with_columns(pl.col("found", "truth").list.eval(pl.element().str.to_lowercase()).list.unique())
+    lowered = lowered.with_columns(matched=pl.col("found").list.set_intersection("truth"))
+    for (step,), mine in lowered.group_by("step", maintain_order=True):
+        numbers = pl.col("matched", "found", "truth").list.len().sum().cast(pl.Int64)
+        stories = mine.group_by("story", maintain_order=True).agg(numbers, characters=pl.len().cast(pl.Int64))
         count = stories.height
         for metric, of in _DENOMINATORS[step].items():
             scored = stories.select("story", score=pl.when(pl.col(of) > 0).then(pl.col("matched") / pl.col(of)))
-            mean, differing = _compare_typed(typed.filter(pl.col("step") == step, pl.col("metric") == metric), scored)
+            mean, differing = _compare_typed(typed.filter(step=step, metric=metric), scored)
             wrong += differing
             scores = scored["score"]
-            figures.append(_ratio(step, f"{metric} (macro)", scores.fill_null(0.0), scores.is_not_null(), level) | {"typed": mean})
-            figures.append(_ratio(step, f"{metric} (micro)", stories["matched"], stories[of], level))
+            figures.append(_ratio(step, f"{metric} (macro)", scores.fill_null(0.0), scores.is_not_null()) | {"typed": mean})
+            figures.append(_ratio(step, f"{metric} (micro)", stories["matched"], stories[of]))
         figures += [
             _figure(step, "phrases", float(stories["found"].sum()), count, "stories"),
-            _ratio(step, "phrases per story", stories["found"], pl.Series([1.0] * count), level, None),
-            _ratio(step, "phrases per character", stories["found"], stories["characters"], level, None),
-            _figure(step, "unique phrases", mine.select(found.explode().drop_nulls().n_unique()).item(), count, "stories"),
+            _ratio(step, "phrases per story", stories["found"], pl.Series([1.0] * count), None),
+            _ratio(step, "phrases per character", stories["found"], stories["characters"], None),
+            _figure(step, "unique phrases", mine["found"].explode().drop_nulls().n_unique(), count, "stories"),
         ]
     return figures, wrong
 
 
 def _compare_typed(typed: pl.DataFrame, scored: pl.DataFrame) -> tuple[float | None, Rows]:
     """Mean of the typed scores of a metric, and those that are not the recomputed ones."""
-    both = typed.join(scored, on="story", how="left", maintain_order="left").rename({"score": "recomputed"}).drop("story")
+    both = beside(typed, scored, "story").rename({"score": "recomputed"}).drop("story")
     wrong = [row for row in both.iter_rows(named=True) if row["recomputed"] is None or not _is_rounded(row["typed"], row["recomputed"])]
     mean: float | None = both.select(pl.col("typed").cast(pl.Float64).mean()).item()
     return mean, [row | {"typed": float(row["typed"])} for row in wrong]
@@ -255,14 +255,12 @@ def _is_rounded(typed: str, value: float) -> bool:
     return abs(float(typed) - value) <= (0.5 * 10.0**-digits + 1e-12 if digits > 1 else 1e-9)
 
 
-def _ratio(
-    step: str, metric: str, part: pl.Series, whole: pl.Series, level: float, bounds: tuple[float, float] | None = (0.0, 1.0)
-) -> dict[str, Any]:
+def _ratio(step: str, metric: str, part: pl.Series, whole: pl.Series, bounds: tuple[float, float] | None = (0.0, 1.0)) -> dict[str, Any]:
     """Ratio of two sums over stories, its interval by resampling stories; `bounds` are its possible values."""
     columns = np.column_stack([part.to_numpy(), whole.to_numpy()]).astype(np.float64)
     estimate = float(stats.ratio(*columns.sum(axis=0)))
     totals = stats.resampled_totals(columns, resamples=RESAMPLES, seed=SEED)
-    ends = _percentiles(estimate, stats.ratio(totals[:, 0], totals[:, 1]), int((columns[:, 1] > 0).sum()), level, bounds)
+    ends = _percentiles(estimate, stats.ratio(totals[:, 0], totals[:, 1]), int((columns[:, 1] > 0).sum()), bounds)
     return _figure(step, metric, estimate, len(part), "stories", ends, _BOOTSTRAP + "stories")
 
 
@@ -293,26 +291,26 @@ def _read_released_decisions(sheet: Sheet) -> pl.DataFrame:
     return decisions.with_columns(right=rows.numbers("RES", low=0, high=1, whole=True).cast(pl.Boolean))
 
 
-def _figures_of_decisions(decisions: pl.DataFrame, level: float) -> tuple[Rows, Rows]:
+def _figures_of_decisions(decisions: pl.DataFrame) -> tuple[Rows, Rows]:
     """Figures of yes-or-no decisions: proportions with Wilson's interval, kappa by resampling decisions; and a wrong tally."""
     outcomes = stats.decision_outcomes(decisions["truth"].to_numpy(), decisions["found"].to_numpy())
     counts, n = outcomes.sum(axis=0), len(outcomes)
     tp, fn, fp, tn = counts.tolist()
     shares = {"accuracy": (tp + tn, n), "precision": (tp, tp + fp), "recall": (tp, tp + fn), "accuracy of always no": (fp + tn, n)}
     figures = [
-        _figure("exclusivity", metric, right / of if of else None, of, "decisions", stats.wilson_interval(right, of, level), _WILSON)
+        _figure("exclusivity", metric, right / of if of else None, of, "decisions", stats.wilson_interval(right, of, CONFIDENCE), _WILSON)
         for metric, (right, of) in shares.items()
     ]
     figures[0]["typed"] = decisions["right"].mean()
     kappa = float(stats.cohen_kappa(counts))
     samples = stats.cohen_kappa(stats.resampled_totals(outcomes, resamples=RESAMPLES, seed=SEED))
-    ends = _percentiles(kappa, samples, n, level, (-1.0, 1.0))
+    ends = _percentiles(kappa, samples, n, (-1.0, 1.0))
     figures.append(_figure("exclusivity", "Cohen's kappa", kappa, n, "decisions", ends, _BOOTSTRAP + "decisions"))
     figures += [_figure("exclusivity", name, count, n, "decisions") for name, count in zip(_OUTCOMES, counts, strict=True)]
     wrong = decisions.filter(pl.col("right") != (pl.col("truth") == pl.col("found")))
-    both = {"typed": pl.col("right").cast(pl.Float64), "recomputed": (~pl.col("right")).cast(pl.Float64)}
-    named = {"step": pl.lit("exclusivity"), "metric": pl.lit("decision right"), **both}
-    return figures, wrong.select(ROW, pl.col("concept").alias("about"), **named).to_dicts()
+    said, right = {"step": "exclusivity", "metric": "decision right"}, pl.col("right")
+    named = wrong.select(ROW, about="concept", typed=right.cast(pl.Float64), recomputed=(~right).cast(pl.Float64))
+    return figures, [said | row for row in named.iter_rows(named=True)]
 
 
 # -- clusters ---------------------------------------------------------------------------------------------------------
@@ -326,7 +324,7 @@ def _read_clusters(sheet: Sheet, concepts: Path | None) -> pl.DataFrame:
         named.demand(("phrase", "concept"))
         named.refuse_repeats(["phrase"])
         table = sheet.rows.drop("concept", strict=False)
-        sheet = Sheet(sheet.path, table.join(named.rows.select("phrase", "concept"), on="phrase", how="left", maintain_order="left"))
+        sheet = Sheet(sheet.path, beside(table, named.rows.select("phrase", "concept"), "phrase"))
         sheet.refuse(pl.col("concept").is_null(), "phrase", f"is no phrase of {concepts}")
     elif "concept" not in sheet.rows.columns:
         raise InputError(
@@ -337,7 +335,7 @@ def _read_clusters(sheet: Sheet, concepts: Path | None) -> pl.DataFrame:
     return sheet.rows
 
 
-def _figures_of_clusters(clusters: pl.DataFrame, level: float) -> Rows:
+def _figures_of_clusters(clusters: pl.DataFrame) -> Rows:
     """Figures of unifying against gold clusters; intervals by leaving gold clusters out.
 
     A bootstrap would draw phrases twice, and copies of one phrase always agree: hence the jackknife, over gold clusters because
@@ -351,7 +349,7 @@ def _figures_of_clusters(clusters: pl.DataFrame, level: float) -> Rows:
     if groups > 1:
         parts = [_agreement(gold[kept], found[kept]) for kept in (gold % groups != group for group in range(groups))]
         for figure in figures:
-            low, high = _jackknife(figure["estimate"], np.array([part[figure["metric"]] for part in parts]), known, level)
+            low, high = _jackknife(figure["estimate"], np.array([part[figure["metric"]] for part in parts]), known)
             how = f"jackknife, {groups:,} groups of gold clusters left out in turn"
             figure |= {"low": low, "high": high, "interval": how}
     sizes = {"phrases": clusters.height, "concepts": clusters["concept"].n_unique()}
@@ -363,11 +361,11 @@ def _agreement(gold: NDArray[np.int64], found: NDArray[np.int64]) -> dict[str, f
     return dict(zip(names, (*stats.v_measure(gold, found), *stats.b_cubed(gold, found)), strict=True))
 
 
-def _jackknife(estimate: float, left: NDArray[np.float64], n: int, level: float) -> tuple[float, float]:
+def _jackknife(estimate: float, left: NDArray[np.float64], n: int) -> tuple[float, float]:
     """Normal interval within [0, 1] from the values with each group left out."""
     if stats.is_constant(left):
-        return stats.rare_event_interval(estimate, n, 0.0, 1.0, level)
-    half = NormalDist().inv_cdf((1.0 + level) / 2.0) * float((left.var() * (left.size - 1)) ** 0.5)
+        return stats.rare_event_interval(estimate, n, 0.0, 1.0, CONFIDENCE)
+    half = NormalDist().inv_cdf((1.0 + CONFIDENCE) / 2.0) * float((left.var() * (left.size - 1)) ** 0.5)
     return max(0.0, estimate - half), min(1.0, estimate + half)
 
 

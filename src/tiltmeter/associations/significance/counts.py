@@ -7,7 +7,7 @@ list anywhere takes no part. Shuffled identities go the same way as the real one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,24 +15,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter.associations.definitions import AssociationRules
-from tiltmeter.associations.stage_tables import ASSOCIATIONS
-from tiltmeter.errors import InputError
+from tiltmeter.associations.stage_tables import ASSOCIATIONS, beside
 from tiltmeter.stats import benjamini_hochberg, greater, independence_p, log_odds, ratio, stratified_greater, stratified_rate_difference
 from tiltmeter.study import conform
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Index = NDArray[np.intp]
-
-COUNTS = {
-    "context": pl.String,
-    "concept": pl.String,
-    "identity": pl.String,
-    "count": pl.Int64,  # lists of the identity with the concept
-    "lists": pl.Int64,  # lists of the identity in the context, whatever the concept
-    "mentions": pl.Int64,  # of any concept in them; null where it is not known
-}
-"""Columns of a table of counts: one row for every identity of the context, count 0 included, for each concept in it."""
 
 
 class Cells(NamedTuple):
@@ -58,7 +47,7 @@ class Incidence(NamedTuple):
     descriptor: Index  # (L,) place in `descriptors`; -1: not known
     repetition: Index  # (L,) rank among the repetitions there are; -1: not known
     said: Floats  # (L,) mentions
-    descriptors: pl.DataFrame  # identity (place), descriptor (name): those there are
+    descriptors: pl.Series  # names of those there are, of one identity after the other
     pair_list: Index  # (P,)
     pair_test: Index  # (P,)
 
@@ -73,30 +62,19 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
     mentions
         `attempt`, `character` and `concept`; several mentions of a concept in a list count once, and a mention without a concept
         (null) is a mention only.
-
-    Raises
-    ------
-    InputError
-        The lists are of fewer than two identities.
     """
     counted = lists.filter(pl.col("status") != "missing").with_row_index("list")
     named = (_numbered(counted[name]) for name in ("identity", "context", "stratum"))
     (identities, identity), (contexts, context), (_, stratum) = named
-    if len(identities) < 2:
-        raise InputError(_too_few(lists, identities))
     owners = counted.select("descriptor", identity=pl.Series(identity))
-    descriptors = owners.drop_nulls().unique().sort("identity", "descriptor").select("identity", "descriptor")
-    numbered = owners.join(descriptors.with_row_index("place"), on=["identity", "descriptor"], how="left", maintain_order="left")
+    descriptors = owners.drop_nulls().unique().sort("identity", "descriptor")
+    numbered = beside(owners, descriptors.with_row_index("place"), *owners.columns)
     owner = ["attempt", "character"]
     mentioned = mentions.select(*owner, "concept").join(counted.select("list", *owner), on=owner)
-    held = mentioned.select("list", "concept").drop_nulls()
+    held = mentioned.select("list", "concept").drop_nulls().unique()
     concepts, concept = _numbered(held["concept"])
-    # Sorted by ourselves: np.unique hashes, which takes six times as long for millions of keys.
-    pairs = np.sort(_index(held["list"]) * max(len(concepts), 1) + concept)
-    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
-    pair_list, pair_concept = np.divmod(pairs, max(len(concepts), 1))
-    keys, pair_test = np.unique(pair_concept * len(contexts) + context[pair_list], return_inverse=True)
-    concept_of, context_of = np.divmod(keys, len(contexts))
+    pair_list = _index(held["list"])
+    context_of, concept_of, pair_test = _tests_among(context[pair_list], concept)
     empty = np.zeros((0, 0))
     made = Incidence(
         Cells(contexts, concepts, identities, context_of, concept_of, empty, empty, empty),
@@ -106,9 +84,9 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
         _index(numbered["place"]),
         _index(counted["repetition"].rank("dense").cast(pl.Int64) - 1),
         np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
-        descriptors,
+        descriptors["descriptor"],
         pair_list,
-        pair_test.astype(np.intp),
+        pair_test,
     )
     return made._replace(cells=cells_of(made, identity))
 
@@ -124,67 +102,31 @@ def cells_of(incidence: Incidence, identity: Index, chosen: Bools | None = None)
     return cells._replace(held=held, lists=_summed(cell, weight, shape), mentions=_summed(cell, weight * incidence.said, shape))
 
 
-def strata_of(cells: Cells, concepts: Index) -> Floats:
-    """Counts of the given concepts (R,) in all contexts, 0 where a concept does not occur: (R, K, C)."""
-    keys = cells.concept * len(cells.contexts) + cells.context
-    wanted = concepts[:, None] * len(cells.contexts) + np.arange(len(cells.contexts))
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    there = keys[place] == wanted
-    return np.where(there[..., None], cells.held[place], 0.0).transpose(0, 2, 1)
-
-
 def read_cells(counts: pl.DataFrame) -> tuple[Cells, Index, Index]:
-    """Cells of a table of COUNTS, with the test and the identity of each of its rows.
-
-    Raises
-    ------
-    InputError
-        A column is missing; a row is there twice; an identity of a context has no row for a concept of it; counts do not lie
-        between 0 and the lists and mentions; lists or mentions of an identity differ within a context.
-    """
-    for name in COUNTS:
-        if name not in counts.columns:
-            raise InputError(f"the table of counts has no column {name!r}; it needs {', '.join(COUNTS)}")
-    for wrong, what in _CONTRACT:
-        if not (found := counts.filter(wrong)).is_empty():
-            row = found.row(0, named=True)
-            raise InputError(f"the row of counts for {row['concept']!r}, {row['identity']!r} in {row['context']!r} {what}")
+    """Cells of a table of counts (see `compare_counts`), with the test and the identity of each of its rows."""
     named = (_numbered(counts[name]) for name in ("context", "concept", "identity"))
     (contexts, context), (concepts, concept), (identities, identity) = named
-    if len(identities) < 2:
-        raise InputError(f"the table of counts is of {len(identities)} identity, so there is nothing to compare: it needs two or more")
-    keys, test = np.unique(concept * max(len(contexts), 1) + context, return_inverse=True)
-    concept_of, context_of = np.divmod(keys, max(len(contexts), 1))
-    held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(keys), len(contexts), len(contexts)))
+    context_of, concept_of, test = _tests_among(context, concept)
+    held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(concept_of), len(contexts), len(contexts)))
     for table, place, name in ((held, test, "count"), (lists, context, "lists"), (mentions, context, "mentions")):
         table[place, identity] = counts[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return Cells(contexts, concepts, identities, context_of, concept_of, held, lists, mentions), test.astype(np.intp), identity
-
-
-_HERE = ("context", "identity")
-_CONTRACT = (
-    (~pl.col("count").is_between(0, pl.col("lists")).fill_null(False), "needs a count between 0 and its lists"),
-    (pl.col("mentions") < pl.col("count"), "has fewer mentions than lists with the concept"),
-    (pl.struct("context", "concept", "identity").is_duplicated(), "is there twice"),
-    (pl.col("lists").n_unique().over(_HERE) > 1, "has other lists than other rows of the identity in this context"),
-    (pl.col("mentions").n_unique().over(_HERE) > 1, "has other mentions than other rows of the identity in this context"),
-    (
-        pl.len().over("context", "concept") < pl.col("identity").n_unique().over("context"),
-        "is not beside a row for every other identity of the context (count 0 where it never has the concept)",
-    ),
-)
-"""What no row of a table of counts may be, and how it is said."""
+    return Cells(contexts, concepts, identities, context_of, concept_of, held, lists, mentions), test, identity
 
 
 def place_of(column: pl.Series, names: pl.Series) -> pl.Series:
-    """The place of each value in `names`."""
-    codes = names.alias("name").to_frame().with_row_index("place")
-    found = column.cast(pl.String).alias("name").to_frame().join(codes, on="name", how="left", nulls_equal=True, maintain_order="left")
-    return found["place"]
+    """The place of each value in `names`, null where it is not among them."""
+    return column.cast(pl.String).replace_strict(names, pl.int_range(len(names), eager=True), default=None)
 
 
 def _summed(place: Index, weight: Floats, shape: tuple[int, int]) -> Floats:
     return np.bincount(place, weight, minlength=shape[0] * shape[1]).astype(np.float64).reshape(shape)
+
+
+def _tests_among(context: Index, concept: Index) -> tuple[Index, Index, Index]:
+    """The tests there are, by concept and then context: their contexts and concepts; and the test of each pair."""
+    contexts = context.max(initial=0) + 1
+    keys, test = np.unique(concept * contexts + context, return_inverse=True)
+    return keys % contexts, keys // contexts, test
 
 
 def _numbered(column: pl.Series) -> tuple[pl.Series, Index]:
@@ -198,21 +140,13 @@ def _index(column: pl.Series) -> Index:
     return column.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.intp)
 
 
-def _too_few(lists: pl.DataFrame, identities: pl.Series) -> str:
-    if not len(identities):
-        return "there is no list of concepts at all, so there is nothing to compare"
-    other = lists.filter(pl.col("identity") != identities[0]).height
-    why = f"; the {other:,} lists of others are missing" if other else ""
-    return f"all lists are of one identity, {identities[0]!r}, so there is nothing to compare it with{why}: give texts about two or more"
-
-
 # -- tests and verdicts -----------------------------------------------------------------------------------------------
 
 PRIOR = 0.1
 """Weight of the prior of the log-odds, as a share of an average identity's mentions: Monroe and others took some 500 of 6,000."""
 
-RAW = 0.05
-"""p below which the published definitions report, and halves and leave-one-out checks of all definitions hold."""
+LEVEL = 0.05
+"""q below which the default definition reports, p below which the published ones do and halves and leave-one-out checks hold."""
 
 _COUNTS_IN_BLOCK = 1 << 21
 """Of tests that are made together: 16 MiB an array."""
@@ -231,12 +165,15 @@ class CountBlock(NamedTuple):
     lists: Floats  # (T, K, S)
     mentions: Floats  # (T, K)
 
+    @property
+    def compared(self) -> Bools:
+        """(T, K) the identities with lists."""
+        compared: Bools = self.lists.sum(axis=2) > 0
+        return compared
+
     def of(self, tests: Index) -> CountBlock:
         """Some of the tests, or tests repeated."""
         return CountBlock(self.context[tests], self.concept[tests], self.held[tests], self.lists[tests], self.mentions[tests])
-
-
-OneSided = Callable[[CountBlock, Index], Floats]
 
 
 class Ranking(NamedTuple):
@@ -245,7 +182,6 @@ class Ranking(NamedTuple):
     first: Index  # (T,) highest rate; of those that are tied, the first
     second: Index  # (T,)
     tied: Bools  # (T,)
-    compared: Index  # (T,) identities with lists
 
 
 class Verdicts(NamedTuple):
@@ -257,18 +193,21 @@ class Verdicts(NamedTuple):
     shown: Bools  # (T, K) rows that carry the p-value
 
 
-def block_within(cells: Cells, tests: Index | slice = slice(None)) -> CountBlock:
-    """Tests within their contexts."""
-    context = cells.context[tests]
-    return CountBlock(context, cells.concept[tests], cells.held[tests][..., None], cells.lists[context][..., None], cells.mentions[context])
+def strata_of(cells: Cells, context: Index) -> Index:
+    """(T, S) the contexts within which a test compares: its own; all of them where it is -1."""
+    every = np.arange(len(cells.contexts))
+    return np.broadcast_to(every, (len(context), len(every))) if (context < 0).all() else context[:, None]
 
 
-def block_over_all(cells: Cells, concepts: Index) -> CountBlock:
-    """The tests of concepts over all contexts."""
-    held = strata_of(cells, concepts)
-    lists = np.broadcast_to(cells.lists.T, held.shape)
-    mentions = np.broadcast_to(cells.mentions.sum(axis=0), held.shape[:2])
-    return CountBlock(np.full(len(concepts), -1), concepts, held, lists, mentions)
+def block_of(cells: Cells, concept: Index, context: Index) -> CountBlock:
+    """The tests of concepts in contexts, all of which are -1 or none; counts are 0 where a concept does not occur."""
+    strata = strata_of(cells, context)
+    keys = cells.concept * len(cells.contexts) + cells.context
+    wanted = concept[:, None] * len(cells.contexts) + strata
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    held = np.where((keys[place] == wanted)[..., None], cells.held[place], 0.0)
+    lists = cells.lists[strata]
+    return CountBlock(context, concept, held.transpose(0, 2, 1), lists.transpose(0, 2, 1), cells.mentions[strata].sum(axis=1))
 
 
 def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterator[CountBlock]:
@@ -277,25 +216,25 @@ def blocks_of(cells: Cells, rules: AssociationRules, minimum: int = 0) -> Iterat
     Lists in no context have tests of their own only where no list has one. Concepts in fewer than `minimum` lists are left out.
     """
     k, c = len(cells.identities), len(cells.contexts)
-    if not len(cells.context):
-        return
     support = cells.held.sum(axis=1)
     within = cells.context < c - (c > 1 and cells.contexts[c - 1] is None)
     tests = np.flatnonzero(within & (support >= minimum))
-    for begin in range(0, tests.size, _COUNTS_IN_BLOCK // k):
-        yield block_within(cells, tests[begin : begin + _COUNTS_IN_BLOCK // k])
+    families = [(cells.concept[tests], cells.context[tests], 1)]
     if not rules.published and c > 1:
-        concepts = np.unique(cells.concept)
-        concepts = concepts[np.bincount(cells.concept, support)[concepts] >= minimum]
-        for begin in range(0, concepts.size, _COUNTS_IN_BLOCK // (k * c)):
-            yield block_over_all(cells, concepts[begin : begin + _COUNTS_IN_BLOCK // (k * c)])
+        concepts = np.flatnonzero(np.bincount(cells.concept, support) >= max(minimum, 1))
+        families.append((concepts, np.full(len(concepts), -1), c))
+    for concept, context, strata in families:
+        size = _COUNTS_IN_BLOCK // (k * strata)
+        for begin in range(0, len(concept), size):
+            yield block_of(cells, concept[begin : begin + size], context[begin : begin + size])
 
 
-def ranking_of(held: Floats, lists: Floats) -> Ranking:
+def ranking_of(block: CountBlock) -> Ranking:
     """Rank identities by rate.
 
     Over several strata the rate is standardised: strata weigh as many lists as all identities have in them.
     """
+    held, lists = block.held, block.lists
     there = lists > 0
     # Rates equal as fractions are equal as floats, too: division rounds them correctly.
     rate = np.where(there, ratio(held, lists), _ABSENT)
@@ -310,7 +249,7 @@ def ranking_of(held: Floats, lists: Floats) -> Ranking:
     rest = height.copy()
     rest[rows, first] = 2 * _ABSENT
     second = rest.argmax(axis=1)
-    return Ranking(first, second, height[rows, first] - height[rows, second] <= equal, there.any(axis=2).sum(axis=1))
+    return Ranking(first, second, height[rows, first] - height[rows, second] <= equal)
 
 
 def one_sided(block: CountBlock, identity: Index) -> Floats:
@@ -332,7 +271,7 @@ def effects_of(block: CountBlock) -> Floats:
     return stratified_rate_difference(block.held, block.lists, others_of(block.held), others_of(block.lists)).estimate
 
 
-def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, tail: OneSided = one_sided) -> Verdicts:
+def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int) -> Verdicts:
     """Test each concept.
 
     By the default definition the p-value is that of the identity with the highest rate, times the number of identities compared;
@@ -342,15 +281,13 @@ def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, tail: 
     ----------
     minimum
         Lists a concept must be in to be tested by the default definition.
-    tail
-        Computes `one_sided`; for callers that can do so faster.
     """
     if rules.published:
         return _published_verdicts(block, rules)
-    ranking = ranking_of(block.held, block.lists)
-    tested = np.flatnonzero((ranking.compared > 1) & (block.held.sum(axis=(1, 2)) >= minimum))
+    ranking, compared = ranking_of(block), block.compared.sum(axis=1)
+    tested = np.flatnonzero((compared > 1) & (block.held.sum(axis=(1, 2)) >= minimum))
     p, first = np.full(len(block.concept), np.nan), ranking.first[tested]
-    p[tested] = np.minimum(tail(block.of(tested), first) * ranking.compared[tested], 1.0)
+    p[tested] = np.minimum(one_sided(block.of(tested), first) * compared[tested], 1.0)
     top = np.zeros(block.held.shape[:2], dtype=bool)
     top[tested, first] = True
     return Verdicts(p, None, top & ~ranking.tied[:, None], top)
@@ -366,17 +303,17 @@ def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
     excess = np.maximum(np.where(there, held - least_other, 0.0), 0.0)
     score = np.where(taking_part, ratio(excess, divisor), np.nan)
     p = np.where(taking_part.any(axis=1), independence_p(held, lists), np.nan)
-    return Verdicts(p, score, np.nan_to_num(score) > 0, taking_part)
+    return Verdicts(p, score, score > 0, taking_part)
 
 
-def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules, q: float) -> tuple[list[Floats], list[Bools]]:
+def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules) -> tuple[list[Floats], list[Bools]]:
     """q-values (T,) and associations (T, K) of all blocks, which are one family."""
     if not verdicts:
         return [], []
     sizes = np.cumsum([len(one.p) for one in verdicts])[:-1]
     adjusted = np.split(benjamini_hochberg(np.concatenate([one.p for one in verdicts])), sizes)
-    limits, level = ([one.p for one in verdicts], RAW) if rules.published else (adjusted, q)
-    return adjusted, [one.credited & (np.nan_to_num(p, nan=1.0) < level)[:, None] for one, p in zip(verdicts, limits, strict=True)]
+    limits = [one.p for one in verdicts] if rules.published else adjusted
+    return adjusted, [one.credited & (p < LEVEL)[:, None] for one, p in zip(verdicts, limits, strict=True)]
 
 
 # -- rates, effects with intervals, log-odds --------------------------------------------------------------------------
@@ -387,7 +324,7 @@ def described(
 ) -> pl.DataFrame:
     """The columns of ASSOCIATIONS from `context` to `q`, for the given rows: tests of the block and identities, (R,) each."""
     test, identity = rows
-    ranking = ranking_of(block.held, block.lists)
+    ranking = ranking_of(block)
     runner = np.where(ranking.first[test] == identity, ranking.second[test], ranking.first[test])
     a, n = block.held[rows], block.lists[rows]
     others, others_lists = others_of(block.held)[rows], others_of(block.lists)[rows]
@@ -445,7 +382,7 @@ def background_of(cells: Cells) -> Floats:
 
 
 def _log_odds_of(background: Floats, block: CountBlock) -> tuple[Floats, Floats]:
-    compared = (block.lists > 0).any(axis=2).sum(axis=1)
+    compared = block.compared.sum(axis=1)
     weight = PRIOR * block.mentions.sum(axis=1) / np.maximum(compared, 1)
     prior = np.stack([weight * background[block.concept], weight], axis=1)
     made = log_odds(block.held.sum(axis=2), block.mentions, prior)

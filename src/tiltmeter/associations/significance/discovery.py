@@ -1,18 +1,6 @@
 """Which concepts a model attaches to which identity more than chance would: the published definitions by name, and a better one.
 
-Two ways in. `find_associations` takes lists and mentions. `score_counts` and `compare_counts` take counts alone, a table with these
-columns:
-
-    context   location category; null where there is none
-    concept
-    identity
-    count     lists of the identity in the context that hold the concept
-    lists     lists of the identity in the context, whatever the concept
-    mentions  mentions of any concept in them; may be null (the score of "badf-code" and the log-odds are null then)
-
-It holds one row for *every* identity of a context beside each concept in it, count 0 included; `lists` and `mentions` are the same
-for all concepts of a context and identity; an identity that has no list in a context has no row there, or rows with 0 lists. Both
-functions give the rows back in their order with columns added. Other columns are kept.
+`find_associations` takes lists and mentions, `compare_counts` a table of counts.
 
 For identity i and concept x in a context: a_i lists with x, of n_i lists with T_i mentions.
 
@@ -35,18 +23,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tiltmeter.associations.definitions import DEFAULT, AssociationRules, rules_of
+from tiltmeter.associations.definitions import DEFAULT, AssociationRules
 from tiltmeter.associations.significance.counts import (
-    RAW,
+    LEVEL,
     Bools,
-    Cells,
     CountBlock,
     Floats,
     Incidence,
     Index,
     background_of,
-    block_over_all,
-    block_within,
+    block_of,
     blocks_of,
     cells_of,
     context_names,
@@ -58,11 +44,11 @@ from tiltmeter.associations.significance.counts import (
     ranking_of,
     read_cells,
     reported_of,
+    strata_of,
     verdicts_of,
 )
-from tiltmeter.associations.stage_tables import ASSOCIATIONS
+from tiltmeter.associations.stage_tables import ASSOCIATIONS, beside
 from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
 from tiltmeter.study import conform
 
 
@@ -74,7 +60,6 @@ def find_associations(
     level: float = 0.95,
     seed: int = 123,
     minimum: int = 5,
-    q: float = 0.05,
 ) -> pl.DataFrame:
     """Count, test and describe every concept in every context.
 
@@ -93,8 +78,6 @@ def find_associations(
         Deals repetitions to the two halves.
     minimum
         Lists, over all identities, that a concept must be in to be tested by the default definition.
-    q
-        False-discovery rate at which the default definition reports.
 
     Returns
     -------
@@ -104,11 +87,6 @@ def find_associations(
         with a p-value, and an identity that never has a concept has a row only where the concept is tested. By the published ones it is
         on every row. In rows over all contexts `rate` and `others_rate` are plain shares, and the effect is the Mantel-Haenszel
         difference, which equals theirs where the design is balanced. Halves, descriptors and `rests_on` are given for reported rows only.
-
-    Raises
-    ------
-    InputError
-        The lists are of fewer than two identities.
     """
     incidence = incidence_of(lists, mentions)
     cells = incidence.cells
@@ -116,71 +94,39 @@ def find_associations(
     verdicts = [verdicts_of(block, rules, minimum) for block in blocks]
     background, halves = background_of(cells), halves_of(incidence, seed)
     parts = [pl.DataFrame(schema=dict(ASSOCIATIONS))]
-    for block, verdict, adjusted, found in zip(blocks, verdicts, *reported_of(verdicts, rules, q), strict=True):
-        taking_part = (block.lists > 0).any(axis=2)
-        rows = np.nonzero(taking_part & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2)))
+    for block, verdict, adjusted, found in zip(blocks, verdicts, *reported_of(verdicts, rules), strict=True):
+        rows = np.nonzero(block.compared & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2)))
         frame = described(cells, background, block, verdict, adjusted, level, rows).with_columns(reported=pl.Series(found[rows]))
         backing = _backing_of(incidence, block.of(np.nonzero(found)[0]), np.nonzero(found)[1], rules, halves)
         parts += [frame.filter(~pl.col("reported")), pl.concat([frame.filter("reported"), backing], how="horizontal")]
     return conform(pl.concat(parts, how="diagonal_relaxed"), ASSOCIATIONS).sort("context", "concept", "identity", nulls_last=True)
 
 
-def score_counts(counts: pl.DataFrame, definition: str) -> pl.DataFrame:
-    """Score and test counts by a published definition: adds `score`, `p` and `reported`.
+def compare_counts(counts: pl.DataFrame, rules: AssociationRules = DEFAULT, minimum: int = 5) -> pl.DataFrame:
+    """Test counts within contexts: adds the columns of ASSOCIATIONS from `others_count` to `reported`.
+
+    By the default definition the family of q is what the table holds: where it holds only the concepts that were found significant, q is
+    too small. By the published ones `score` is null where the divisor is 0 or not known, `p` is the same for all identities of a context
+    and concept, and both are null where fewer than two identities have lists.
 
     Parameters
     ----------
     counts
-        As described at the top of this module.
-    definition
-        "paper" or "badf-code".
-
-    Returns
-    -------
-    pl.DataFrame
-        `counts` with `score` (null where the divisor is 0 or not known), `p` (the same for all identities of a context and concept)
-        and `reported` (score above 0 and p < 0.05); all null, and not reported, where fewer than two identities have lists.
-
-    Raises
-    ------
-    InputError
-        The definition is unknown or not a published one, or the counts break their contract.
-    """
-    rules = rules_of(definition)
-    if not rules.published:
-        raise InputError("counts are scored by the published definitions paper and badf-code; compare_counts tests by the default one")
-    frame = _test_counts(counts, rules, minimum=0, level=0.95, q=RAW)
-    return counts.with_columns(frame.select("score", "p", "reported"))
-
-
-def compare_counts(counts: pl.DataFrame, minimum: int = 5, level: float = 0.95, q: float = 0.05) -> pl.DataFrame:
-    """Test counts by the default definition, within contexts: adds the columns of ASSOCIATIONS from `others_count` to `reported`.
-
-    The family of q is what the table holds: where it holds only the concepts that were found significant, q is too small.
-
-    Parameters
-    ----------
-    counts
-        As described at the top of this module.
-    minimum, level, q
+        `context` (location category; null where there is none), `concept`, `identity`; `count` (lists of the identity in the context that
+        hold the concept), `lists` (of the identity in the context, whatever the concept), `mentions` (of any concept in them; may be null:
+        the score of "badf-code" and the log-odds are null then). It holds one row for *every* identity of a context beside each concept
+        in it, count 0 included; `lists` and `mentions` are the same for all concepts of a context and identity; an identity that has no
+        list in a context has no row there, or rows with 0 lists. Other columns are kept, and so is the order.
+    rules, minimum
         As for `find_associations`.
-
-    Raises
-    ------
-    InputError
-        The counts break their contract.
     """
-    frame = _test_counts(counts, DEFAULT, minimum=minimum, level=level, q=q)
-    return counts.with_columns(frame.drop("context", "concept", "identity", "count", "lists", "mentions"))
-
-
-def _test_counts(counts: pl.DataFrame, rules: AssociationRules, *, minimum: int, level: float, q: float) -> pl.DataFrame:
-    cells, *rows = read_cells(counts)
-    block = block_within(cells)
+    cells, test, identity = read_cells(counts)
+    block = block_of(cells, cells.concept, cells.context)
     verdicts = verdicts_of(block, rules, minimum)
-    (adjusted,), (reported,) = reported_of([verdicts], rules, q)
-    frame = described(cells, background_of(cells), block, verdicts, adjusted, level, (rows[0], rows[1]))
-    return frame.with_columns(reported=pl.Series(reported[rows[0], rows[1]]))
+    (adjusted,), (reported,) = reported_of([verdicts], rules)
+    frame = described(cells, background_of(cells), block, verdicts, adjusted, 0.95, (test, identity))
+    made = frame.drop("context", "concept", "identity", "count", "lists", "mentions")
+    return counts.with_columns(made, reported=pl.Series(reported[test, identity]))
 
 
 # -- what an association rests on: both halves of the repetitions, and the descriptors of its identity ----------------
@@ -210,20 +156,12 @@ def _backing_of(incidence: Incidence, block: CountBlock, identity: Index, rules:
     numbers = {}
     for half, name in enumerate(("first", "second")):
         cells = cells_of(incidence, incidence.identity, halves == half)
-        numbers[f"effect_{name}"], numbers[f"p_{name}"] = _one_against_others(_recounted(cells, block), identity)
+        numbers[f"effect_{name}"], numbers[f"p_{name}"] = _one_against_others(block_of(cells, block.concept, block.context), identity)
     frame = pl.DataFrame(numbers).fill_nan(None)
-    confirmed = (pl.col("p_first").fill_null(1.0) < RAW) & (pl.col("p_second").fill_null(1.0) < RAW)
+    confirmed = (pl.col("p_first") < LEVEL) & (pl.col("p_second") < LEVEL)
     known = pl.col("effect_first").is_not_null() & pl.col("effect_second").is_not_null()
     carriers = _carriers_of(incidence, block, identity, rules)
     return pl.concat([frame.with_columns(confirmed=pl.when(known).then(confirmed)), carriers], how="horizontal")
-
-
-def _recounted(cells: Cells, block: CountBlock) -> CountBlock:
-    """The same tests, counted in other lists."""
-    if block.held.shape[2] > 1:
-        return block_over_all(cells, block.concept)
-    keys = cells.concept * len(cells.contexts) + cells.context
-    return block_within(cells, np.searchsorted(keys, block.concept * len(cells.contexts) + block.context))
 
 
 def _one_against_others(block: CountBlock, identity: Index) -> tuple[Floats, Floats]:
@@ -240,49 +178,43 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     no descriptor alone, or more than one, has that power, or the identity has a single one. Only descriptors that carry the concept
     matter: without another one, the identity's rate is higher still.
     """
-    over_all, holders = block.held.shape[2] > 1, incidence.pair_list
-    owners = {"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor}
-    pairs = pl.DataFrame(owners)[holders].with_columns(concept=pl.Series(incidence.cells.concept[incidence.pair_test]))
-    rows = pl.DataFrame({"context": block.context, "concept": block.concept, "identity": identity}).with_row_index("row")
-    keys = ["concept", "identity"] if over_all else ["context", "concept", "identity"]
-    carried = pairs.filter(pl.col("descriptor") >= 0).join(rows.select("row", *keys), on=keys)
-    carriers = carried.group_by("row", "descriptor").agg(count=pl.len().cast(pl.Int64)).with_row_index("entry")
-    carried = carried.join(carriers, on=["row", "descriptor"])
-    row, descriptor = (carriers[name].cast(pl.Int64).to_numpy() for name in ("row", "descriptor"))
-    known, shape = incidence.descriptor >= 0, (len(incidence.cells.contexts), len(incidence.descriptors))
-    sizes = np.bincount(incidence.context[known] * shape[1] + incidence.descriptor[known], minlength=shape[0] * shape[1]).reshape(shape)
-    here = np.broadcast_to(sizes.sum(axis=0), (len(row), shape[1])) if over_all else sizes[block.context[row]]
-    beside = ((incidence.descriptors["identity"].to_numpy() == identity[row][:, None]) & (here > 0)).sum(axis=1)
-    lists = sizes[:, descriptor].T if over_all else here[np.arange(len(row)), descriptor][:, None]
-    without = block.of(row)
-    entry, stratum = carried["entry"].to_numpy(), carried["context"].to_numpy() * over_all
-    np.subtract.at(without.held, (entry, identity[row][entry], stratum), 1.0)
-    without.lists[np.arange(len(row)), identity[row]] -= lists
-    named = incidence.descriptors["descriptor"].gather(descriptor)
-    gone = pl.Series(~_holds(without, identity[row], rules) & (beside > 1))
-    table = carriers.with_columns(named, lists=pl.Series(lists.sum(axis=1)), gone=gone)
+    cells, place = incidence.cells, ["context", "identity"]
+    lists = pl.DataFrame({"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor})
+    held = lists[incidence.pair_list].with_columns(concept=pl.Series(cells.concept[incidence.pair_test]))
+    counts = held.group_by(held.columns).agg(count=pl.len().cast(pl.Int64))
+    sizes = lists.filter(pl.col("descriptor") >= 0).group_by(lists.columns).agg(lists=pl.len().cast(pl.Int64))
+    rows = pl.DataFrame({"concept": block.concept, "identity": identity, "context": strata_of(cells, block.context)}).with_row_index("row")
+    tests = rows.explode("context").with_columns(stratum=pl.int_range(pl.len()).over("row"))
+    # One row for each descriptor and stratum of a test; then an entry for each descriptor that carries it.
+    parts = tests.join(sizes, on=place).join(counts, on=held.columns, how="left").with_columns(pl.col("count").fill_null(0))
+    parts = parts.with_columns(several=pl.col("descriptor").n_unique().over("row") > 1)
+    parts = parts.filter(pl.col("count").sum().over("row", "descriptor") > 0)
+    parts = parts.with_columns(entry=pl.struct("row", "descriptor").rank("dense").cast(pl.Int64) - 1)
+    carriers = parts.group_by("entry").agg(pl.col("row", "descriptor", "several").first(), pl.col("count", "lists").sum()).sort("entry")
+    row, (entry, stratum) = carriers["row"].to_numpy(), parts["entry", "stratum"].to_numpy().T
+    without, of_carrier = block.of(row), identity[row]
+    for numbers, name in ((without.held, "count"), (without.lists, "lists")):
+        np.subtract.at(numbers, (entry, of_carrier[entry], stratum), parts[name].to_numpy())
+    gone = pl.Series(~_holds(without, of_carrier, rules)) & carriers["several"]
+    table = carriers.with_columns(incidence.descriptors.gather(carriers["descriptor"]), gone=gone)
     table = table.sort("row", "count", "descriptor", descending=[False, True, False])
     alone = pl.when(pl.col("gone").sum() == 1).then(pl.col("descriptor").filter("gone").first())
     found = table.group_by("row").agg(descriptors=pl.struct("descriptor", "count", "lists"), rests_on=alone)
-    return rows.select("row").join(found, on="row", how="left", maintain_order="left").drop("row")
+    return beside(rows.select("row"), found, "row").drop("row")
 
 
 def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Bools:
     """Whether an identity has an association by its own p-value."""
     if rules.published:
         verdicts = verdicts_of(block, rules, 0)
-        return verdicts.credited[np.arange(len(identity)), identity] & (np.nan_to_num(verdicts.p, nan=1.0) < RAW)
+        return verdicts.credited[np.arange(len(identity)), identity] & (verdicts.p < LEVEL)
     effect, p = _one_against_others(block, identity)
-    compared = (block.lists > 0).any(axis=2).sum(axis=1)
-    holds: Bools = (effect > 0) & (np.nan_to_num(p, nan=1.0) * compared < RAW)
+    holds: Bools = (effect > 0) & (p * block.compared.sum(axis=1) < LEVEL)
     return holds
 
 
 # -- what chance alone gives: the same lists under identities dealt at random -----------------------------------------
 
-_MOST_LISTS = {True: 1 << 20, False: 1 << 15}
-"""Sums of lists, over all contexts and within one, up to which a table of counts is remembered: so many fit into one number."""
-UNITS = ("list", "descriptor")
 ENOUGH = 20
 EQUAL = 1e-12
 """Effects that are equal in exact arithmetic differ by less."""
@@ -296,7 +228,6 @@ def shuffled_counts(
     runs: int = 20,
     seed: int = 123,
     minimum: int = 5,
-    q: float = 0.05,
     by: str = "list",
     without: pl.DataFrame | None = None,
     observed: int | None = None,
@@ -305,7 +236,7 @@ def shuffled_counts(
 
     Parameters
     ----------
-    lists, mentions, rules, minimum, q
+    lists, mentions, rules, minimum
         As for `find_associations`.
     runs
         Number of shuffles.
@@ -329,7 +260,7 @@ def shuffled_counts(
     Raises
     ------
     InputError
-        As for `find_associations`, or a list has no descriptor and `by` needs one.
+        A list has no descriptor, and `by` needs one.
     """
     incidence = incidence_of(lists, mentions)
     if not rules.published:
@@ -340,14 +271,13 @@ def shuffled_counts(
         names = {"concept": incidence.cells.concepts, "identity": incidence.cells.identities}
         left_out = pl.DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
         counted[left_out["concept"].to_numpy(), left_out["identity"].to_numpy()] = False
-    tail = _RememberedTests(fixed=by == "list")
     known: dict[bytes, int] = {}
     counts, reached = [], 0
     for labels in _shuffled_identities(incidence, by, runs, seed):
         dealt = labels.tobytes() if by == "descriptor" else b""  # few descriptors can be dealt in few ways
         if dealt not in known or not dealt:
             blocks = list(blocks_of(cells_of(incidence, labels), rules, minimum))
-            found = reported_of([verdicts_of(block, rules, minimum, tail) for block in blocks], rules, q)[1]
+            found = reported_of([verdicts_of(block, rules, minimum) for block in blocks], rules)[1]
             known[dealt] = sum(int((mine & counted[block.concept]).sum()) for block, mine in zip(blocks, found, strict=True))
         counts.append(known[dealt])
         reached += observed is not None and known[dealt] >= observed
@@ -382,12 +312,10 @@ def permutation_p(
     Raises
     ------
     InputError
-        As for `shuffled_counts`, or no list has one of the concepts.
+        As for `shuffled_counts`.
     """
     incidence = incidence_of(lists, mentions)
     known, rules = incidence.cells.concepts, DEFAULT
-    for concept in concepts:
-        check_known(concept, known.to_list(), f"no list has the concept {concept!r}")
     incidence = _only_tests(incidence, known.is_in(list(concepts)).to_numpy()[incidence.cells.concept])
     cells = incidence.cells
     blocks = list(blocks_of(cells, rules))
@@ -401,51 +329,17 @@ def permutation_p(
         {
             "context": pl.concat([context_names(cells, block.context) for block in blocks]),
             "concept": cells.concepts.gather(np.concatenate([block.concept for block in blocks])),
-            "identity": cells.identities.gather(np.concatenate([ranking_of(block.held, block.lists).first for block in blocks])),
+            "identity": cells.identities.gather(np.concatenate([ranking_of(block).first for block in blocks])),
             "effect": effect,
             "p": np.where(np.isnan(effect), np.nan, (1 + reached) / (1 + runs)),
         }
     ).fill_nan(None)
 
 
-class _RememberedTests:
-    """`one_sided`, computed once for each table of counts that comes up: shuffling brings the same small counts again and again.
-
-    Parameters
-    ----------
-    fixed
-        Shuffling leaves the lists of each identity in each context as many as they are. The p-value over all contexts then follows from
-        the concept, the identity and the sum of its counts.
-    """
-
-    def __init__(self, *, fixed: bool) -> None:
-        self._fixed = fixed
-        self._known: dict[bool, dict[int, float]] = {True: {}, False: {}}
-
-    def __call__(self, block: CountBlock, identity: Index) -> Floats:
-        rows, over_all = np.arange(len(identity)), block.held.shape[2] > 1
-        held, lists = block.held.sum(axis=2), block.lists.sum(axis=2)
-        if (over_all and not self._fixed) or lists.sum(axis=1).max(initial=0) >= _MOST_LISTS[over_all]:
-            return one_sided(block, identity)
-        if over_all:
-            parts = [block.concept, identity, held[rows, identity]]
-        else:
-            parts = [held[rows, identity], held.sum(axis=1), lists[rows, identity], lists.sum(axis=1)]
-        keys = np.zeros(len(rows), dtype=np.int64)
-        for part in parts:
-            keys = keys * _MOST_LISTS[over_all] + part.astype(np.int64)
-        known = self._known[over_all]
-        fresh, first, place = np.unique(keys, return_index=True, return_inverse=True)
-        some = first[[key not in known for key in fresh.tolist()]]
-        known |= zip(keys[some].tolist(), one_sided(block.of(some), identity[some]).tolist(), strict=True)
-        return np.array([known[key] for key in fresh.tolist()])[place]
-
-
 def _greatest_effect(block: CountBlock) -> Floats:
     """(T,) the greatest effect of an identity against all others; NaN where there is nothing to compare."""
-    effect = effects_of(block)
-    greatest = np.where(np.isnan(effect), -np.inf, effect).max(axis=1)
-    return np.where(np.isneginf(greatest), np.nan, greatest)
+    greatest: Floats = np.fmax.reduce(effects_of(block), axis=1)
+    return greatest
 
 
 def _only_tests(incidence: Incidence, tests: Bools) -> Incidence:
@@ -458,7 +352,6 @@ def _only_tests(incidence: Incidence, tests: Bools) -> Incidence:
 
 def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) -> Iterator[Index]:
     """Identities (L,) dealt at random, `runs` times."""
-    check_known(by, UNITS, f"identities cannot be shuffled by {by!r}")
     if by == "list":
         unit = np.arange(len(incidence.identity))
         group = incidence.context * (incidence.stratum.max(initial=0) + 1) + incidence.stratum
