@@ -154,9 +154,10 @@ def _prompts_seed() -> Sequence[bytes]:
 
 
 def _released(path: Path) -> object:
-    from tiltmeter.associations.released import read_released
+    from tiltmeter.associations.released import by_location, read_released, summary, top
 
-    return read_released(path)
+    table = read_released(path)
+    return summary(table), top(table), by_location(table)
 
 
 def _reanalysed(p: float) -> Callable[[Path], object]:

@@ -152,6 +152,39 @@ def read_released(path: Path) -> pl.DataFrame:
     return pl.DataFrame(dict(zip(RELEASED, (*sheet.rows.select(_NAMES), score, p, answers == "YES"), strict=True)))
 
 
+def summary(released: pl.DataFrame) -> pl.DataFrame:
+    """Per identity: count, mean, least and greatest score, mean and median p (the paper's Tables 2 and 14).
+
+    Rows judged exclusive are no associations and do not count, here and in `top` and `by_location`.
+    """
+    score, p = pl.col("score"), pl.col("p")
+    figures = {
+        "count": pl.len().cast(pl.Int64),
+        "mean_score": score.mean(),
+        "min_score": score.min(),
+        "max_score": score.max(),
+        "mean_p": p.mean(),
+        "median_p": p.median(),
+    }
+    return released.filter(~pl.col("exclusive")).group_by("identity").agg(**figures).sort("identity")
+
+
+def top(released: pl.DataFrame, k: int = 10, *, each_identity: bool = False) -> pl.DataFrame:
+    """The `k` associations of greatest score, overall or of each identity (Tables 15 to 20); equal scores in the order of the file."""
+    ranked = released.filter(~pl.col("exclusive")).sort("score", descending=True, maintain_order=True)
+    if not each_identity:
+        return ranked.head(k)
+    return ranked.sort("identity", maintain_order=True).group_by("identity", maintain_order=True).head(k)
+
+
+def by_location(released: pl.DataFrame) -> pl.DataFrame:
+    """Number of associations of each identity and location category, cells without any included: identity, context, count."""
+    contexts = released.select(pl.col("context").unique(maintain_order=True))
+    cells = released.select(pl.col("identity").unique().sort()).join(contexts, how="cross")
+    counts = released.group_by("identity", "context").agg(count=(~pl.col("exclusive")).sum().cast(pl.Int64))
+    return beside(cells, counts, "identity", "context").with_columns(pl.col("count").fill_null(0))
+
+
 # -- recovered counts -------------------------------------------------------------------------------------------------
 
 
