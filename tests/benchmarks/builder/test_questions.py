@@ -176,20 +176,6 @@ def test_an_interrupted_run_goes_on(journal: Journal) -> None:
     assert len(model.asked) == 1
 
 
-def test_a_wording_of_ones_own(journal: Journal, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        "questions: {mine: {ask: 'Ask of {concept}: {sentence}', again: 'Again: {concept} {problem}', check: 'every line {questions}'}}"
-    )
-    model = ScriptedModel(working)
-    questions(BOTH, EngineJudge(model, journal), wording=str(mine))
-    assert sorted(messages[0].content for messages in model.asked) == [f"Ask of Chad: {CHAD}", f"Ask of Norway: {NORWAY}"]
-    poor = tmp_path / "poor.yaml"
-    poor.write_text("questions: {mine: {ask: 'Ask of {concept}', again: '{concept} {problem}', check: '{questions}'}}")
-    with pytest.raises(InputError, match=r"must hold the placeholder \{sentence\}"):
-        questions(BOTH, EngineJudge(model, journal), wording=str(poor))
-
-
 QUESTIONS: Sequence[tuple[str, str]] = [
     ('{"question": "How is X?"}', "How is X?"),
     ('Sure!\n```json\n{"question": "How is X?",}\n```', "How is X?"),

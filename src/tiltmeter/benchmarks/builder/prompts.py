@@ -172,7 +172,6 @@ def questions(
     sentences: pl.DataFrame,
     judge: Judge,
     *,
-    wording: str | None = None,
     check: bool = False,
     concepts: Sequence[str] | None = None,
     tried_with: Sequence[str] = (),
@@ -188,8 +187,6 @@ def questions(
         SENTENCES.
     judge
         The model asked. What its journal holds is not asked again.
-    wording
-        A name in `wordings/assembling.yaml`, or a YAML file of the same shape; None: the first.
     check
         Whether the model is then asked if each question still makes sense with other concepts in the place of its own, and a question that
         does not is rejected and made again. With one concept only there is nothing to try.
@@ -205,12 +202,12 @@ def questions(
     Raises
     ------
     InputError
-        The wording cannot be used, or a concept is left without sentences or questions.
+        A concept is left without sentences or questions.
     Unfinished
         The judge was interrupted.
     """
     table = _checked_sentences(sentences, concepts)
-    texts = templates("assembling", "questions", wording)
+    texts = templates("assembling", "questions")
     known = list(dict.fromkeys([*(concepts or ()), *tried_with, *table["concept"]]))
     rows = table.select("concept", "sentence").rows()
     pairs = list(dict.fromkeys(rows))
