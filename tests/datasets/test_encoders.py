@@ -50,5 +50,3 @@ def test_what_cannot_be_had_says_what_helps(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
     with pytest.raises(DataUnavailable, match=f"set TILTMETER_DATA to a folder that holds {NAME}/"):
         encoder_folder(Library(cache=tmp_path))
-    with pytest.raises(InputError, match="unknown encoder 'other'"):
-        encoder_folder(Library(cache=tmp_path), "other")

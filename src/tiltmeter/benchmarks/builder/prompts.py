@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 import polars as pl
@@ -114,8 +115,8 @@ def continuations(
         A concept is left without prompts.
     """
     table = _checked_sentences(sentences, concepts)
-    made = {sentence: _continuation(sentence, definition) for sentence in table["sentence"].unique(maintain_order=True)}
-    return _assemble(table, "continuation", [made[sentence] for sentence in table["sentence"]])
+    cut = cache(_continuation)
+    return _assemble(table, "continuation", [cut(sentence, definition) for sentence in table["sentence"]])
 
 
 def _continuation(sentence: str, definition: str) -> tuple[str | None, str | None]:
