@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from support.data_sources import SAMPLE, Record, catalogue, member, record
+from support.data_sources import SAMPLE, Record, catalogue, record
 from tiltmeter.datasets import Entry, load_catalogue
 from tiltmeter.datasets.catalogue import HubSource, PackageSource, UrlSource
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tiltmeter.datasets import ENCODERS, DataUnavailable, Library, encoder_folder, load_catalogue
-from tiltmeter.errors import InputError
 
 NAME = ENCODERS[0]
 FILES = [Path(entry.name).relative_to(NAME) for entry in load_catalogue().entries if entry.name.startswith(f"{NAME}/")]

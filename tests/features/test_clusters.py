@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import silhouette_samples
 
 from features.conftest import Opener, Watched
-from tiltmeter.errors import InputError
 from tiltmeter.features import Clusters, cluster_texts
 from tiltmeter.features.clusters import partition, silhouette
 from tiltmeter.models.text_models import SentenceEncoder

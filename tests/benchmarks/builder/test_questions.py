@@ -135,9 +135,7 @@ def test_the_check_puts_other_concepts_in(journal: Journal) -> None:
 
 def test_a_single_concept_is_tried_with_others_that_have_no_sentences(journal: Journal) -> None:
     model = ScriptedModel(working)
-    found = questions(
-        table(("Norway", NORWAY)), EngineJudge(model, journal), check=True, concepts=["Norway"], tried_with=["Norway", "Peru"]
-    )
+    found = questions(table(("Norway", NORWAY)), EngineJudge(model, journal), check=True, tried_with=["Norway", "Peru"])
     assert found.benchmark["prompt"].to_list() == [GOOD.format("Norway")]
     (shown,) = [messages[0].content for messages in model.asked if is_check(messages)]
     assert GOOD.format("Peru") in shown

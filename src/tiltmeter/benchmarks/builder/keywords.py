@@ -43,12 +43,12 @@ def given_keywords(keywords: Mapping[str, Iterable[str]], *, kind: str = "given"
             if not any(map(str.isalnum, word)):
                 raise InputError(f"the keyword {word!r} of {concept!r} can be found in no text: it must hold a letter or digit")
             rows.append({"concept": concept, "keyword": word, "kind": kind})
-    return join_keywords(pl.DataFrame(rows, schema=dict(KEYWORDS)))
+    return join_keywords(pl.DataFrame(rows, schema=KEYWORDS))
 
 
 def join_keywords(*tables: pl.DataFrame) -> pl.DataFrame:
     """All keywords in order; one that a concept has twice (in any case) stays where it comes first."""
-    whole = pl.concat([pl.DataFrame(schema=dict(KEYWORDS)), *(table.select(list(KEYWORDS)) for table in tables)])
+    whole = pl.concat([pl.DataFrame(schema=KEYWORDS), *(table.select(list(KEYWORDS)) for table in tables)])
     return whole.filter(pl.struct("concept", pl.col("keyword").str.to_lowercase()).is_first_distinct())
 
 
@@ -374,7 +374,7 @@ def scrape(
                     continue
                 seen.add(sentence.casefold())
                 rows.append((None, concept, words[int(str(found.lastgroup)[1:])], source, tag, position, sentence, licence))
-    return pl.DataFrame(rows, schema=dict(SENTENCES), orient="row")
+    return pl.DataFrame(rows, schema=SENTENCES, orient="row")
 
 
 def without_sentences(pages: pl.DataFrame, keywords: pl.DataFrame, sentences: pl.DataFrame) -> list[str]:

@@ -36,12 +36,7 @@ class Assembled(NamedTuple):
     """DROPPED, in the same order."""
 
 
-def _checked_sentences(sentences: pl.DataFrame, concepts: Sequence[str] | None) -> pl.DataFrame:
-    """The table with single spaces; raises InputError where it is empty or a concept has no sentences."""
-    if lacking := [concept for concept in concepts or () if concept not in set(sentences["concept"])]:
-        raise InputError(f"the concept {lacking[0]!r} has no sentences: give it more keywords or sources, or take it out")
-    if sentences.is_empty():
-        raise InputError("there are no sentences to make prompts of: give more keywords or sources")
+def _with_single_spaces(sentences: pl.DataFrame) -> pl.DataFrame:
     return sentences.select(list(SENTENCES)).with_columns(pl.col("sentence").str.replace_all(r"\s+", " ").str.strip_chars())
 
 
@@ -87,9 +82,7 @@ _SAGED_MORE = 3
 _JOINED = re.compile(r"(?:[^\W_]|[-/'\u2019\u2010\u2011](?=[^\W_]))*")
 
 
-def continuations(
-    sentences: pl.DataFrame, *, definition: Literal["default", "saged"] = "default", concepts: Sequence[str] | None = None
-) -> Assembled:
+def continuations(sentences: pl.DataFrame, *, definition: Literal["default", "saged"] = "default") -> Assembled:
     """Prompts that are sentences up to just after their main verb; the whole sentence is the baseline.
 
     Some 800 sentences of 28 words a second on one core; nearly all of it is tagging.
@@ -101,8 +94,6 @@ def continuations(
     definition
         "default": after the main verb with its auxiliaries. "saged": as published, three words after the first verb that comes after
         the fifth word (or anywhere), is not capitalised and in no brackets.
-    concepts
-        Concepts that must have prompts in the end; None: those of the table.
 
     Returns
     -------
@@ -114,7 +105,7 @@ def continuations(
     InputError
         A concept is left without prompts.
     """
-    table = _checked_sentences(sentences, concepts)
+    table = _with_single_spaces(sentences)
     cut = cache(_continuation)
     return _assemble(table, "continuation", [cut(sentence, definition) for sentence in table["sentence"]])
 
@@ -174,7 +165,6 @@ def questions(
     judge: Judge,
     *,
     check: bool = False,
-    concepts: Sequence[str] | None = None,
     tried_with: Sequence[str] = (),
 ) -> Assembled:
     """Prompts that are questions about the concept which a model makes of each sentence; the sentence is the baseline.
@@ -191,10 +181,8 @@ def questions(
     check
         Whether the model is then asked if each question still makes sense with other concepts in the place of its own, and a question that
         does not is rejected and made again. With one concept only there is nothing to try.
-    concepts
-        Concepts that must have questions in the end, and those a question is tried with; None: those of the table.
     tried_with
-        Further concepts a question is tried with, which need no sentences of their own.
+        Concepts a question is tried with before those of the table; they need no sentences of their own.
 
     Returns
     -------
@@ -207,9 +195,9 @@ def questions(
     Unfinished
         The judge was interrupted.
     """
-    table = _checked_sentences(sentences, concepts)
+    table = _with_single_spaces(sentences)
     texts = templates("assembling", "questions")
-    known = list(dict.fromkeys([*(concepts or ()), *tried_with, *table["concept"]]))
+    known = list(dict.fromkeys([*tried_with, *table["concept"]]))
     rows = table.select("concept", "sentence").rows()
     pairs = list(dict.fromkeys(rows))
     names = {concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE) for concept in known}

@@ -314,7 +314,7 @@ FoundPage = tuple[str, SourcePage, Mapping[str, Any]]
 def page_set(found: Sequence[FoundPage]) -> PageSet:
     """The set of the pages found, in order; one that a concept has several times is there once, and "ok" where it is so in any of them."""
     rows = [{name: getattr(page, name, None) for name in PAGES} | {"concept": concept, "depth": 0, **more} for concept, page, more in found]
-    table = pl.DataFrame(rows, schema=dict(PAGES)).with_row_index("place")
+    table = pl.DataFrame(rows, schema=PAGES).with_row_index("place")
     best = table.sort(pl.col("status") != "ok", "place").unique(["concept", "source"], keep="first", maintain_order=True)
     usable = {page.source: page for _, page, _ in found if page.status == "ok"}
     texts, links = ({source: getattr(page, name) for source, page in usable.items()} for name in ("text", "links"))

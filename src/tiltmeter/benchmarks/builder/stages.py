@@ -157,6 +157,10 @@ class Builder:
         for concept in table["concept"].unique(maintain_order=True):
             check_known(concept, self._spec.concepts, f"{path} has rows about {concept!r}, which is no concept of the spec")
 
+    def _without_rows(self, table: pl.DataFrame) -> str | None:
+        """The first concept that needs prompts of its own and has no row in the table; None where all have."""
+        return next((concept for concept in self._spec.sought if concept not in table["concept"]), None)
+
     def _judge(self, tools: Tools, key: str) -> Judge:
         """The judge, for a key of the spec; raises InputError where there is none."""
         if tools.judge is None:
@@ -253,7 +257,7 @@ class Builder:
             found += write_articles(judge, list(spec.sought), domain=spec.domain, words=sources.written.words)
         joined = page_set(found)
         _report_failed_pages(tools, "pages", joined.pages)
-        texts = pl.DataFrame([*joined.texts.items()], schema=dict(TEXTS), orient="row")
+        texts = pl.DataFrame([*joined.texts.items()], schema=TEXTS, orient="row")
         return {"pages": self._in_order(joined.pages), "texts": texts}
 
     def _sentences(
@@ -272,20 +276,22 @@ class Builder:
 
     def _prompts(self, sentences: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
         """Continuations or questions of the sentences, as many as asked for, and what was dropped on the way."""
-        spec, concepts = self._spec, list(self._spec.sought)
+        spec = self._spec
+        if (lacking := self._without_rows(sentences)) is not None:
+            raise InputError(f"the concept {lacking!r} has no sentences: give it more keywords or sources, or take it out")
         if spec.assemble.kind == "question":
             judge = self._judge(tools, "assemble.kind: question")
-            made, dropped = questions(sentences, judge, check=spec.assemble.check, concepts=concepts, tried_with=list(spec.concepts))
+            made, dropped = questions(sentences, judge, check=spec.assemble.check, tried_with=[*spec.sought, *spec.concepts])
             _report_unanswered(tools, "prompts", dropped.filter(pl.col("reason").str.starts_with(NO_ANSWER)).height)
         else:
-            made, dropped = continuations(sentences, definition=spec.definition, concepts=concepts)
+            made, dropped = continuations(sentences, definition=spec.definition)
             if spec.assemble.with_keyword:
                 kept = pl.col("keyword_in_prompt").fill_null(True)
                 cut = made.filter(~kept).with_columns(sentence="baseline", reason=pl.lit("the keyword stands behind the cut"))
                 made, dropped = made.filter(kept), pl.concat([dropped, cut.select(list(DROPPED))])
-                if lost := [concept for concept in concepts if concept not in set(made["concept"])]:
+                if (lost := self._without_rows(made)) is not None:
                     raise InputError(
-                        f"no prompt about {lost[0]!r} holds its keyword: set assemble.with_keyword to false, give it more sources, "
+                        f"no prompt about {lost!r} holds its keyword: set assemble.with_keyword to false, give it more sources, "
                         "or take it out"
                     )
         return {"prompts": self._sized(made), "dropped": dropped}
@@ -295,10 +301,10 @@ class Builder:
         path = self._home / str(self._spec.assemble.prompts)
         table = read_benchmark(path)
         self._check_concepts(path, table)
-        if lacking := [name for name in self._spec.sought if name not in set(table["concept"])]:
-            raise InputError(f"{path} has no prompt about the concept {lacking[0]!r}; write some or take it out of the spec")
+        if (lacking := self._without_rows(table)) is not None:
+            raise InputError(f"{path} has no prompt about the concept {lacking!r}; write some or take it out of the spec")
         table = table.with_columns(pl.col("domain").fill_null(self._spec.domain))
-        return {"prompts": self._sized(table), "dropped": pl.DataFrame(schema=dict(DROPPED))}
+        return {"prompts": self._sized(table), "dropped": pl.DataFrame(schema=DROPPED)}
 
     def _sized(self, benchmark: pl.DataFrame) -> pl.DataFrame:
         size = self._spec.assemble.size
@@ -324,9 +330,7 @@ class Builder:
         proposals = [] if asked.descriptors is None else list(self._proposals(asked.descriptors.threshold, pairs, prompts, tools))
         rows += [(root, target, *words, "judge") for root, target, proposal in proposals for words in proposal.words.items()]
         left_out = [(root, target, *word) for root, target, proposal in proposals for word in proposal.left_out.items()]
-        table = pl.DataFrame(rows, schema=dict(REPLACEMENTS), orient="row").unique(
-            ["root", "target", "old"], keep="first", maintain_order=True
-        )
+        table = pl.DataFrame(rows, schema=REPLACEMENTS, orient="row").unique(["root", "target", "old"], keep="first", maintain_order=True)
         if both:
             back = table.select(root="target", target="root", old="new", new="old", by="by").join(table, on=["root", "target"], how="anti")
             unclear = back.filter(pl.struct("root", "target", pl.col("old").str.to_lowercase()).is_duplicated())
@@ -336,7 +340,7 @@ class Builder:
                     "on the way back; write a table for the other direction too"
                 )
             table = pl.concat([table, back])
-        return {"replacements": table, "left_out": pl.DataFrame(left_out, schema=dict(LEFT_OUT), orient="row")}
+        return {"replacements": table, "left_out": pl.DataFrame(left_out, schema=LEFT_OUT, orient="row")}
 
     def _proposals(
         self, threshold: float | Literal["auto"], pairs: list[tuple[str, str]], prompts: pl.DataFrame, tools: Tools
