@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from tiltmeter.yaml_files import packaged_yaml
 
 Restriction = Literal["non-commercial share-alike", "fair use claim", "terms of use", "copied job advertisements"]
 """Why a file may not be used freely, in words a user understands."""
@@ -99,6 +100,4 @@ class Catalogue(_Record):
 @cache
 def load_catalogue() -> Catalogue:
     """The catalogue that ships with Tiltmeter."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    content = yaml.load((Path(__file__).parent / "catalogue.yaml").read_bytes(), Loader=loader)  # noqa: S506 (safe, the faster one if built)
-    return Catalogue.model_validate(content)
+    return Catalogue.model_validate(packaged_yaml(Path(__file__).with_name("catalogue.yaml")))

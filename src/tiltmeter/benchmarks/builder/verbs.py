@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiltmeter.readers import grammar
+from tiltmeter.yaml_files import packaged_yaml
 
 
 class TaggedWord(NamedTuple):
@@ -129,10 +130,7 @@ _THAT_IS = [",", "that", "is", ","]
 
 @cache
 def _words_by_use() -> Mapping[str, frozenset[str]]:
-    import yaml
-
-    listed: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    return {use: frozenset(words) for use, words in listed.items()}
+    return {use: frozenset(words) for use, words in packaged_yaml(Path(__file__).with_suffix(".yaml")).items()}
 
 
 def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
