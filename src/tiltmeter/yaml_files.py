@@ -1,9 +1,10 @@
-"""YAML that came from outside."""
+"""YAML files: our own, which are as we wrote them, and those that came from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 _MOST_VALUES = 1_000_000
+
+
+@cache
+def packaged_yaml(path: Path) -> Any:
+    """The value of a YAML file that comes with Tiltmeter, read once, by the faster loader where that is built."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 (both are safe)
 
 
 def read_yaml(path: Path, what: str) -> Any:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tiltmeter.datasets import ENCODERS, DataUnavailable, Library, encoder_folder, load_catalogue
-from tiltmeter.errors import InputError
 
 NAME = ENCODERS[0]
 FILES = [Path(entry.name).relative_to(NAME) for entry in load_catalogue().entries if entry.name.startswith(f"{NAME}/")]
@@ -50,5 +49,3 @@ def test_what_cannot_be_had_says_what_helps(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("TILTMETER_OFFLINE", "1")
     with pytest.raises(DataUnavailable, match=f"set TILTMETER_DATA to a folder that holds {NAME}/"):
         encoder_folder(Library(cache=tmp_path))
-    with pytest.raises(InputError, match="unknown encoder 'other'"):
-        encoder_folder(Library(cache=tmp_path), "other")

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import silhouette_samples
 
 from features.conftest import Opener, Watched
-from tiltmeter.errors import InputError
 from tiltmeter.features import Clusters, cluster_texts
 from tiltmeter.features.clusters import partition, silhouette
 from tiltmeter.models.text_models import SentenceEncoder
@@ -50,7 +49,7 @@ def same_parts(first: Sequence[object], second: Sequence[object]) -> bool:
 
 
 def clustered(encoder: Watched, texts: list[str | None], about: str = "news", **more: object) -> Clusters:
-    return cluster_texts(pl.Series(texts, dtype=pl.String), about, encoder=encoder, **more)  # type: ignore[arg-type]
+    return cluster_texts(pl.Series(texts, dtype=pl.String), about, encoder=encoder, **{"k": 3, "seed": 0} | more)  # type: ignore[arg-type]
 
 
 @pytest.mark.verify
@@ -71,8 +70,6 @@ def test_the_number_of_clusters_can_be_chosen(encoder: Watched) -> None:
         labels = clustered(encoder, SHUFFLED, k=k).cluster.to_numpy()
         scores[k] = silhouette_samples(encoder.encode(SHUFFLED), labels, metric="cosine").mean()
     assert scores[made.themes.height] > max(scores.values()) - 0.02  # the starts are drawn for each number
-    with pytest.raises(InputError, match="k=0: texts are divided into at least 1 cluster"):
-        clustered(encoder, SHUFFLED, k=0)
 
 
 def test_planted_clusters_are_counted() -> None:
@@ -88,7 +85,7 @@ def test_planted_clusters_are_counted() -> None:
 @pytest.mark.verify
 def test_themes_are_not_the_subject_nor_each_other(encoder: Watched, sentences: pl.DataFrame) -> None:
     for (subject,), part in sentences.group_by("segment"):
-        made = cluster_texts(part["text"], str(subject), encoder=encoder)
+        made = cluster_texts(part["text"], str(subject), encoder=encoder, k=3, seed=0)
         assert made.themes["cluster"].to_list() == [0, 1, 2]
         assert made.themes["size"].is_sorted(descending=True)
         text = " ".join(part["text"]).lower()
@@ -102,14 +99,14 @@ def test_themes_are_not_the_subject_nor_each_other(encoder: Watched, sentences: 
 def test_each_text_is_encoded_once(minilm: Path, sentences: pl.DataFrame) -> None:
     watched = Opener(minilm).encoder("all-MiniLM-L6-v2")
     texts = pl.concat([sentences["text"], sentences["text"], pl.Series([None, " "])])
-    cluster_texts(texts, "religion", encoder=watched)
+    cluster_texts(texts, "religion", encoder=watched, k=3, seed=0)
     assert {watched.seen[text] for text in sentences["text"]} == {1}
 
 
 def test_order_does_not_matter(encoder: Watched, sentences: pl.DataFrame) -> None:
-    whole = cluster_texts(sentences["text"], "religion", encoder=encoder, seed=5)
+    whole = cluster_texts(sentences["text"], "religion", encoder=encoder, k=3, seed=5)
     shuffled = sentences.with_columns(whole.cluster).sample(fraction=1, shuffle=True, seed=1)
-    again = cluster_texts(shuffled["text"], "religion", encoder=encoder, seed=5)
+    again = cluster_texts(shuffled["text"], "religion", encoder=encoder, k=3, seed=5)
     assert again.cluster.to_list() == shuffled["cluster"].to_list()
     assert again.themes.equals(whole.themes)
 

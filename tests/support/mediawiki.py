@@ -4,7 +4,7 @@
     wiki.add("Islam", "<p>Islam is a religion.</p>", links=["Quran"])
     wiki.redirect("Moslem faith", "Islam")
     with WikiServer(wiki, misbehave=lambda page, nth: Fault(status=503) if nth == 1 else None) as server:
-        collect_pages({"Islam": ["Moslem faith"]}, domain="religions", api=server.api, cache=folder)
+        collect_pages({"Islam": ["Moslem faith"]}, Wikipedia(api=server.api), cache=folder)
     assert server.delivered["Islam"] == 1
 
 It runs in its own thread with its own event loop, so it may be asked from any loop, thread or process.

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from tiltmeter.benchmarks.inference import (
 )
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, ratio
+from tiltmeter.yaml_files import packaged_yaml
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -86,13 +86,9 @@ class _Contexts(NamedTuple):
     hits: Index
 
 
-@cache
-def default_words() -> Mapping[str, Any]:
+def default_words() -> Any:
     """Return the default lists: `groups` (words by group), `targets` and `stop` (words that are no context)."""
-    import yaml
-
-    loaded: dict[str, Any] = yaml.safe_load(files(__package__).joinpath("words.yaml").read_text(encoding="utf-8"))
-    return loaded
+    return packaged_yaml(Path(__file__).with_name("words.yaml"))
 
 
 def stereotypical_associations(

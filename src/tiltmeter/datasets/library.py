@@ -269,18 +269,17 @@ class Library:
             ) from error
 
 
-def encoder_folder(library: Library, name: str = ENCODERS[0]) -> Path:
-    """A folder that holds all files of the encoder under their own names; fetched if need be (83 MB).
+def encoder_folder(library: Library) -> Path:
+    """A folder that holds all files of the default encoder under their own names; fetched if need be (83 MB).
 
     Raises
     ------
     DataUnavailable
         No source gave a file.
     InputError
-        There is no such encoder, a local copy is not the catalogued file, or the cache folder cannot be written to.
+        A local copy is not the catalogued file, or the cache folder cannot be written to.
     """
-    if name not in ENCODERS:
-        raise InputError(f"unknown encoder {name!r}: the catalogue has {', '.join(ENCODERS)}")
+    name = ENCODERS[0]
     paths = {entry: library.path(entry.name) for entry in library.entries if entry.name.startswith(f"{name}/")}
     roots = {path.as_posix().removesuffix(entry.name.removeprefix(name)) for entry, path in paths.items()}
     if len(roots) == 1:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
-
-import yaml
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError
@@ -16,10 +14,10 @@ from tiltmeter.features.scoring import FeatureColumn
 from tiltmeter.models import Classifier, Encoder
 from tiltmeter.registry import did_you_mean
 from tiltmeter.user_functions import is_function, load_function
+from tiltmeter.yaml_files import packaged_yaml
 
 
 def _read_catalogue() -> dict[str, Described]:
-    content = yaml.safe_load(files("tiltmeter.features").joinpath("features.yaml").read_text(encoding="utf-8"))
     return {
         name: Described(
             name=name,
@@ -27,7 +25,7 @@ def _read_catalogue() -> dict[str, Described]:
             columns=[_column(column, one) for column, one in given["columns"].items()],
             **{key: given[key] for key in ("title", "kind", "model", "licence", "formula")},
         )
-        for name, given in content.items()
+        for name, given in packaged_yaml(Path(__file__).with_name("features.yaml")).items()
     }
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tiltmeter.errors import InputError
 from tiltmeter.features.scoring import number_texts, score_all
 from tiltmeter.models import Encoder
 
@@ -40,7 +39,7 @@ class Clusters:
     """One row per cluster: `cluster`, `size` (texts), `theme` (list of up to three words)."""
 
 
-def cluster_texts(texts: pl.Series, about: str, *, encoder: Encoder, k: int | Literal["silhouette"] = 3, seed: int = 0) -> Clusters:
+def cluster_texts(texts: pl.Series, about: str, *, encoder: Encoder, k: int | Literal["silhouette"], seed: int) -> Clusters:
     """Divide texts into clusters by k-means on their vectors.
 
     What comes out does not depend on the order of rows. Every distinct text is encoded once.
@@ -55,10 +54,8 @@ def cluster_texts(texts: pl.Series, about: str, *, encoder: Encoder, k: int | Li
     Raises
     ------
     InputError
-        `k` is no positive number, or the encoder cannot be used.
+        The encoder cannot be used.
     """
-    if k != "silhouette" and k < 1:
-        raise InputError(f"k={k}: texts are divided into at least 1 cluster; give a larger number, or silhouette to have it chosen")
     given = number_texts(texts)
     points = score_all(encoder.encode, given.distinct, encoder.encode([]).shape[1]).values.astype(np.float32, copy=False)
     readable = np.array(sorted(np.flatnonzero(np.isfinite(points).all(axis=1)), key=lambda number: given.distinct[number]), np.intp)

@@ -10,13 +10,14 @@ import re
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from tiltmeter.llm_json import json_values
+from tiltmeter.yaml_files import packaged_yaml
 
 T = TypeVar("T")
 
@@ -108,14 +109,9 @@ def default_form(outcomes: Sequence[str]) -> str:
     return "ranking" if is_ranking else "text"
 
 
-@cache
-def _phrases() -> dict[str, Any]:
+def _phrases() -> Any:
     """The content of answer_texts.yaml."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = yaml.load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"), Loader=loader)  # noqa: S506
-    return found
+    return packaged_yaml(Path(__file__).with_suffix(".yaml"))
 
 
 def _template(form: str, verbosity: int, draws: Draws) -> str:

@@ -217,10 +217,9 @@ class _Walk:
                     self._nonbinary()
                 continue
             head = words[0].lower()
-            if len(words) > 2 and words[1].endswith(("'", "'s")) and last in others:
+            if last in others and any(word.endswith(("'", "'s")) for word in words[:2]):
                 self.focus = others[last]
-                continue
-            if last in ("of", "to"):
+            elif last in ("of", "to"):
                 self._is(selves[words[-2].lower()], last_pronoun)
             elif head.rstrip(".") in titles and words[1][0].isupper():
                 self._titled(titles[head.rstrip(".")], words[1], names)
@@ -231,8 +230,6 @@ class _Walk:
             elif head in _ARTICLES:
                 other = "nonbinary" if last in others and any(word.strip(",") in _NONBINARY for word in words) else others.get(last)
                 self._newcomer(other, selves.get(last), apart=head in ("every", "each") or (self.named and words[0][0].isupper()))
-            elif head.endswith(("'", "'s")) and last in others:
-                self.focus = others[last]
             elif head.startswith(("non", "gender", "agender")):
                 if last not in others and not last.endswith("s") and last not in ("people", "youth", "community", "folk"):
                     self._nonbinary()

@@ -51,8 +51,11 @@ def letter_choice(answer: pl.Series, letters: str = "abc") -> pl.Series:
 
 
 def yes_no(answer: pl.Series) -> pl.Series:
-    """Read "yes" or "no": the one of the two that occurs as a word; null where both or neither do."""
-    return _label_answers(answer, _only(_has(("yes", "no"))), _lower_then_split())
+    """Read "yes" or "no": the one of the two that occurs as a word; null where both or neither do.
+
+    The original lowers the case before it splits into words, for all else after it; it differs for mixed case like "no'LL".
+    """
+    return _label_answers(answer, _only(_has(("yes", "no"))), spaced_words(pl.col("answer").str.to_lowercase()))
 
 
 def character_gender(answer: pl.Series) -> pl.Series:
@@ -154,11 +157,6 @@ def _label_answers(answer: pl.Series, label: pl.Expr, words: pl.Expr | None = No
 def _with_words(answer: pl.Series, words: pl.Expr | None) -> pl.DataFrame:
     """Columns ``answer`` and ``words``: an expression used several times would be computed as often."""
     return answer.cast(pl.String).to_frame("answer").with_columns(words=words)
-
-
-def _lower_then_split() -> pl.Expr:
-    """Words in lower case, as the original takes them for yes/no; differs for mixed case like "no'LL"."""
-    return spaced_words(pl.col("answer").str.to_lowercase())
 
 
 def _split_then_lower() -> pl.Expr:

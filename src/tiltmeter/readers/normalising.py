@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from string import ascii_letters
 from typing import Any
 
 import polars as pl
 
 from tiltmeter.thinking import CLOSES, OPENS, SPECIAL, UNMARKED
+from tiltmeter.yaml_files import packaged_yaml
 
 _SAME_AS = (
     ("\u2018\u2019\u201a\u201b\u02bc\u2032\uff07", "'"),
@@ -134,14 +134,9 @@ def verdict(table: pl.DataFrame, label: pl.Expr, refused: pl.Expr) -> pl.DataFra
     return read.select(outcome=outcome.when("refused").then(pl.lit("refused")).otherwise(pl.lit("unreadable")), label="label")
 
 
-@cache
-def load_data(name: str) -> dict[str, Any]:
+def load_data(name: str) -> Any:
     """Word lists and phrases of one reader: `data/<name>.yaml` of this package."""
-    import yaml  # on first use: listing probes imports this module
-
-    text = files("tiltmeter.readers").joinpath("data", f"{name}.yaml").read_text(encoding="utf-8")
-    content: dict[str, Any] = yaml.safe_load(text)
-    return content
+    return packaged_yaml(Path(__file__).parent / "data" / f"{name}.yaml")
 
 
 def alternatives(patterns: list[str]) -> str:

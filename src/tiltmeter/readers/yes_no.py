@@ -282,7 +282,7 @@ def read_yes_no(answer: pl.Series, about: About = "statement") -> pl.DataFrame:
     -------
     Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("yes", "no", null unless answered), one row per answer.
     """
-    table = text_table(answer).with_columns(lower=lowered(_in_english(pl.col("text").str.to_lowercase())))
+    table = text_table(answer).with_columns(lower=lowered(rewritten(pl.col("text").str.to_lowercase(), _to_english())))
     table = table.with_columns(refused=declines(pl.col("text")) | pl.col("lower").str.contains(_DECLINED_NO))
     # Of a text that declines, agreement counts only after its turn.
     declining = pl.when("refused")
@@ -312,8 +312,8 @@ def read_yes_no(answer: pl.Series, about: About = "statement") -> pl.DataFrame:
 
 
 @cache
-def _other_languages() -> tuple[tuple[str, str], ...]:
-    """Patterns of other languages' answers, each with what it becomes."""
+def _to_english() -> tuple[tuple[str, str], ...]:
+    """Patterns of other languages' answers, each with what it becomes: "nein" is "no", "是的" is "yes"."""
     found = []
     border = r"(\s*[.,!?;:\n)\"'\u3001\uff01]|\s*$)"
     for label in ("no", "yes"):
@@ -321,11 +321,6 @@ def _other_languages() -> tuple[tuple[str, str], ...]:
         found.append((alternatives(data["phrases"]), f" . {label} . "))
         found.append((rf"(^|[.,!?;:\n(\"']\s*)(?:{'|'.join(data['words'])}){border}", f"${{1}}{label}${{2}}"))
     return tuple(found)
-
-
-def _in_english(text: pl.Expr) -> pl.Expr:
-    """ "nein" as "no", "是的" as "yes"."""
-    return rewritten(text, _other_languages())
 
 
 def _sides_with(pattern: str) -> tuple[pl.Expr, pl.Expr]:

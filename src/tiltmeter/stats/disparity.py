@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, cached_property
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -206,6 +206,5 @@ def critical_values_of(table: str) -> tuple[list[float], dict[int, list[float]]]
 
     `dixon_critical.csv` (two-sided) is computed by `scripts/dixon_critical_values.py`; `dixon_published.csv` is of one end.
     """
-    header, *lines = files("tiltmeter.stats").joinpath(table).read_text(encoding="utf-8").split()
-    rows = {int(n): [float(value) for value in values] for n, *values in (line.split(",") for line in lines)}
-    return [float(alpha) for alpha in header.split(",")[1:]], rows
+    header, *rows = np.genfromtxt(Path(__file__).with_name(table), delimiter=",").tolist()
+    return header[1:], {int(n): values for n, *values in rows}

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltmeter.stats.arithmetic import Floats, count_present, floats, ratio, sorted_quantile
+from tiltmeter.stats.arithmetic import Floats, count_present, floats, mean_present, sorted_quantile
 
 EPSILON = float(np.finfo(np.float64).eps)
 SMALLEST_SHARE = 1e-10
@@ -203,20 +203,18 @@ def standards(values: Floats, options: SummaryOptions, formulas: Formulas = DEFA
     name, value = _name_and_number(options.standard)
     if name == "fixed":
         return np.full(len(values), value)
-    present, skips_missing = ~np.isnan(values), formulas.skips_missing
-    count = present.sum(axis=-1)
+    sample = Sample(values, None, floats(np.nan), options, formulas)
     if name == "mode":
         width = value or 0.1
-        if not skips_missing:
+        if not formulas.skips_missing:
             low, high = (end.reduce(values, axis=-1, keepdims=True) for end in (np.fmin, np.fmax))
-            values = np.where(present, values, low + width * np.ceil((high - low) / width))
+            values = np.where(sample.present, values, low + width * np.ceil((high - low) / width))
         return fullest_bin(np.sort(values, axis=-1), width)
     if name == "mean":
-        found = ratio(np.where(present, values, 0.0).sum(axis=-1), count)
+        found = mean_present(values)
     else:
-        share = 0.5 if value is None else value / 100.0 if name == "percentile" else value
-        found = sorted_quantile(np.sort(values, axis=-1), count, share)
-    return found if skips_missing else np.where(present.all(axis=-1), found, np.nan)
+        found = sample.quantile(0.5 if value is None else value / 100.0 if name == "percentile" else value)
+    return found if formulas.skips_missing else np.where(sample.present.all(axis=-1), found, np.nan)
 
 
 class Statistic(NamedTuple):

@@ -60,7 +60,7 @@ def words(table: pl.DataFrame, concept: str | None = None) -> list[str]:
 
 
 def test_given_keywords_are_cleaned_and_stand_once() -> None:
-    table = given_keywords({"Tea": [" green  tea", "Tea", "TEA", "cafe\u0301", "AC/DC", "C++"], "Milk": ["tea"]}, domain="drinks")
+    table = given_keywords({"Tea": [" green  tea", "Tea", "TEA", "cafe\u0301", "AC/DC", "C++"], "Milk": ["tea"]})
     assert dict(table.schema) == dict(KEYWORDS)
     assert words(table, "Tea") == ["green tea", "Tea", "café", "AC/DC", "C++"]
     assert words(table, "Milk") == ["tea"]
@@ -77,13 +77,11 @@ def test_given_keywords_are_cleaned_and_stand_once() -> None:
 )
 def test_mistakes_in_given_keywords(given: dict[str, list[str]], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
-        given_keywords(given, domain="drinks")
+        given_keywords(given)
 
 
 def test_no_keyword_contains_another() -> None:
-    table = given_keywords(
-        {"c": ["Mahatma Gandhi", "gandhi", "Islam", "Islamic", "Shia islam", "man", "woman"], "d": ["Shia Islam"]}, domain="d"
-    )
+    table = given_keywords({"c": ["Mahatma Gandhi", "gandhi", "Islam", "Islamic", "Shia islam", "man", "woman"], "d": ["Shia Islam"]})
     assert words(non_containing(table)) == ["gandhi", "Islam", "Islamic", "man", "woman", "Shia Islam"]
     assert words(non_containing(table, "saged")) == ["gandhi", "Islam", "man", "Shia Islam"]
 
@@ -91,7 +89,7 @@ def test_no_keyword_contains_another() -> None:
 @settings(deadline=None)
 @given(st.lists(st.text("abAB c/+", min_size=1).filter(lambda word: any(map(str.isalnum, word))), min_size=1))
 def test_a_reduced_set_covers_all_it_was_made_of(some: list[str]) -> None:
-    table = given_keywords({"c": some}, domain="d")
+    table = given_keywords({"c": some})
     kept = words(non_containing(table, "saged"))
     assert not any(one.casefold() in other.casefold() for one, other in permutations(kept, 2))
     assert all(any(one.casefold() in word.casefold() for one in kept) for word in words(table))
@@ -99,7 +97,7 @@ def test_a_reduced_set_covers_all_it_was_made_of(some: list[str]) -> None:
 
 
 def test_the_nearest_by_spelling_are_kept() -> None:
-    table = given_keywords({"tea": ["bicycle", "green tea", "eat"], "bicycle": ["tea leaves", "icy"]}, domain="d")
+    table = given_keywords({"tea": ["bicycle", "green tea", "eat"], "bicycle": ["tea leaves", "icy"]})
     kept = nearest(table, 2, Letters())
     assert kept.select("concept", "keyword").rows() == [("tea", "eat"), ("tea", "green tea"), ("bicycle", "icy"), ("bicycle", "tea leaves")]
     assert kept["similarity"][0] == pytest.approx(1)
@@ -108,7 +106,7 @@ def test_the_nearest_by_spelling_are_kept() -> None:
 
 @pytest.mark.verify
 def test_the_nearest_by_meaning_are_kept(minilm: SentenceEncoder) -> None:
-    table = given_keywords({"tea": ["bicycle", "green tea", "beverage"], "bicycle": ["tea leaves", "cycling"]}, domain="d")
+    table = given_keywords({"tea": ["bicycle", "green tea", "beverage"], "bicycle": ["tea leaves", "cycling"]})
     kept = nearest(table, 2, minilm)
     assert words(kept, "tea") == ["green tea", "beverage"]
     assert words(kept, "bicycle") == ["cycling", "tea leaves"]
@@ -189,8 +187,6 @@ def test_mistakes_in_asking(tmp_path: Path) -> None:
         judge = EngineJudge(ScriptedModel(lambda messages: "I'd rather not."), journal)
         with pytest.raises(InputError, match="scripted/judge named no keyword for any concept: the reply holds no JSON list"):
             ask_keywords(judge, ["Tea"], domain="drinks")
-        with pytest.raises(InputError, match="unknown wording 'plian'"):
-            ask_keywords(judge, ["Tea"], domain="drinks", wording="plian")
 
 
 @given(st.text(max_size=300))
@@ -209,7 +205,7 @@ def test_a_json_list_is_read_wherever_it_stands(some: list[str], prose: str) -> 
 
 def page(concept: str, text: str, *links: Link, depth: int = 0) -> PageSet:
     source = f"{concept}/{depth}"
-    row = {**dict.fromkeys(PAGES), "domain": "d", "concept": concept, "source": source, "depth": depth, "status": "ok"}
+    row = {**dict.fromkeys(PAGES), "concept": concept, "source": source, "depth": depth, "status": "ok"}
     return PageSet(pl.DataFrame([row], schema=dict(PAGES)), {source: text}, {source: links})
 
 
@@ -248,6 +244,6 @@ def test_links_that_are_names() -> None:
 
 
 def test_tables_are_joined_with_the_first_one_first() -> None:
-    first, second = given_keywords({"c": ["Tea"]}, domain="d"), given_keywords({"c": ["tea", "milk"], "b": ["tea"]}, domain="d")
+    first, second = given_keywords({"c": ["Tea"]}), given_keywords({"c": ["tea", "milk"], "b": ["tea"]})
     assert join_keywords(first, second).select("concept", "keyword").rows() == [("c", "Tea"), ("c", "milk"), ("b", "tea")]
     assert join_keywords().is_empty()

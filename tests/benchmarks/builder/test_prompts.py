@@ -161,19 +161,13 @@ def test_keywords_are_taken_as_they_are() -> None:
     assert continuations(sentences).benchmark["keyword_in_prompt"].to_list() == [True]
 
 
-def test_a_concept_without_sentences() -> None:
-    with pytest.raises(InputError, match=r"the concept 'b' has no sentences: give it more keywords or sources"):
-        continuations(table([SURE]), concepts=["a", "b"])
-
-
 def test_a_concept_left_without_prompts() -> None:
     with pytest.raises(InputError, match=r"'b' \(1 no main verb was found\)"):
         continuations(pl.concat([table([SURE]), table(["A short history of Chad since 1900."], "b")]))
 
 
 def test_no_sentences_at_all() -> None:
-    with pytest.raises(InputError, match="there are no sentences"):
-        continuations(table([]))
+    assert continuations(table([])).benchmark.is_empty()
 
 
 RELIGIONS = ("judaism", "christianity", "islam", "buddhism", "sikhism", "atheism")
@@ -199,7 +193,7 @@ def bold(shared: Path, file: str, groups: tuple[str, ...]) -> pl.DataFrame:
 def test_most_sentences_of_bold_become_prompts(shared: Path, file: str, groups: tuple[str, ...]) -> None:
     sentences = bold(shared, file, groups)
     start = time.process_time()
-    found = continuations(sentences, concepts=groups)
+    found = continuations(sentences)
     assert (time.process_time() - start) / sentences.height < 0.01  # one takes about a millisecond
     assert found.benchmark.height + found.dropped.height == sentences.height
     assert found.benchmark.height > 0.85 * sentences.height

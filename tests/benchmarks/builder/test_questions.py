@@ -135,9 +135,7 @@ def test_the_check_puts_other_concepts_in(journal: Journal) -> None:
 
 def test_a_single_concept_is_tried_with_others_that_have_no_sentences(journal: Journal) -> None:
     model = ScriptedModel(working)
-    found = questions(
-        table(("Norway", NORWAY)), EngineJudge(model, journal), check=True, concepts=["Norway"], tried_with=["Norway", "Peru"]
-    )
+    found = questions(table(("Norway", NORWAY)), EngineJudge(model, journal), check=True, tried_with=["Norway", "Peru"])
     assert found.benchmark["prompt"].to_list() == [GOOD.format("Norway")]
     (shown,) = [messages[0].content for messages in model.asked if is_check(messages)]
     assert GOOD.format("Peru") in shown
@@ -174,20 +172,6 @@ def test_an_interrupted_run_goes_on(journal: Journal) -> None:
     model = ScriptedModel(working)
     assert questions(BOTH, EngineJudge(model, journal)).benchmark.height == 2
     assert len(model.asked) == 1
-
-
-def test_a_wording_of_ones_own(journal: Journal, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(
-        "questions: {mine: {ask: 'Ask of {concept}: {sentence}', again: 'Again: {concept} {problem}', check: 'every line {questions}'}}"
-    )
-    model = ScriptedModel(working)
-    questions(BOTH, EngineJudge(model, journal), wording=str(mine))
-    assert sorted(messages[0].content for messages in model.asked) == [f"Ask of Chad: {CHAD}", f"Ask of Norway: {NORWAY}"]
-    poor = tmp_path / "poor.yaml"
-    poor.write_text("questions: {mine: {ask: 'Ask of {concept}', again: '{concept} {problem}', check: '{questions}'}}")
-    with pytest.raises(InputError, match=r"must hold the placeholder \{sentence\}"):
-        questions(BOTH, EngineJudge(model, journal), wording=str(poor))
 
 
 QUESTIONS: Sequence[tuple[str, str]] = [

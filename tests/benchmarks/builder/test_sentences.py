@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tiltmeter.benchmarks.benchmark_tables import PAGES, SENTENCES
-from tiltmeter.benchmarks.builder import given_keywords, read_files, scrape, split_sentences, without_sentences
+from tiltmeter.benchmarks.builder import given_keywords, page_set, read_files, scrape, split_sentences, without_sentences
 from tiltmeter.study import NotRun
 
 CASES: Sequence[tuple[str, Sequence[str]]] = [
@@ -84,13 +84,13 @@ def lines(text: str) -> list[str]:
 
 def pages(*rows: tuple[str, str], status: str = "ok") -> pl.DataFrame:
     """PAGES of (concept, source)."""
-    made = [{**dict.fromkeys(PAGES), "domain": "d", "concept": c, "source": s, "source_tag": "local", "status": status} for c, s in rows]
+    made = [{**dict.fromkeys(PAGES), "concept": c, "source": s, "source_tag": "local", "status": status} for c, s in rows]
     return pl.DataFrame(made, schema=dict(PAGES))
 
 
 def found(text: str, *keywords: str) -> list[tuple[str, int]]:
     """Keyword and position of each sentence (one a line) found in a text."""
-    rows = scrape(pages(("c", "s")), {"s": text}, given_keywords({"c": keywords}, domain="d"), split=lines)
+    rows = scrape(pages(("c", "s")), {"s": text}, given_keywords({"c": keywords}), split=lines)
     assert dict(rows.schema) == dict(SENTENCES)
     return rows.select("keyword", "position").rows()
 
@@ -149,9 +149,8 @@ def test_nothing_goes_to_another_concept() -> None:
         "both": f"Coffee or tea {FILLED}",
     }
     table = pages(("Tea", "a"), ("Tea", "both"), ("Coffee", "b"), ("Coffee", "both"))
-    words = given_keywords({"Tea": ["tea"], "Coffee": ["coffee"]}, domain="d")
-    other = given_keywords({"Tea": ["nothing"]}, domain="another domain")
-    rows = scrape(table, texts, pl.concat([words, other]), split=lines).select("concept", "keyword", "source", "position").rows()
+    words = given_keywords({"Tea": ["tea"], "Coffee": ["coffee"]})
+    rows = scrape(table, texts, words, split=lines).select("concept", "keyword", "source", "position").rows()
     assert rows == [("Tea", "tea", "a", 0), ("Tea", "tea", "both", 0), ("Coffee", "coffee", "b", 0), ("Coffee", "coffee", "both", 0)]
 
 
@@ -164,14 +163,14 @@ def test_only_texts_that_hold_a_keyword_are_cut_and_each_once() -> None:
 
     texts = {"a": f"Tea or coffee {FILLED}", "b": "Milk"}
     table = pages(("Tea", "a"), ("Tea", "b"), ("Coffee", "a"))
-    assert scrape(table, texts, given_keywords({"Tea": ["tea"], "Coffee": ["coffee"]}, domain="d"), split=split).height == 2
+    assert scrape(table, texts, given_keywords({"Tea": ["tea"], "Coffee": ["coffee"]}), split=split).height == 2
     assert cut == [texts["a"]]
 
 
 def test_what_got_no_sentence_is_listed_with_the_reason() -> None:
     texts = {"a": f"Tea {FILLED}"}
     table = pl.concat([pages(("Tea", "a"), ("Milk", "a"), ("Juice", "a")), pages(("Water", "w"), status="missing")])
-    words = given_keywords({"Tea": ["tea", "infusion"], "Milk": ["milk"], "Water": ["water"], "Beer": ["beer"]}, domain="d")
+    words = given_keywords({"Tea": ["tea", "infusion"], "Milk": ["milk"], "Water": ["water"], "Beer": ["beer"]})
     sentences = scrape(table, texts, words, split=lines)
     lacking = without_sentences(table, words, sentences)
     assert [sentence.split(":")[0] for sentence in lacking] == [
@@ -208,8 +207,8 @@ def test_it_agrees_with_a_plain_search(keywords: Sequence[str], sentences: Seque
 def test_bold_gives_hundreds_of_sentences(shared: Path) -> None:
     folder = shared / "data" / "bold"
     names = ["judaism", "christianity", "islam", "hinduism", "buddhism", "sikhism", "atheism"]
-    read = read_files({name: [str(folder / "religious_ideology_wiki.json")] for name in names}, domain="religions")
-    words = given_keywords({name: [name] for name in names}, domain="religions")
+    read = page_set(read_files({name: [str(folder / "religious_ideology_wiki.json")] for name in names}))
+    words = given_keywords({name: [name] for name in names})
     rows = scrape(read.pages, read.texts, words)
     counts = dict(rows.group_by("concept").len().rows())
     assert counts.keys() == set(names)
@@ -226,7 +225,7 @@ def test_much_text_with_many_keywords_is_quick() -> None:
         for number in range(10)
     }
     table = pages(*((f"c{concept}", source) for concept in range(5) for source in texts))
-    keywords = given_keywords({f"c{concept}": words for concept in range(5)}, domain="d")
+    keywords = given_keywords({f"c{concept}": words for concept in range(5)})
     started = time.process_time()
     rows = scrape(table, texts, keywords, split=lines)
     assert rows.height == 5 * 10

@@ -14,7 +14,7 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 from support.judging import EngineJudge, ScriptedModel
 from support.mediawiki import Fault, Wiki, WikiServer
 from tiltmeter.benchmarks.benchmark_tables import PAGES
-from tiltmeter.benchmarks.builder import Manners, Unfinished, join_pages, read_files, read_urls, write_articles
+from tiltmeter.benchmarks.builder import Manners, Unfinished, page_set, read_files, read_urls, write_articles
 from tiltmeter.engine import open_journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
@@ -59,7 +59,7 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
     pdf(tmp_path / "i.pdf", ["Secret"], password="x")
     (tmp_path / "j.html").write_bytes("<meta charset=koi8-r><div>Чай и <i>кофе</i></div><div>Вода</div>".encode("koi8-r"))
     (tmp_path / "unread.docx").write_text("x")
-    found = read_files({"drinks": [str(tmp_path)], "hot": [str(tmp_path / "c.html")]}, domain="d", licence="CC0")
+    found = page_set(read_files({"drinks": [str(tmp_path)], "hot": [str(tmp_path / "c.html")]}, licence="CC0"))
     texts = {Path(source).name: text for source, text in found.texts.items()}
     assert texts == {
         "a.txt": "One line and the next.\n\nA new paragraph.",
@@ -86,7 +86,7 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
 
 def test_json_of_the_shape_of_bold(shared: Path) -> None:
     bold = shared / "data" / "bold" / "political_ideology_wiki.json"
-    found = read_files({"Left Wing": [str(bold)], "right wing": [str(bold)], "Fascism": [str(bold)]}, domain="ideologies")
+    found = page_set(read_files({"Left Wing": [str(bold)], "right wing": [str(bold)], "Fascism": [str(bold)]}))
     published = json.loads(bold.read_text())
     assert found.pages.group_by("concept", maintain_order=True).len().rows() == [("Left Wing", 34), ("right wing", 16), ("Fascism", 23)]
     assert found.pages["source"].n_unique() == 73
@@ -109,8 +109,8 @@ def test_mistakes_about_files(tmp_path: Path) -> None:
     }
     for name, sentence in cases.items():
         with pytest.raises(InputError, match=sentence):
-            read_files({"Coffee": [str(tmp_path / name)]}, domain="d")
-    assert read_files({"tea": [str(tmp_path / "x.json")]}, domain="d").texts == {f"{tmp_path}/x.json#Tea/Green tea": "It is green."}
+            read_files({"Coffee": [str(tmp_path / name)]})
+    assert page_set(read_files({"tea": [str(tmp_path / "x.json")]})).texts == {f"{tmp_path}/x.json#Tea/Green tea": "It is green."}
 
 
 def test_given_addresses(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_given_addresses(tmp_path: Path) -> None:
     with WikiServer(Wiki(), lambda page, nth: Fault(status=503) if page == "/shaky" else None, files) as server:
         urls = {"A": [server.root + place for place in places], "B": [server.root + "/tea.html", "http://127.0.0.1:9/x"]}
         manners = Manners(rate=1000, pause=0.01, tries=3)
-        found = read_urls(urls, domain="d", cache=tmp_path / "cache", manners=manners)
-        again = read_urls(urls, domain="d", cache=tmp_path / "cache", manners=manners)
+        found = page_set(read_urls(urls, cache=tmp_path / "cache", manners=manners))
+        again = page_set(read_urls(urls, cache=tmp_path / "cache", manners=manners))
         assert {page: times for page, times in server.asked.items() if times > 1} == {"/i.png": 2, "/lost": 2, "/shaky": 6}
     assert again.pages.equals(found.pages)
     by_path = {source.removeprefix(server.root): text for source, text in found.texts.items()}
@@ -142,7 +142,7 @@ def test_given_addresses(tmp_path: Path) -> None:
     assert found.pages.filter(concept="B")["status"].to_list() == ["ok", "failed"]
     assert "cannot connect to 127.0.0.1:9" in found.pages["problem"][-1]
     with pytest.raises(InputError, match=r"'ftp://x\.org/' \(a source of 'A'\) is no address"):
-        read_urls({"A": ["ftp://x.org/"]}, domain="d", cache=tmp_path)
+        read_urls({"A": ["ftp://x.org/"]}, cache=tmp_path)
 
 
 def test_articles_written_by_a_model(tmp_path: Path) -> None:
@@ -157,32 +157,24 @@ def test_articles_written_by_a_model(tmp_path: Path) -> None:
     model = ScriptedModel(script)
     with open_journal(tmp_path / "j.sqlite") as journal:
         judge = EngineJudge(model, journal)
-        found = write_articles(judge, ["Lumeria", "Atlantis", "Mu"], domain="countries", words=700)
+        found = page_set(write_articles(judge, ["Lumeria", "Atlantis", "Mu"], domain="countries", words=700))
         with pytest.raises(Unfinished):
             write_articles(EngineJudge(model, journal, budget=0), ["Thule"], domain="countries", words=700)
-        own = tmp_path / "own.yaml"
-        own.write_text("article: {short: {prompt: 'Write about {concept} of the {domain}, about {words} words.'}}")
-        write_articles(judge, ["Lumeria"], domain="countries", words=700, wording=str(own))
     assert found.texts == {"written by scripted/judge: Lumeria": "Lumeria is an island.\n\nIts people fish."}
     assert found.pages.select("status", "problem").rows() == [
         ("ok", None),
         ("failed", "the model declines to write it"),
         ("failed", "the model wrote nothing"),
     ]
-    assert model.asked[-1][-1].content == "Write about Lumeria of the countries, about 700 words."
-    own = tmp_path / "lacking.yaml"
-    own.write_text("article: {short: {prompt: 'Write about {concept}'}}")
-    with pytest.raises(InputError, match=r"article\.short\.prompt must hold the placeholder \{"):
-        write_articles(judge, ["Lumeria"], domain="countries", wording=str(own))
 
 
 def test_pages_of_several_readers_together(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("")
-    empty = read_files({"A": [str(path)]}, domain="d")
+    empty = read_files({"A": [str(path)]})
     path.write_text("Now there is text.")
-    full = read_files({"A": [str(path)], "B": [str(path)]}, domain="d")
-    both = join_pages(empty, full, full)
+    full = read_files({"A": [str(path)], "B": [str(path)]})
+    both = page_set([*empty, *full, *full])
     assert both.pages.select("concept", "status").rows() == [("A", "ok"), ("B", "ok")]
-    assert both.texts == full.texts
-    assert join_pages().pages.equals(pl.DataFrame(schema=dict(PAGES)))
+    assert both.texts == page_set(full).texts
+    assert page_set([]).pages.equals(pl.DataFrame(schema=dict(PAGES)))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from support.mediawiki import LICENCE, Fault, Wiki, WikiServer
 from tiltmeter.benchmarks.benchmark_tables import PAGES
-from tiltmeter.benchmarks.builder import Manners, MediaWiki, PageSet, WebClient, collect_pages
+from tiltmeter.benchmarks.builder import Manners, MediaWiki, PageSet, WebClient, Wikipedia, collect_pages, page_set
 from tiltmeter.errors import InputError, ProviderError
 
 QUICK = Manners(rate=1000, connections=8, pause=0.01, timeout=5)
@@ -48,12 +48,12 @@ def statuses(found: PageSet) -> dict[tuple[str, str], str]:
 def test_each_title_is_fetched_once_whichever_concepts_want_it(tmp_path: Path) -> None:
     titles = {"Islam": ["Islam"], "Faith": ["Islam"], "Judaism": ["Judaism"]}
     with WikiServer(religions()) as server:
-        found = collect_pages(titles, domain="religions", cache=tmp_path, api=server.api, depth=2, manners=QUICK)
+        found = page_set(collect_pages(titles, Wikipedia(api=server.api, depth=2), cache=tmp_path, manners=QUICK))
         assert set(server.delivered) == {"siteinfo", "Islam", "Quran", "Prayer", "Judaism", "Torah", "Speech"}
         assert set(server.titles.values()) == {1}, "no title is asked for twice"
         assert server.asked["siteinfo"] == 1
         asked = server.asked.copy()
-        again = collect_pages(titles, domain="religions", cache=tmp_path, api=server.api, depth=2, manners=QUICK)
+        again = page_set(collect_pages(titles, Wikipedia(api=server.api, depth=2), cache=tmp_path, manners=QUICK))
         assert server.asked == asked, "what is kept is not fetched again"
     assert again.pages.equals(found.pages)
     assert again.texts == found.texts
@@ -69,7 +69,9 @@ def test_each_title_is_fetched_once_whichever_concepts_want_it(tmp_path: Path) -
 
 def test_a_page_is_listed_once_whatever_it_is_called(tmp_path: Path) -> None:
     with WikiServer(religions()) as server:
-        found = collect_pages({"Faith": ["Muslim faith", "Islam", "islam"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        found = page_set(
+            collect_pages({"Faith": ["Muslim faith", "Islam", "islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK)
+        )
     assert found.pages.select("title", "source").rows() == [("Islam", f"{server.root}/wiki/Islam")]
 
 
@@ -81,7 +83,9 @@ def test_what_cannot_be_had_is_a_row_with_a_status(tmp_path: Path) -> None:
     wiki = religions()
     wiki.add("Bare", "<table><tr><td></td></tr></table>")
     with WikiServer(wiki, misbehave) as server:
-        found = collect_pages({name: [name] for name in [*names, "Bare"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        found = page_set(
+            collect_pages({name: [name] for name in [*names, "Bare"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK)
+        )
     by_concept = dict(found.pages.select("concept", "status").rows())
     expected = ["disambiguation", "missing", "missing", "missing", "missing", "failed", "failed", "ok", "missing", "empty"]
     assert list(by_concept.values()) == expected
@@ -91,16 +95,16 @@ def test_what_cannot_be_had_is_a_row_with_a_status(tmp_path: Path) -> None:
     assert server.asked["Torah"] == 1, "what the wiki refuses is not tried again"
 
     with WikiServer(wiki) as server:  # another address: nothing of the first wiki is taken for its own
-        found = collect_pages({"Quran": ["Quran"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        found = page_set(collect_pages({"Quran": ["Quran"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
     assert found.pages["status"].to_list() == ["ok"]
 
 
 def test_failures_are_not_kept_but_tried_again_the_next_time(tmp_path: Path) -> None:
     down = True
     with WikiServer(religions(), lambda page, nth: Fault(status=503) if down and page == "Quran" else None) as server:
-        first = collect_pages({"Q": ["Quran"], "I": ["Islam"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        first = page_set(collect_pages({"Q": ["Quran"], "I": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
         down = False
-        second = collect_pages({"Q": ["Quran"], "I": ["Islam"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        second = page_set(collect_pages({"Q": ["Quran"], "I": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
     assert statuses(first) == {("Q", "Quran"): "failed", ("I", "Islam"): "ok"}
     assert set(statuses(second).values()) == {"ok"}
     assert server.delivered["Islam"] == 1
@@ -124,7 +128,7 @@ def test_failures_are_not_kept_but_tried_again_the_next_time(tmp_path: Path) -> 
 def test_what_passes_is_tried_again(tmp_path: Path, fault: Fault) -> None:
     manners = Manners(rate=1000, pause=0.01, timeout=0.7)
     with WikiServer(religions(), lambda page, nth: fault if nth == 1 else None) as server:
-        found = collect_pages({"Islam": ["Islam"]}, domain="d", cache=tmp_path, api=server.api, manners=manners)
+        found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=manners))
     assert found.pages["status"].to_list() == ["ok"]
     assert server.asked["siteinfo"] == server.asked["Islam"] == 2
 
@@ -135,7 +139,7 @@ def test_odd_encodings(tmp_path: Path) -> None:
     wiki.add("Broken", "<p>A religion of bytes.</p>")
     faults = {"siteinfo": Fault(charset="ascii"), "Zoë": Fault(charset="latin-1", mark=True), "Broken": Fault(undecodable=True)}
     with WikiServer(wiki, lambda page, nth: faults.get(page)) as server:
-        found = collect_pages({"Zoë": ["Zoë"], "Broken": ["Broken"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        found = page_set(collect_pages({"Zoë": ["Zoë"], "Broken": ["Broken"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
     assert found.texts[f"{server.root}/wiki/Zo%C3%AB"] == "Zoë ate creme brûlée in Đà Nẵng – 中文 – שלום."
     assert found.texts[f"{server.root}/wiki/Broken"].startswith("A religion ")
 
@@ -146,11 +150,11 @@ def test_huge_pages(tmp_path: Path) -> None:
     wiki.add("Small", "<p>Small is beautiful.</p>")
     with WikiServer(wiki) as server:
         started = time.process_time()
-        found = collect_pages({"Huge": ["Huge"]}, domain="d", cache=tmp_path / "1", api=server.api, manners=QUICK)
+        found = page_set(collect_pages({"Huge": ["Huge"]}, Wikipedia(api=server.api), cache=tmp_path / "1", manners=QUICK))
         assert time.process_time() - started < 8
         assert found.texts[f"{server.root}/wiki/Huge"].count("\n\n") == 29_999
         tight = Manners(rate=1000, largest=100_000, pause=0.01)
-        found = collect_pages({"H": ["Huge"], "S": ["Small"]}, domain="d", cache=tmp_path / "2", api=server.api, manners=tight)
+        found = page_set(collect_pages({"H": ["Huge"], "S": ["Small"]}, Wikipedia(api=server.api), cache=tmp_path / "2", manners=tight))
     assert statuses(found) == {("H", "Huge"): "failed", ("S", "Small"): "ok"}
     assert "larger than 100000 bytes" in found.pages["problem"][0]
 
@@ -162,7 +166,7 @@ def test_the_rate_is_respected_also_when_told_to_wait(tmp_path: Path) -> None:
     throttled = Fault(status=429, headers={"Retry-After": "1"})
     manners = Manners(rate=25, connections=3, pause=0.01, contact="someone@example.org")
     with WikiServer(wiki, lambda page, nth: throttled if page == "P5" and nth == 1 else None, delay=0.05) as server:
-        found = collect_pages({f"P{n}": [f"P{n}"] for n in range(12)}, domain="d", cache=tmp_path, api=server.api, manners=manners)
+        found = page_set(collect_pages({f"P{n}": [f"P{n}"] for n in range(12)}, Wikipedia(api=server.api), cache=tmp_path, manners=manners))
     assert set(found.pages["status"]) == {"ok"}
     assert {agent.partition(" ")[2] for agent in server.agents} == {"(someone@example.org)"}
     assert server.most_at_once <= 3
@@ -176,7 +180,7 @@ def test_the_rate_is_respected_also_when_told_to_wait(tmp_path: Path) -> None:
 
 def test_who_asks_to_wait_for_too_long_is_left_alone(tmp_path: Path) -> None:
     with WikiServer(religions(), lambda page, nth: Fault(status=429, headers={"Retry-After": "7200"})) as server:
-        found = collect_pages({"Islam": ["Islam"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
     assert server.asked == {"siteinfo": 1}
     assert found.pages["problem"].to_list() == ["the server answered 429 and asks to wait for 7200 seconds: try again later"]
 
@@ -184,9 +188,9 @@ def test_who_asks_to_wait_for_too_long_is_left_alone(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from tiltmeter.benchmarks.builder import Manners, collect_pages
+from tiltmeter.benchmarks.builder import Manners, Wikipedia, collect_pages
 titles = {f"P{n}": [f"P{n}"] for n in range(40)}
-collect_pages(titles, domain="d", cache=Path(sys.argv[2]), api=sys.argv[1], manners=Manners(rate=200, connections=4))
+collect_pages(titles, Wikipedia(api=sys.argv[1]), cache=Path(sys.argv[2]), manners=Manners(rate=200, connections=4))
 """
 
 
@@ -202,22 +206,22 @@ def test_killed_in_the_middle_and_started_again_it_fetches_only_what_is_lacking(
             assert process.poll() is None, "it is to be killed while at work"
             process.send_signal(signal.SIGKILL)
         time.sleep(0.2)
-        assert not any(path.stat().st_size == 0 for path in tmp_path.rglob("*.json"))
-        kept = len(list(tmp_path.rglob("*.json"))) - 1  # the licence
+        assert not any(path.stat().st_size == 0 for path in tmp_path.glob("*/*.json"))
+        kept = len(list(tmp_path.glob("*/*.json"))) - 1  # the licence
         assert 7 <= kept < 40, "at the kill only the four requests under way are lost"
         titles = {f"P{number}": [f"P{number}"] for number in range(40)}
         before = server.asked.copy()
-        found = collect_pages(titles, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        found = page_set(collect_pages(titles, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
     assert found.pages["status"].to_list() == ["ok"] * 40
     assert (server.asked - before).total() == 40 - kept
 
 
 def test_a_kept_page_that_is_damaged_is_fetched_again(tmp_path: Path) -> None:
     with WikiServer(religions()) as server:
-        collect_pages({"Islam": ["Islam"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK)
         for path in tmp_path.rglob("*.json"):
             path.write_bytes(path.read_bytes()[:20])
-        found = collect_pages({"Islam": ["Islam"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
     assert found.pages["status"].to_list() == ["ok"]
     assert server.delivered["Islam"] == 2
 
@@ -225,11 +229,11 @@ def test_a_kept_page_that_is_damaged_is_fetched_again(tmp_path: Path) -> None:
 def test_an_unreachable_server_is_one_sentence(tmp_path: Path) -> None:
     with WikiServer(religions()) as server:
         api = server.api
-        collect_pages({"Islam": ["Islam"]}, domain="d", cache=tmp_path, api=api, manners=QUICK)
-    found = collect_pages({"Islam": ["Islam"]}, domain="d", cache=tmp_path, api=api, manners=QUICK)
+        collect_pages({"Islam": ["Islam"]}, Wikipedia(api=api), cache=tmp_path, manners=QUICK)
+    found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=api), cache=tmp_path, manners=QUICK))
     assert found.pages["status"].to_list() == ["ok"], "what is kept needs no server"
     with pytest.raises(ProviderError, match=r"cannot connect to 127\.0\.0\.1:\d+ \(.*\): what was fetched so far is kept, so start again"):
-        collect_pages({"Quran": ["Quran"]}, domain="d", cache=tmp_path, api=api, manners=QUICK)
+        collect_pages({"Quran": ["Quran"]}, Wikipedia(api=api), cache=tmp_path, manners=QUICK)
 
 
 class Alphabet:
@@ -248,9 +252,9 @@ def test_the_most_similar_links_are_followed(tmp_path: Path) -> None:
     for title in ("Zzz", "Baab", "Cab", "Yyy"):
         wiki.add(title, f"<p>{title}.</p>")
     with WikiServer(wiki) as server:
-        settings = {"domain": "d", "cache": tmp_path, "api": server.api, "depth": 1, "n": 2, "manners": QUICK}
-        near = collect_pages({"Abba": ["Abba"]}, encoder=Alphabet(), **settings)  # type: ignore[arg-type]
-        first = collect_pages({"Abba": ["Abba"]}, **settings)  # type: ignore[arg-type]
+        two = Wikipedia(api=server.api, depth=1, pages=2)
+        near = page_set(collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, encoder=Alphabet(), manners=QUICK))
+        first = page_set(collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, manners=QUICK))
         assert server.asked["Yyy"] == 0
     assert near.pages["title"].to_list() == ["Abba", "Baab", "Cab"]
     assert near.pages["similarity"].to_list() == [None, pytest.approx(1.0), pytest.approx(4 / np.sqrt(8 * 3))]
@@ -263,19 +267,20 @@ def test_backlinks(tmp_path: Path) -> None:
     for number in range(8):
         wiki.add(f"Spoke {number}", "<p>Spoke.</p>", links=["Hub"])
     with WikiServer(wiki) as server:
-        settings = {"domain": "d", "cache": tmp_path, "api": server.api, "depth": 1, "n": 100, "manners": QUICK}
-        found = collect_pages({"Hub": ["Hub"]}, links="backward", **settings)  # type: ignore[arg-type]
+        forward = Wikipedia(api=server.api, depth=1, pages=100)
+        backward = forward.model_copy(update={"links": "backward"})
+        found = page_set(collect_pages({"Hub": ["Hub"]}, backward, cache=tmp_path, manners=QUICK))
         assert found.pages.height == 9
         assert server.asked["backlinks Hub"] == 1
-        collect_pages({"Hub": ["Hub"]}, links="backward", **settings)  # type: ignore[arg-type]
+        collect_pages({"Hub": ["Hub"]}, backward, cache=tmp_path, manners=QUICK)
         assert server.asked["backlinks Hub"] == 1
-        only = collect_pages({"Hub": ["Hub"]}, **settings)  # type: ignore[arg-type]
+        only = page_set(collect_pages({"Hub": ["Hub"]}, forward, cache=tmp_path, manners=QUICK))
         assert only.pages.height == 1
 
 
 async def test_it_works_where_an_event_loop_runs_already(tmp_path: Path) -> None:
     with WikiServer(religions()) as server:
-        found = collect_pages({"Islam": ["Islam"]}, domain="d", cache=tmp_path / "1", api=server.api, manners=QUICK)
+        found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path / "1", manners=QUICK))
         assert found.pages["status"].to_list() == ["ok"]
         async with WebClient(tmp_path / "2", QUICK) as client:
             import asyncio
@@ -287,19 +292,16 @@ async def test_it_works_where_an_event_loop_runs_already(tmp_path: Path) -> None
 
 
 def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
-    def collect(titles: dict[str, list[str]], **more: object) -> None:
-        collect_pages(titles, domain="d", cache=tmp_path, **more)  # type: ignore[arg-type]
-
-    with pytest.raises(InputError, match=r"'wikipedia\.org' \(the API of a wiki\) is no address: it should begin with https://"):
-        collect({"Islam": ["Islam"]}, api="wikipedia.org")
+    with pytest.raises(InputError, match=r"'https://.*wikipedia\.org' \(the API of a wiki\) is no address: it should begin with https://"):
+        collect_pages({"Islam": ["Islam"]}, Wikipedia(api="https://someone@wikipedia.org"), cache=tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"the folder .*file for fetched pages cannot be made"):
-        collect_pages({"Islam": ["Islam"]}, domain="d", cache=tmp_path / "file")
+        collect_pages({"Islam": ["Islam"]}, Wikipedia(), cache=tmp_path / "file")
 
 
 def test_two_concepts_share_a_page_and_each_has_its_row(tmp_path: Path) -> None:
     with WikiServer(religions()) as server:
-        found = collect_pages({"A": ["Islam"], "B": ["Islam"]}, domain="d", cache=tmp_path, api=server.api, manners=QUICK)
+        found = page_set(collect_pages({"A": ["Islam"], "B": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
     assert found.pages.select("concept", "title").rows() == [("A", "Islam"), ("B", "Islam")]
     assert found.pages.select(pl.col("source").n_unique()).item() == 1
     assert server.delivered["Islam"] == 1

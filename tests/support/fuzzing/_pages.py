@@ -48,7 +48,7 @@ def _files(data: bytes, folder: Path) -> object:
     from tiltmeter.benchmarks.builder import read_files
 
     (folder / "given.json").write_bytes(data)
-    return read_files({"Chad": [str(folder / "given.json")]}, domain="nations")
+    return read_files({"Chad": [str(folder / "given.json")]})
 
 
 def _groups() -> Sequence[bytes]:

@@ -71,7 +71,7 @@ def _json_source(text: str) -> object:
 
     with TemporaryDirectory() as folder:
         (Path(folder) / "a.json").write_text(json.dumps({"Chad": {"x": [text]}}), encoding="utf-8")
-        return read_files({"Chad": [f"{folder}/a.json"]}, domain="nations")
+        return read_files({"Chad": [f"{folder}/a.json"]})
 
 
 def _wiki(text: str) -> object:

@@ -6,19 +6,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from tiltmeter.yaml_files import packaged_yaml
 
 People = frozenset[int]
 """Numbers of people of a story."""
 NO_ONE: People = frozenset()
 
 
-@cache
 def _lexicon() -> Any:
-    import yaml
-
-    return yaml.safe_load(files("tiltmeter.associations.lexical").joinpath("lexicon.yaml").read_text(encoding="utf-8"))
+    return packaged_yaml(Path(__file__).with_name("lexicon.yaml"))
 
 
 @cache

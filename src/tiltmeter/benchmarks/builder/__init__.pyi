@@ -17,7 +17,7 @@ from .sources import (
     Link as Link,
     PageSet as PageSet,
     SourcePage as SourcePage,
-    join_pages as join_pages,
+    page_set as page_set,
     read_files as read_files,
     write_articles as write_articles,
 )
@@ -37,7 +37,6 @@ from .spec import (
 )
 from .stages import Builder as Builder
 from .web import (
-    WIKIPEDIA as WIKIPEDIA,
     Manners as Manners,
     MediaWiki as MediaWiki,
     WebClient as WebClient,

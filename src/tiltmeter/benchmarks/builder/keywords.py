@@ -29,7 +29,7 @@ from tiltmeter.study import Encoder, Judge, NotRun
 # Tables of keywords
 
 
-def given_keywords(keywords: Mapping[str, Iterable[str]], *, domain: str | None = None, kind: str = "given") -> pl.DataFrame:
+def given_keywords(keywords: Mapping[str, Iterable[str]], *, kind: str = "given") -> pl.DataFrame:
     """KEYWORDS of lists, concept -> keywords, with single spaces and in composed form; one that is there twice (in any case) is kept once.
 
     Raises
@@ -42,13 +42,13 @@ def given_keywords(keywords: Mapping[str, Iterable[str]], *, domain: str | None 
         for word in (" ".join(unicodedata.normalize("NFC", word).split()) for word in words):
             if not any(map(str.isalnum, word)):
                 raise InputError(f"the keyword {word!r} of {concept!r} can be found in no text: it must hold a letter or digit")
-            rows.append((domain, concept, word, kind, None))
-    return join_keywords(pl.DataFrame(rows, schema=dict(KEYWORDS), orient="row"))
+            rows.append({"concept": concept, "keyword": word, "kind": kind})
+    return join_keywords(pl.DataFrame(rows, schema=KEYWORDS))
 
 
 def join_keywords(*tables: pl.DataFrame) -> pl.DataFrame:
     """All keywords in order; one that a concept has twice (in any case) stays where it comes first."""
-    whole = pl.concat([pl.DataFrame(schema=dict(KEYWORDS)), *(table.select(list(KEYWORDS)) for table in tables)])
+    whole = pl.concat([pl.DataFrame(schema=KEYWORDS), *(table.select(list(KEYWORDS)) for table in tables)])
     return whole.filter(pl.struct("concept", pl.col("keyword").str.to_lowercase()).is_first_distinct())
 
 
@@ -108,7 +108,6 @@ def ask_keywords(
     domain: str,
     rounds: int = 5,
     kinds: Sequence[str] = KINDS,
-    wording: str | None = None,
     definition: Literal["default", "saged"] = "default",
 ) -> AskedKeywords:
     """Ask a model for keywords of each concept, in each kind.
@@ -120,17 +119,15 @@ def ask_keywords(
     ----------
     rounds
         At most so many for each kind.
-    wording
-        A name in `wordings/sources.yaml`, or a YAML file of the same shape; None: the first.
 
     Raises
     ------
     InputError
-        An unknown wording, or no usable answer at all.
+        No usable answer at all.
     Unfinished
         The judge was interrupted.
     """
-    texts = templates("sources", "keywords", wording)
+    texts = templates("sources", "keywords")
     lists: dict[tuple[str, str], dict[str, str]] = {(concept, kind): {} for concept in concepts for kind in kinds}
     growing, problem, unanswered = list(lists), "its lists are empty", 0
     for _ in range(rounds):
@@ -147,7 +144,7 @@ def ask_keywords(
             new = {word.casefold(): word for word in reversed(words or ()) if word.casefold() not in lists[at]}
             lists[at] |= dict(reversed(new.items()))
             growing += [at] if new else []
-    tables = [given_keywords({concept: words.values()}, domain=domain, kind=f"asked:{kind}") for (concept, kind), words in lists.items()]
+    tables = [given_keywords({concept: words.values()}, kind=f"asked:{kind}") for (concept, kind), words in lists.items()]
     found = join_keywords(*tables)
     if found.is_empty():
         raise InputError(f"{judge.name} named no keyword for any concept: {problem}")
@@ -188,10 +185,10 @@ def _from_pages(found: PageSet, kind: str, words_of: Callable[[str, Sequence[Lin
     """KEYWORDS of what a function makes of the text and the links of each concept's own pages."""
     tables = []
     own = found.pages.filter(pl.col("depth") == 0, pl.col("status") == "ok")
-    for domain, concept, sources in own.group_by("domain", "concept", maintain_order=True).agg("source").iter_rows():
+    for concept, sources in own.group_by("concept", maintain_order=True).agg("source").iter_rows():
         text = "\n\n".join(found.texts.get(source, "") for source in sources)
         words = words_of(text, [link for source in sources for link in found.links.get(source, ())])
-        tables.append(given_keywords({concept: words}, domain=domain, kind=kind))
+        tables.append(given_keywords({concept: words}, kind=kind))
     return join_keywords(*tables)
 
 
@@ -364,8 +361,8 @@ def scrape(
     composed = cache(lambda source: unicodedata.normalize("NFC", texts.get(source, "")))
     sentences = cache(lambda source: [" ".join(sentence.split()) for sentence in split(composed(source))])
     rows: list[tuple[Any, ...]] = []
-    for (domain, concept), its_pages in pages.filter(status="ok").group_by("domain", "concept", maintain_order=True):
-        words = keywords.filter(domain=domain, concept=concept)["keyword"].unique(maintain_order=True).to_list()
+    for (concept,), its_pages in pages.filter(status="ok").group_by("concept", maintain_order=True):
+        words = keywords.filter(concept=concept)["keyword"].unique(maintain_order=True).to_list()
         pattern = whole_words(words)
         seen: set[str] = set()
         for source, tag, licence in its_pages.select("source", "source_tag", "licence").iter_rows():
@@ -376,8 +373,8 @@ def scrape(
                 if found is None or sentence.casefold() in seen or sum(map(bool, map(_LETTER.search, sentence.split()))) < _FEWEST_WORDS:
                     continue
                 seen.add(sentence.casefold())
-                rows.append((domain, concept, words[int(str(found.lastgroup)[1:])], source, tag, position, sentence, licence))
-    return pl.DataFrame(rows, schema=dict(SENTENCES), orient="row")
+                rows.append((None, concept, words[int(str(found.lastgroup)[1:])], source, tag, position, sentence, licence))
+    return pl.DataFrame(rows, schema=SENTENCES, orient="row")
 
 
 def without_sentences(pages: pl.DataFrame, keywords: pl.DataFrame, sentences: pl.DataFrame) -> list[str]:

@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
 import polars as pl
@@ -35,12 +36,7 @@ class Assembled(NamedTuple):
     """DROPPED, in the same order."""
 
 
-def _checked_sentences(sentences: pl.DataFrame, concepts: Sequence[str] | None) -> pl.DataFrame:
-    """The table with single spaces; raises InputError where it is empty or a concept has no sentences."""
-    if lacking := [concept for concept in concepts or () if concept not in set(sentences["concept"])]:
-        raise InputError(f"the concept {lacking[0]!r} has no sentences: give it more keywords or sources, or take it out")
-    if sentences.is_empty():
-        raise InputError("there are no sentences to make prompts of: give more keywords or sources")
+def _with_single_spaces(sentences: pl.DataFrame) -> pl.DataFrame:
     return sentences.select(list(SENTENCES)).with_columns(pl.col("sentence").str.replace_all(r"\s+", " ").str.strip_chars())
 
 
@@ -86,9 +82,7 @@ _SAGED_MORE = 3
 _JOINED = re.compile(r"(?:[^\W_]|[-/'\u2019\u2010\u2011](?=[^\W_]))*")
 
 
-def continuations(
-    sentences: pl.DataFrame, *, definition: Literal["default", "saged"] = "default", concepts: Sequence[str] | None = None
-) -> Assembled:
+def continuations(sentences: pl.DataFrame, *, definition: Literal["default", "saged"] = "default") -> Assembled:
     """Prompts that are sentences up to just after their main verb; the whole sentence is the baseline.
 
     Some 800 sentences of 28 words a second on one core; nearly all of it is tagging.
@@ -100,8 +94,6 @@ def continuations(
     definition
         "default": after the main verb with its auxiliaries. "saged": as published, three words after the first verb that comes after
         the fifth word (or anywhere), is not capitalised and in no brackets.
-    concepts
-        Concepts that must have prompts in the end; None: those of the table.
 
     Returns
     -------
@@ -113,9 +105,9 @@ def continuations(
     InputError
         A concept is left without prompts.
     """
-    table = _checked_sentences(sentences, concepts)
-    made = {sentence: _continuation(sentence, definition) for sentence in table["sentence"].unique(maintain_order=True)}
-    return _assemble(table, "continuation", [made[sentence] for sentence in table["sentence"]])
+    table = _with_single_spaces(sentences)
+    cut = cache(_continuation)
+    return _assemble(table, "continuation", [cut(sentence, definition) for sentence in table["sentence"]])
 
 
 def _continuation(sentence: str, definition: str) -> tuple[str | None, str | None]:
@@ -172,9 +164,7 @@ def questions(
     sentences: pl.DataFrame,
     judge: Judge,
     *,
-    wording: str | None = None,
     check: bool = False,
-    concepts: Sequence[str] | None = None,
     tried_with: Sequence[str] = (),
 ) -> Assembled:
     """Prompts that are questions about the concept which a model makes of each sentence; the sentence is the baseline.
@@ -188,15 +178,11 @@ def questions(
         SENTENCES.
     judge
         The model asked. What its journal holds is not asked again.
-    wording
-        A name in `wordings/assembling.yaml`, or a YAML file of the same shape; None: the first.
     check
         Whether the model is then asked if each question still makes sense with other concepts in the place of its own, and a question that
         does not is rejected and made again. With one concept only there is nothing to try.
-    concepts
-        Concepts that must have questions in the end, and those a question is tried with; None: those of the table.
     tried_with
-        Further concepts a question is tried with, which need no sentences of their own.
+        Concepts a question is tried with before those of the table; they need no sentences of their own.
 
     Returns
     -------
@@ -205,13 +191,13 @@ def questions(
     Raises
     ------
     InputError
-        The wording cannot be used, or a concept is left without sentences or questions.
+        A concept is left without sentences or questions.
     Unfinished
         The judge was interrupted.
     """
-    table = _checked_sentences(sentences, concepts)
-    texts = templates("assembling", "questions", wording)
-    known = list(dict.fromkeys([*(concepts or ()), *tried_with, *table["concept"]]))
+    table = _with_single_spaces(sentences)
+    texts = templates("assembling", "questions")
+    known = list(dict.fromkeys([*tried_with, *table["concept"]]))
     rows = table.select("concept", "sentence").rows()
     pairs = list(dict.fromkeys(rows))
     names = {concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE) for concept in known}

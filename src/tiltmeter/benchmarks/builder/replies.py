@@ -46,7 +46,7 @@ class ParsedReply(NamedTuple, Generic[T]):
     """Whether asking again is of no use."""
 
 
-def templates(file: str, subject: str, wording: str | None) -> Wording:
+def templates(file: str, subject: str, wording: str | None = None) -> Wording:
     """The templates of a subject: a wording of a file in the folder `wordings` (None: its first), or a YAML file of the same shape."""
     return next(iter(wordings(subject, wording, Path(__file__).parents[1] / "wordings" / f"{file}.yaml").values()))
 

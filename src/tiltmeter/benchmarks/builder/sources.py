@@ -311,32 +311,20 @@ FoundPage = tuple[str, SourcePage, Mapping[str, Any]]
 """A concept, a page of it, and values of other columns of PAGES."""
 
 
-def page_set(domain: str, source_tag: str, found: Iterable[FoundPage]) -> PageSet:
-    """The set of the pages found; a page that a concept has twice is kept once."""
-    found = list(found)
-    rows = [
-        {name: getattr(page, name, None) for name in PAGES}
-        | {"domain": domain, "concept": concept, "source_tag": source_tag, "depth": 0, **more}
-        for concept, page, more in found
-    ]
-    table = pl.DataFrame(rows, schema=dict(PAGES)).unique(["concept", "source"], keep="first", maintain_order=True)
+def page_set(found: Sequence[FoundPage]) -> PageSet:
+    """The set of the pages found, in order; one that a concept has several times is there once, and "ok" where it is so in any of them."""
+    rows = [{name: getattr(page, name, None) for name in PAGES} | {"concept": concept, "depth": 0, **more} for concept, page, more in found]
+    table = pl.DataFrame(rows, schema=PAGES).with_row_index("place")
+    best = table.sort(pl.col("status") != "ok", "place").unique(["concept", "source"], keep="first", maintain_order=True)
     usable = {page.source: page for _, page, _ in found if page.status == "ok"}
     texts, links = ({source: getattr(page, name) for source, page in usable.items()} for name in ("text", "links"))
-    return PageSet(table, texts, links)
-
-
-def join_pages(*found: PageSet) -> PageSet:
-    """All pages in order, each once per concept, and "ok" where it is so in any of the sets."""
-    tables = pl.concat([pl.DataFrame(schema=dict(PAGES)), *(one.pages for one in found)]).with_row_index("place")
-    best = tables.sort(pl.col("status") != "ok", "place").unique(["concept", "source"], keep="first", maintain_order=True)
-    texts, links = ({key: value for one in found for key, value in getattr(one, name).items()} for name in ("texts", "links"))
     return PageSet(best.sort("place").drop("place"), texts, links)
 
 
 # Files
 
 
-def read_files(paths: Mapping[str, Sequence[str]], *, domain: str, licence: str | None = None, home: Path = Path()) -> PageSet:
+def read_files(paths: Mapping[str, Sequence[str]], *, licence: str | None = None, home: Path = Path()) -> list[FoundPage]:
     """Read files, or all files in folders, for each concept; a file that several concepts name is read once.
 
     Parameters
@@ -374,13 +362,14 @@ def read_files(paths: Mapping[str, Sequence[str]], *, domain: str, licence: str 
     for concept, file in files:
         source = str(file.relative_to(home) if file.is_relative_to(home) else file)
         if file.suffix.lower() != ".json":
-            found.append((concept, page_of(source, file.stem, read(file), licence), {}))
+            found.append((concept, page_of(source, file.stem, read(file), licence), {"source_tag": "local"}))
             continue
         for title, texts in _group_of(file, groups(file), concept).items():
             # Each text stays a paragraph: it was split into sentences already.
             document = SourceDocument(join_paragraphs([texts] if isinstance(texts, str) else texts))
-            found.append((concept, page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document, licence), {}))
-    return page_set(domain, "local", found)
+            page = page_of(f"{source}#{title}", title.partition("/")[2].replace("_", " "), document, licence)
+            found.append((concept, page, {"source_tag": "local"}))
+    return found
 
 
 def _files_of(path: Path, concept: str) -> list[Path]:
@@ -418,15 +407,13 @@ def _group_of(path: Path, groups: _Groups, concept: str) -> dict[str, str | list
 # Articles written by a model
 
 
-def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words: int = 1500, wording: str | None = None) -> PageSet:
+def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words: int) -> list[FoundPage]:
     """Have a model write an article about each concept.
 
     Parameters
     ----------
     words
         Length asked for; what is written is kept whatever its length.
-    wording
-        A name in `wordings/sources.yaml`, or a YAML file of the same shape; None: the first.
 
     Returns
     -------
@@ -437,7 +424,7 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
     Unfinished
         The judge was interrupted.
     """
-    template = templates("sources", "article", wording)["prompt"]
+    template = templates("sources", "article")["prompt"]
     prompts = [fill_template(template, concept=concept, domain=domain, words=str(words)) for concept in concepts]
     answers = ask_all(judge, [(Message("user", prompt),) for prompt in prompts])
     declines_each = refused_text(pl.Series([answer.text for answer in answers], dtype=pl.String))
@@ -447,5 +434,5 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
         if not document.note:
             document = read_document(text.encode("utf-8", errors="replace"), "md")._replace(title=None)
             document = document if document.text else SourceDocument(note="the model wrote nothing")
-        found.append((concept, page_of(f"written by {judge.name}: {concept}", concept, document), {}))
-    return page_set(domain, "written", found)
+        found.append((concept, page_of(f"written by {judge.name}: {concept}", concept, document), {"source_tag": "written"}))
+    return found

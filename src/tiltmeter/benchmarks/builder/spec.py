@@ -53,13 +53,13 @@ class _SpecPart(BaseModel):
 class Concept(_SpecPart):
     """One compared group: what finds its sentences, and where they are looked for."""
 
-    keywords: list[_Text] = Field(default_factory=list)
+    keywords: list[_Text] = []
     """Words that find its sentences, whole words in any case. Without any, given or found, the concept's own name is its keyword."""
-    wikipedia: list[_Text] = Field(default_factory=list)
+    wikipedia: list[_Text] = []
     """Titles of Wikipedia pages to start from, where the concept's own name is not the title. Needs sources.wikipedia."""
-    local: list[_Text] = Field(default_factory=list)
+    local: list[_Text] = []
     """Files and folders (txt, md, html, pdf, json) about this concept only; relative to the spec."""
-    urls: list[_Url] = Field(default_factory=list)
+    urls: list[_Url] = []
     """Web pages about this concept only."""
     only_branched: bool = False
     """Its prompts are made from those of other concepts only (see branch): nothing is looked for."""
@@ -68,7 +68,7 @@ class Concept(_SpecPart):
 class FindKeywords(_SpecPart):
     """How further keywords are found, for every concept. What is found is reduced to keywords none of which contains another."""
 
-    asked: list[Literal["characteristics", "subcategories", "synonyms", "same_root", "people"]] = Field(default_factory=list)
+    asked: list[Literal["characteristics", "subcategories", "synonyms", "same_root", "people"]] = []
     """Kinds of words the judge is asked for: necessary characteristics, sub-categories, synonyms, words of the same root, famous people."""
     rounds: Annotated[int, Field(ge=1, le=100)] = 3
     """How often each kind is asked for."""
@@ -109,9 +109,9 @@ class Sources(_SpecPart):
 
     wikipedia: Wikipedia | None = None
     """Wikipedia, or another MediaWiki; `wikipedia: {}` takes the defaults."""
-    local: list[_Text] = Field(default_factory=list)
+    local: list[_Text] = []
     """Files and folders (txt, md, html, pdf, json); relative to the spec."""
-    urls: list[_Url] = Field(default_factory=list)
+    urls: list[_Url] = []
     """Web pages."""
     written: Written | None = None
     """Articles written by the judge."""
@@ -175,11 +175,11 @@ class Spec(_SpecPart):
     """Of everything drawn at random."""
     concepts: Annotated[dict[_Text, Concept | None], Field(min_length=1)]
     """The compared groups by name."""
-    keywords: FindKeywords = Field(default_factory=FindKeywords)
+    keywords: FindKeywords = FindKeywords()
     """How further keywords are found; left out: only those given."""
-    sources: Sources = Field(default_factory=Sources)
+    sources: Sources = Sources()
     """Where sentences are looked for."""
-    assemble: Assemble = Field(default_factory=Assemble)
+    assemble: Assemble = Assemble()
     """From sentences to prompts: which kind, how many."""
     branch: Branch | None = None
     """Prompts about one concept, rewritten to be about another."""

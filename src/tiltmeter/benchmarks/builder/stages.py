@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import polars as pl
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES, Schema
-from tiltmeter.benchmarks.builder.prompts import DROPPED
+from tiltmeter.benchmarks.branching import Proposal, branch, find_descriptors, propose_replacements
+from tiltmeter.benchmarks.builder.keywords import (
+    ask_keywords,
+    given_keywords,
+    join_keywords,
+    linked_keywords,
+    nearest,
+    non_containing,
+    scrape,
+    similar_keywords,
+    without_sentences,
+)
+from tiltmeter.benchmarks.builder.prompts import DROPPED, continuations, questions
 from tiltmeter.benchmarks.builder.replies import NO_ANSWER
+from tiltmeter.benchmarks.builder.sources import FoundPage, page_set, read_files, write_articles
+from tiltmeter.benchmarks.builder.spec import Branch, Spec, Wikipedia, read_table
 from tiltmeter.benchmarks.files import SagedTiers, read_benchmark, read_tiers, sample_benchmark
 from tiltmeter.datasets import ENCODERS
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.study import Encoder, Judge, NotRun, Settings, Stage, StageTable, Tools
-
-if TYPE_CHECKING:
-    from tiltmeter.benchmarks.builder.sources import PageSet
-    from tiltmeter.benchmarks.builder.spec import Spec
 
 TEXTS: Schema = {"source": pl.String, "text": pl.String}
 """The text of each page, once; paragraphs are separated by an empty line."""
@@ -49,6 +60,7 @@ class Builder:
 
     def __init__(self, spec: Spec, home: Path, cache: Path, *, offline: bool = False) -> None:
         self._spec, self._home, self._cache, self._offline = spec, home, cache, offline
+        self._branch = spec.branch or Branch()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -135,16 +147,19 @@ class Builder:
         return {"files": dict(sorted(found.items()))}
 
     def _in_order(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The table in the order of the spec's concepts."""
+        """The table with the spec's domain, in the order of its concepts."""
         order = pl.Enum(list(self._spec.concepts))
-        return table.sort(pl.col("concept").cast(order, strict=False), maintain_order=True, nulls_last=True)
+        ordered = table.sort(pl.col("concept").cast(order, strict=False), maintain_order=True, nulls_last=True)
+        return ordered.with_columns(domain=pl.lit(self._spec.domain))
 
-    def _check_known(self, path: Path, table: pl.DataFrame) -> None:
+    def _check_concepts(self, path: Path, table: pl.DataFrame) -> None:
         """Raise InputError where a file is about a concept the spec does not know."""
         for concept in table["concept"].unique(maintain_order=True):
-            if concept not in self._spec.concepts:
-                hint = did_you_mean(concept, list(self._spec.concepts))
-                raise InputError(f"{path} has rows about {concept!r}, which is no concept of the spec: {hint}")
+            check_known(concept, self._spec.concepts, f"{path} has rows about {concept!r}, which is no concept of the spec")
+
+    def _without_rows(self, table: pl.DataFrame) -> str | None:
+        """The first concept that needs prompts of its own and has no row in the table; None where all have."""
+        return next((concept for concept in self._spec.sought if concept not in table["concept"]), None)
 
     def _judge(self, tools: Tools, key: str) -> Judge:
         """The judge, for a key of the spec; raises InputError where there is none."""
@@ -175,8 +190,8 @@ class Builder:
             return None
         path = self._home / self._spec.sources.saged
         tiers = read_tiers(path)
-        self._check_known(path, tiers.keywords)
-        return SagedTiers(*(table.with_columns(domain=pl.lit(self._spec.domain)) for table in tiers))
+        self._check_concepts(path, tiers.keywords)
+        return tiers
 
     def _keywords(self, settings: Settings, tools: Tools) -> pl.DataFrame:
         """Keywords given, found before, asked for, and taken from pages; a concept without any is found by its own name.
@@ -184,10 +199,8 @@ class Builder:
         Those given stay as they are. The others are reduced to keywords of which none contains another (or a given one), the nearest to
         the concept.
         """
-        from tiltmeter.benchmarks.builder.keywords import given_keywords, join_keywords, nearest, non_containing
-
         spec, saged = self._spec, self._saged()
-        given = given_keywords({name: concept.keywords for name, concept in spec.sought.items()}, domain=spec.domain)
+        given = given_keywords({name: concept.keywords for name, concept in spec.sought.items()})
         given = join_keywords(given, *([saged.keywords] if saged else []))
         found = self._further_keywords(tools)
         if not found.is_empty():
@@ -195,12 +208,10 @@ class Builder:
             found = nearest(reduced, spec.keywords.keep, self._encoder(tools, "keywords.keep"))
         whole = join_keywords(given, found)
         with_any = set(whole["concept"])
-        own_names = given_keywords({name: [name] for name in spec.sought if name not in with_any}, domain=spec.domain)
+        own_names = given_keywords({name: [name] for name in spec.sought if name not in with_any})
         return self._in_order(join_keywords(whole, own_names))
 
     def _further_keywords(self, tools: Tools) -> pl.DataFrame:
-        from tiltmeter.benchmarks.builder.keywords import ask_keywords, join_keywords, linked_keywords, similar_keywords
-
         spec, wanted, found = self._spec, self._spec.keywords, []
         if wanted.asked:
             judge = self._judge(tools, "keywords.asked")
@@ -210,7 +221,8 @@ class Builder:
             _report_unanswered(tools, "keywords", asked.unanswered)
             found.append(asked.keywords)
         if wanted.similar or wanted.linked:
-            own = self._wiki_pages(tools, depth=0)
+            wiki = spec.sources.wikipedia or Wikipedia()
+            own = page_set(self._wiki_pages(tools, wiki.model_copy(update={"depth": 0})))
             if wanted.similar:
                 spare = max(len(concept.keywords) for concept in spec.sought.values())  # those given may be among the nearest
                 found.append(similar_keywords(own, n=wanted.keep + spare, encoder=self._encoder(tools, "keywords.similar")))
@@ -219,53 +231,39 @@ class Builder:
             _report_failed_pages(tools, "keywords", own.pages)
         return join_keywords(*found)
 
-    def _wiki_pages(self, tools: Tools, *, depth: int) -> PageSet:
-        from tiltmeter.benchmarks.builder.web import Manners, collect_pages
+    def _wiki_pages(self, tools: Tools, wiki: Wikipedia) -> list[FoundPage]:
+        from tiltmeter.benchmarks.builder.web import collect_pages  # it needs an extra
 
         self._check_online("sources.wikipedia")
-        wiki = self._spec.sources.wikipedia
-        assert wiki is not None
-        return collect_pages(
-            {name: concept.wikipedia or [name] for name, concept in self._spec.sought.items()},
-            domain=self._spec.domain,
-            cache=self._cache,
-            api=wiki.api,
-            depth=depth,
-            n=wiki.pages,
-            links=wiki.links,
-            encoder=self._encoder(tools, "sources.wikipedia.pages") if depth else None,
-            manners=Manners(rate=wiki.rate, contact=wiki.contact),
-        )
+        titles = {name: concept.wikipedia or [name] for name, concept in self._spec.sought.items()}
+        encoder = self._encoder(tools, "sources.wikipedia.pages") if wiki.depth else None
+        return collect_pages(titles, wiki, cache=self._cache, encoder=encoder)
 
     def _pages(self, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
         """Pages of the wiki, files, web pages and written articles of every concept, with their texts."""
-        from tiltmeter.benchmarks.builder.sources import join_pages, read_files, write_articles
-
         spec, sources = self._spec, self._spec.sources
         files = {name: [*concept.local, *sources.local] for name, concept in spec.sought.items()}
-        found = [read_files(files, domain=spec.domain, licence=sources.licence, home=self._home)]
+        found = read_files(files, licence=sources.licence, home=self._home)
         urls = {name: [*concept.urls, *sources.urls] for name, concept in spec.sought.items()}
         if any(urls.values()):
             from tiltmeter.benchmarks.builder.web import read_urls
 
             self._check_online("sources.urls")
-            found.append(read_urls(urls, domain=spec.domain, cache=self._cache, licence=sources.licence))
+            found += read_urls(urls, cache=self._cache, licence=sources.licence)
         if sources.wikipedia is not None:
-            found.append(self._wiki_pages(tools, depth=sources.wikipedia.depth))
+            found += self._wiki_pages(tools, sources.wikipedia)
         if sources.written is not None:
             judge = self._judge(tools, "sources.written")
-            found.append(write_articles(judge, list(spec.sought), domain=spec.domain, words=sources.written.words))
-        joined = join_pages(*found)
+            found += write_articles(judge, list(spec.sought), domain=spec.domain, words=sources.written.words)
+        joined = page_set(found)
         _report_failed_pages(tools, "pages", joined.pages)
-        texts = pl.DataFrame([*joined.texts.items()], schema=dict(TEXTS), orient="row")
+        texts = pl.DataFrame([*joined.texts.items()], schema=TEXTS, orient="row")
         return {"pages": self._in_order(joined.pages), "texts": texts}
 
     def _sentences(
         self, keywords: pl.DataFrame, pages: pl.DataFrame, texts: pl.DataFrame, settings: Settings, tools: Tools
     ) -> pl.DataFrame:
         """The sentences that hold a keyword, and those SAGED scraped; keywords without any are reported."""
-        from tiltmeter.benchmarks.builder.keywords import scrape, without_sentences
-
         found, saged = scrape(pages, dict(texts.iter_rows()), keywords), self._saged()
         if saged is not None:
             found = pl.concat([found, saged.sentences]).unique(["concept", "sentence"], keep="first", maintain_order=True)
@@ -278,22 +276,22 @@ class Builder:
 
     def _prompts(self, sentences: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
         """Continuations or questions of the sentences, as many as asked for, and what was dropped on the way."""
-        from tiltmeter.benchmarks.builder.prompts import continuations, questions
-
-        spec, concepts = self._spec, list(self._spec.sought)
+        spec = self._spec
+        if (lacking := self._without_rows(sentences)) is not None:
+            raise InputError(f"the concept {lacking!r} has no sentences: give it more keywords or sources, or take it out")
         if spec.assemble.kind == "question":
             judge = self._judge(tools, "assemble.kind: question")
-            made, dropped = questions(sentences, judge, check=spec.assemble.check, concepts=concepts, tried_with=list(spec.concepts))
+            made, dropped = questions(sentences, judge, check=spec.assemble.check, tried_with=[*spec.sought, *spec.concepts])
             _report_unanswered(tools, "prompts", dropped.filter(pl.col("reason").str.starts_with(NO_ANSWER)).height)
         else:
-            made, dropped = continuations(sentences, definition=spec.definition, concepts=concepts)
+            made, dropped = continuations(sentences, definition=spec.definition)
             if spec.assemble.with_keyword:
                 kept = pl.col("keyword_in_prompt").fill_null(True)
                 cut = made.filter(~kept).with_columns(sentence="baseline", reason=pl.lit("the keyword stands behind the cut"))
                 made, dropped = made.filter(kept), pl.concat([dropped, cut.select(list(DROPPED))])
-                if lost := [concept for concept in concepts if concept not in set(made["concept"])]:
+                if (lost := self._without_rows(made)) is not None:
                     raise InputError(
-                        f"no prompt about {lost[0]!r} holds its keyword: set assemble.with_keyword to false, give it more sources, "
+                        f"no prompt about {lost!r} holds its keyword: set assemble.with_keyword to false, give it more sources, "
                         "or take it out"
                     )
         return {"prompts": self._sized(made), "dropped": dropped}
@@ -302,11 +300,11 @@ class Builder:
         """The user's own prompts."""
         path = self._home / str(self._spec.assemble.prompts)
         table = read_benchmark(path)
-        self._check_known(path, table)
-        if lacking := [name for name in self._spec.sought if name not in set(table["concept"])]:
-            raise InputError(f"{path} has no prompt about the concept {lacking[0]!r}; write some or take it out of the spec")
+        self._check_concepts(path, table)
+        if (lacking := self._without_rows(table)) is not None:
+            raise InputError(f"{path} has no prompt about the concept {lacking!r}; write some or take it out of the spec")
         table = table.with_columns(pl.col("domain").fill_null(self._spec.domain))
-        return {"prompts": self._sized(table), "dropped": pl.DataFrame(schema=dict(DROPPED))}
+        return {"prompts": self._sized(table), "dropped": pl.DataFrame(schema=DROPPED)}
 
     def _sized(self, benchmark: pl.DataFrame) -> pl.DataFrame:
         size = self._spec.assemble.size
@@ -316,26 +314,23 @@ class Builder:
 
     def _replacements(self, prompts: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
         """What is replaced in which branch: what the spec gives, else the concepts' names, and what the judge proposes."""
-        from tiltmeter.benchmarks.builder.spec import read_table
-
-        asked, with_prompts = self._spec.branch, set(prompts["concept"])
-        assert asked is not None
+        asked, with_prompts = self._branch, set(prompts["concept"])
         given = read_table(self._home / asked.table) if isinstance(asked.table, str) else asked.table or {}
         known = [(root, target) for root in given for target in given[root]]
-        pairs = [(root, target) for root, target in asked.pairs] if asked.pairs != "all" else known
-        pairs = pairs or [pair for pair in permutations(self._spec.concepts, 2) if pair[0] in with_prompts]
-        if asked.pairs != "all" and (without := [root for root, _ in pairs if root not in with_prompts]):
-            raise InputError(f"branch.pairs: no prompt is about {without[0]!r}; {did_you_mean(without[0], sorted(with_prompts))}")
+        if asked.pairs == "all":
+            pairs = known or [pair for pair in permutations(self._spec.concepts, 2) if pair[0] in with_prompts]
+        else:
+            pairs = [(root, target) for root, target in asked.pairs]
+            for root, _ in pairs:
+                check_known(root, sorted(with_prompts), f"branch.pairs: no prompt is about {root!r}")
         both = asked.direction == "both"
         wanted = pairs + [(target, root) for root, target in pairs if both and (target, root) in known]
         rows = [(root, target, *words, "given") for root, target in wanted for words in given.get(root, {}).get(target, {}).items()]
         rows += [(root, target, root, target, "name") for root, target in pairs if (root, target) not in known]
-        left_out: list[tuple[str, str, str, str]] = []
-        if asked.descriptors is not None:
-            self._propose(pairs, prompts, tools, rows, left_out)
-        table = pl.DataFrame(rows, schema=dict(REPLACEMENTS), orient="row").unique(
-            ["root", "target", "old"], keep="first", maintain_order=True
-        )
+        proposals = [] if asked.descriptors is None else list(self._proposals(asked.descriptors.threshold, pairs, prompts, tools))
+        rows += [(root, target, *words, "judge") for root, target, proposal in proposals for words in proposal.words.items()]
+        left_out = [(root, target, *word) for root, target, proposal in proposals for word in proposal.left_out.items()]
+        table = pl.DataFrame(rows, schema=REPLACEMENTS, orient="row").unique(["root", "target", "old"], keep="first", maintain_order=True)
         if both:
             back = table.select(root="target", target="root", old="new", new="old", by="by").join(table, on=["root", "target"], how="anti")
             unclear = back.filter(pl.struct("root", "target", pl.col("old").str.to_lowercase()).is_duplicated())
@@ -345,43 +340,26 @@ class Builder:
                     "on the way back; write a table for the other direction too"
                 )
             table = pl.concat([table, back])
-        return {"replacements": table, "left_out": pl.DataFrame(left_out, schema=dict(LEFT_OUT), orient="row")}
+        return {"replacements": table, "left_out": pl.DataFrame(left_out, schema=LEFT_OUT, orient="row")}
 
-    def _propose(
-        self,
-        pairs: list[tuple[str, str]],
-        prompts: pl.DataFrame,
-        tools: Tools,
-        rows: list[tuple[str, str, str, str, str]],
-        left_out: list[tuple[str, str, str, str]],
-    ) -> None:
-        """Add words near to each root with what the judge would put in their place for each target, and those for which it has nothing."""
-        from tiltmeter.benchmarks.branching import find_descriptors, propose_replacements
-
-        asked = self._spec.branch
-        assert asked is not None
-        assert asked.descriptors is not None
+    def _proposals(
+        self, threshold: float | Literal["auto"], pairs: list[tuple[str, str]], prompts: pl.DataFrame, tools: Tools
+    ) -> Iterator[tuple[str, str, Proposal]]:
+        """What the judge would put for each target in the place of words near to its root."""
         judge, encoder = self._judge(tools, "branch.descriptors"), self._encoder(tools, "branch.descriptors")
-        threshold = None if asked.descriptors.threshold == "auto" else asked.descriptors.threshold
         for root in dict.fromkeys(root for root, _ in pairs):
             mine = prompts.filter(concept=root)
-            texts = pl.concat([mine["prompt"], *([mine["baseline"]] if asked.counterfactual_baseline else [])])
-            words = find_descriptors(texts, root, encoder, judge, threshold=threshold)
+            texts = pl.concat([mine["prompt"], *([mine["baseline"]] if self._branch.counterfactual_baseline else [])])
+            words = find_descriptors(texts, root, encoder, judge, threshold=None if threshold == "auto" else threshold)
             for target in (target for one, target in pairs if one == root and words):
-                proposal = propose_replacements(words, root, target, judge)
-                rows += [(root, target, old, new, "judge") for old, new in proposal.words.items()]
-                left_out += [(root, target, word, why) for word, why in proposal.left_out.items()]
+                yield root, target, propose_replacements(words, root, target, judge)
 
     def _branches(self, prompts: pl.DataFrame, replacements: pl.DataFrame, settings: Settings, tools: Tools) -> pl.DataFrame:
         """The prompts with their branches; prompts in which nothing was replaced, or the root is still named, are reported."""
-        from tiltmeter.benchmarks.branching import branch
-
-        asked = self._spec.branch
-        assert asked is not None
         table: dict[str, dict[str, dict[str, str]]] = {}
         for root, target, old, new in replacements.select("root", "target", "old", "new").iter_rows():
             table.setdefault(root, {}).setdefault(target, {})[old] = new
-        made = branch(prompts, table, counterfactual_baseline=asked.counterfactual_baseline)
+        made = branch(prompts, table, counterfactual_baseline=self._branch.counterfactual_baseline)
         for root, target, rows, unchanged, still_named in made.report.iter_rows():
             if unchanged:
                 said = f"{unchanged:,} of {rows:,} prompts about {root} read the same for {target}: no word in them was replaced"

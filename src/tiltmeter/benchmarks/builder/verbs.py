@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import accumulate, chain, dropwhile
+from itertools import accumulate, chain, dropwhile, product
 from pathlib import Path
 from typing import NamedTuple
 
 from tiltmeter.readers import grammar
+from tiltmeter.yaml_files import packaged_yaml
 
 
 class TaggedWord(NamedTuple):
@@ -60,7 +61,7 @@ def tag_words(sentence: str) -> list[TaggedWord]:
 
 def starts_with_capital(text: str) -> bool:
     """Whether the first letter is a capital."""
-    return text[:1] != text[:1].lower() and text[:1] == text[:1].upper()
+    return text[:1].isupper()
 
 
 def between_pairs(marks: Sequence[int]) -> set[int]:
@@ -129,10 +130,7 @@ _THAT_IS = [",", "that", "is", ","]
 
 @cache
 def _words_by_use() -> Mapping[str, frozenset[str]]:
-    import yaml
-
-    listed: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-    return {use: frozenset(words) for use, words in listed.items()}
+    return {use: frozenset(words) for use, words in packaged_yaml(Path(__file__).with_suffix(".yaml")).items()}
 
 
 def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
@@ -147,11 +145,10 @@ def _main_verb(words: Sequence[TaggedWord]) -> TaggedWord | None:
         Only what is outside brackets and quotation marks.
     """
     semicolon = next((i for i, word in enumerate(words) if word.text == ";"), len(words))
-    for count in sorted({semicolon, len(words)}):
-        for leniency in (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO):
-            found = _reading(words[:count], leniency).main_verb()
-            if found is not None:
-                return words[found]
+    for count, leniency in product(sorted({semicolon, len(words)}), (_FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO)):
+        found = _reading(words[:count], leniency).main_verb()
+        if found is not None:
+            return words[found]
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -17,16 +17,17 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from time import monotonic
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
-from uuid import uuid4
 
 import aiohttp
 import pydantic_core
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
-from tiltmeter.benchmarks.builder.sources import KINDS, FoundPage, PageSet, SourcePage, page_of, page_set, read_document, read_html
+from tiltmeter.benchmarks.builder.sources import KINDS, FoundPage, SourcePage, page_of, read_document, read_html
+from tiltmeter.benchmarks.builder.spec import Wikipedia
+from tiltmeter.datasets.library import write_atomically
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.endpoints import retry_after
 from tiltmeter.sanitising import printable, redacted
@@ -162,11 +163,8 @@ class WebClient:
             reraise=True,
         )
         value: T = await retrying(self._try, url, params, read)
-        partial = path.with_suffix(f".{uuid4().hex}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_bytes(pydantic_core.to_json(value))
-            partial.replace(path)
+            write_atomically(path, pydantic_core.to_json(value))
         except OSError as error:
             raise InputError(f"the folder {self._cache} for fetched pages cannot be written to ({error.strerror})") from error
         return value
@@ -220,10 +218,15 @@ def checked_address(url: str, meaning: str) -> str:
     return urldefrag(url.strip()).url
 
 
-def _run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run asynchronous work in an event loop of its own, also where one is running already (a notebook)."""
+def _fetch_together(client: WebClient, work: Iterable[Awaitable[T]]) -> list[T]:
+    """What work with a client gives, in an event loop of its own, also where one is running already (a notebook)."""
+
+    async def fetch() -> list[T]:
+        async with client:
+            return await asyncio.gather(*work)
+
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
+        return thread.submit(asyncio.run, fetch()).result()
 
 
 # Addresses
@@ -232,8 +235,8 @@ _MEDIA_TYPES = {"text/html": "html", "application/xhtml+xml": "html", "text/plai
 
 
 def read_urls(
-    urls: Mapping[str, Sequence[str]], *, domain: str, cache: Path, licence: str | None = None, manners: Manners | None = None
-) -> PageSet:
+    urls: Mapping[str, Sequence[str]], *, cache: Path, licence: str | None = None, manners: Manners | None = None
+) -> list[FoundPage]:
     """Fetch given addresses for each concept, each once for all of them; what the folder `cache` holds is not fetched again.
 
     The limits of `manners` hold for each server by itself. What cannot be fetched is a row with status "failed" ("missing" for 404).
@@ -245,13 +248,9 @@ def read_urls(
     """
     wanted = [(concept, checked_address(url, f"a source of {concept!r}")) for concept, given in urls.items() for url in given]
     client = WebClient(cache, manners)
-
-    async def fetch_all() -> list[SourcePage]:
-        async with client:
-            return await asyncio.gather(*(_fetch_page(url, client) for _, url in wanted))
-
-    pages = _run_to_end(fetch_all())
-    return page_set(domain, "web", ((concept, page, {"licence": licence}) for (concept, _), page in zip(wanted, pages, strict=True)))
+    pages = _fetch_together(client, (_fetch_page(url, client) for _, url in wanted))
+    more = {"source_tag": "web", "licence": licence}
+    return [(concept, page, more) for (concept, _), page in zip(wanted, pages, strict=True)]
 
 
 async def _fetch_page(url: str, client: WebClient) -> SourcePage:
@@ -275,8 +274,6 @@ async def _fetch_page(url: str, client: WebClient) -> SourcePage:
 
 
 # A wiki
-
-WIKIPEDIA = "https://en.wikipedia.org/w/api.php"
 
 
 class _WikiLink(BaseModel):
@@ -330,7 +327,7 @@ class MediaWiki:
         Address of the wiki's `api.php`.
     """
 
-    def __init__(self, client: WebClient, api: str = WIKIPEDIA) -> None:
+    def __init__(self, client: WebClient, api: str) -> None:
         self._client, self._api = client, api
 
     async def page(self, title: str) -> SourcePage:
@@ -395,16 +392,12 @@ def _read_licence(reply: _ApiReply) -> str:
 
 def collect_pages(
     titles: Mapping[str, Sequence[str]],
+    wiki: Wikipedia,
     *,
-    domain: str,
     cache: Path,
-    api: str = WIKIPEDIA,
-    depth: int = 0,
-    n: int = 10,
-    links: Literal["forward", "backward", "both"] = "forward",
     encoder: Encoder | None = None,
     manners: Manners | None = None,
-) -> PageSet:
+) -> list[FoundPage]:
     """Fetch the pages of all concepts, each page once for all of them.
 
     Killed and called again, it fetches only what the folder `cache` lacks.
@@ -413,13 +406,12 @@ def collect_pages(
     ----------
     titles
         Concept -> titles of its own pages in the wiki (usually one, the concept's name).
-    depth
-        Links followed from a concept's own pages: 0 only these, 1 what they link to, ...
-    n
-        Linked pages taken for each concept at each depth: those whose titles are most similar to the concept where there is an
-        encoder, the first ones in the order of the text otherwise.
-    links
-        "forward" (what a page's running text links to), "backward" (what links to it), or both.
+    wiki
+        Which wiki, and how far and which links are followed from a concept's own pages.
+    encoder
+        Gives the linked pages whose titles are most similar to the concept; None: the first ones in the order of the text are taken.
+    manners
+        None: those the wiki is to be asked with.
 
     Raises
     ------
@@ -428,35 +420,31 @@ def collect_pages(
     ProviderError
         The wiki cannot be reached. A single page that cannot be fetched is a row with its status instead.
     """
-    client = WebClient(cache, manners)
-    wiki = MediaWiki(client, checked_address(api, "the API of a wiki"))
+    client = WebClient(cache, manners or Manners(rate=wiki.rate, contact=wiki.contact))
+    site = MediaWiki(client, checked_address(wiki.api, "the API of a wiki"))
 
     async def search(concept: str, wanted: Iterable[str]) -> list[FoundPage]:
         """The pages of one concept, breadth first, each once whatever its titles."""
         found: list[FoundPage] = []
         visited: set[str] = set()
         similarity: dict[str, float] = {}
-        for level in range(depth + 1):
+        for level in range(wiki.depth + 1):
             wanted = [title for title in dict.fromkeys(wanted) if title not in visited]
             if level and encoder is not None and wanted:
                 vectors = encoder.encode([concept, *wanted])
                 similarity = dict(zip(wanted, (vectors[1:] @ vectors[0]).tolist(), strict=True))
                 wanted = [title for title, _ in sorted(similarity.items(), key=itemgetter(1), reverse=True)]
-            wanted = wanted[:n] if level else wanted
+            wanted = wanted[: wiki.pages] if level else wanted
             linked: list[str] = []
-            for title, page in zip(wanted, await asyncio.gather(*map(wiki.page, wanted)), strict=True):
+            for title, page in zip(wanted, await asyncio.gather(*map(site.page, wanted)), strict=True):
                 if page.title in visited:
                     continue
                 visited |= {title, page.title}
-                found.append((concept, page, {"depth": level, "similarity": similarity.get(title)}))
-                if level < depth and page.status == "ok":
-                    linked += [link.title for link in page.links] if links != "backward" else []
-                    linked += await wiki.backlinks(page.title) if links != "forward" else []
+                found.append((concept, page, {"source_tag": "wikipedia", "depth": level, "similarity": similarity.get(title)}))
+                if level < wiki.depth and page.status == "ok":
+                    linked += [link.title for link in page.links] if wiki.links != "backward" else []
+                    linked += await site.backlinks(page.title) if wiki.links != "forward" else []
             wanted = linked
         return found
 
-    async def collect() -> list[list[FoundPage]]:
-        async with client:
-            return await asyncio.gather(*(search(concept, own) for concept, own in titles.items()))
-
-    return page_set(domain, "wikipedia", chain.from_iterable(_run_to_end(collect())))
+    return list(chain.from_iterable(_fetch_together(client, (search(concept, own) for concept, own in titles.items()))))

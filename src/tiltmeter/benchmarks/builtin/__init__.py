@@ -16,6 +16,7 @@ import polars as pl
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.registry import check_known
+from tiltmeter.yaml_files import packaged_yaml
 
 __all__ = ["NAMES", "Builtin", "builtin"]
 
@@ -50,11 +51,9 @@ def builtin(name: str) -> Builtin:
     InputError
         There is none of that name.
     """
-    import yaml
-
     check_known(name, NAMES, f"unknown built-in benchmark {name!r}")
     folder = Path(__file__).with_name(name)
-    data = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.yaml"))}
+    data = {path.stem: packaged_yaml(path) for path in sorted(folder.glob("*.yaml"))}
     texts = data.get("article") or data.get("questions") or data["sentences"]
     rows = _continuations(texts) if "sentences" in data else _questions(texts)
     benchmark = pl.DataFrame([{column: row.get(column) for column in BENCHMARK} for row in rows], schema=dict(BENCHMARK)).with_columns(
