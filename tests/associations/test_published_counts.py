@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 from scipy.stats import chi2_contingency
 
-from tiltmeter.associations.definitions import BADF_CODE, PAPER
-from tiltmeter.associations.significance import compare_counts
+from tiltmeter.associations.significance import compare_counts, score_counts
 
 RELATIVE = 1e-9
 RELEASED = {
@@ -81,7 +80,7 @@ def four_identity_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def assert_as_released(rows: pl.DataFrame, counts: pl.DataFrame) -> None:
-    scored = compare_counts(counts, BADF_CODE).select("context", "concept", "identity", ours="score", our_p="p", ours_reported="reported")
+    scored = score_counts(counts, "badf-code").select("context", "concept", "identity", ours="score", our_p="p", ours_reported="reported")
     both = rows.join(scored, on=["context", "concept", "identity"], how="left")
     assert both["ours"].null_count() == 0
     assert ((both["ours"] / both["score"] - 1).abs() < RELATIVE).all()
@@ -128,7 +127,7 @@ def test_named_cases_of_two_identities(shared: Path) -> None:
                 "mentions": case["n_mentions"],
             }
         )
-        mine = compare_counts(counts, BADF_CODE).row(0, named=True)
+        mine = score_counts(counts, "badf-code").row(0, named=True)
         assert mine["score"] == pytest.approx(case["score"], rel=RELATIVE)
         assert mine["p"] == pytest.approx(case["p"], rel=RELATIVE)
 
@@ -149,7 +148,7 @@ def test_named_cases_of_four_identities(shared: Path) -> None:
                 "mentions": pl.Series([None] * 4, dtype=pl.Int64),
             }
         )
-        scored = compare_counts(counts, PAPER)
+        scored = score_counts(counts, "paper")
         assert scored["p"].to_list() == pytest.approx([case["p"]] * 4, rel=RELATIVE)
         assert scored["score"].to_list() == pytest.approx([(a - min(present + hidden)) / case["n"] for a in present + hidden])
 
@@ -157,7 +156,7 @@ def test_named_cases_of_four_identities(shared: Path) -> None:
 def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
     counts = gender_counts(shared)[1].filter((pl.col("context") == "base/law policy") & (pl.col("concept") == "nervous"))
     female = pl.col("identity") == "female"
-    code, paper = (compare_counts(counts, rules).filter(female).row(0, named=True) for rules in (BADF_CODE, PAPER))
+    code, paper = (score_counts(counts, name).filter(female).row(0, named=True) for name in ("badf-code", "paper"))
     assert (code["count"], code["lists"], code["mentions"]) == (337, 900, 6017)
     assert code["score"] == pytest.approx(0.0432109024430779, rel=RELATIVE)
     assert paper["score"] == pytest.approx(260 / 900)

@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import chi2_contingency, false_discovery_control, fisher_exact
 from scipy.stats.contingency import expected_freq
 
-from tiltmeter.associations.definitions import BADF_CODE, DEFINITIONS, rules_of
-from tiltmeter.associations.significance import compare_counts, find_associations, permutation_p, shuffled_counts
+from tiltmeter.associations.definitions import DEFINITIONS, rules_of
+from tiltmeter.associations.significance import compare_counts, find_associations, permutation_p, score_counts, shuffled_counts
 from tiltmeter.associations.significance.counts import incidence_of
 from tiltmeter.associations.significance.discovery import halves_of
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, LISTS
@@ -260,10 +260,17 @@ def test_lists_in_no_context() -> None:
     assert find_associations(*tables(rows), rules=DEFINITIONS["paper"])["context"].to_list() == ["gym", "gym"]
 
 
-def test_unknown_definitions_are_said_so_and_nothing_is_found_where_nothing_is_said() -> None:
+def test_nothing_to_compare_and_unknown_definitions_are_said_so() -> None:
     lists, mentions = tables(cell("A", None, 5, calm=3) + cell("B", None, 5))
     with pytest.raises(InputError, match=r"unknown definition 'papr'.*paper"):
         find_associations(lists, mentions, rules=rules_of("papr"))
+    with pytest.raises(InputError, match="one identity, 'A', so there is nothing to compare it with"):
+        find_associations(lists.filter(identity="A"), mentions)
+    gone = lists.with_columns(status=pl.when(identity="B").then(pl.lit("missing")).otherwise("status"))
+    with pytest.raises(InputError, match="the 5 lists of others are missing"):
+        find_associations(gone, mentions)
+    with pytest.raises(InputError, match="no list of concepts at all"):
+        find_associations(lists.clear(), mentions)
     for definition in DEFINITIONS:
         found = find_associations(lists, mentions.clear(), rules=rules_of(definition))
         assert dict(found.schema) == dict(ASSOCIATIONS)
@@ -354,7 +361,7 @@ def test_counts_alone_give_the_same_as_lists() -> None:
         found = find_associations(lists, mentions, rules=rules_of(definition))
         names = ["context", "concept", "identity", "count", "lists", "mentions"]
         shuffled = found.select(names).sample(fraction=1, shuffle=True, seed=1)
-        scored = compare_counts(shuffled, rules_of(definition))
+        scored = score_counts(shuffled, definition)
         assert scored.select(names).equals(shuffled)
         again = scored.sort("context", "concept", "identity")
         for name in ("score", "p"):
@@ -370,12 +377,30 @@ def test_counts_alone_give_the_same_as_lists() -> None:
     assert (both["q"] >= both["q_counts"] - 1e-12).drop_nulls().mean() == pytest.approx(1, abs=0.2)
 
 
-def test_counts_with_unknown_mentions() -> None:
-    counts = pl.DataFrame(
+def test_counts_that_break_their_contract_are_refused() -> None:
+    good = pl.DataFrame(
         {"context": "gym", "concept": "calm", "identity": ["A", "B"], "count": [3, 0], "lists": [5, 5], "mentions": [9, None]}
     )
-    assert compare_counts(counts, BADF_CODE)["score"].to_list() == [pytest.approx(1 / 3), None]
-    assert compare_counts(counts, minimum=3)["log_odds"].null_count() == 2
+    assert score_counts(good, "badf-code")["score"].to_list() == [pytest.approx(1 / 3), None]
+    assert compare_counts(good, minimum=3)["log_odds"].null_count() == 2
+    more = pl.concat([good, good.with_columns(concept=pl.lit("kind"))])
+    wrong = {
+        "no column 'mentions'": good.drop("mentions"),
+        "'calm', 'A' in 'gym' needs a count between 0 and its lists": good.with_columns(count=6),
+        "fewer mentions than lists": good.with_columns(mentions=2),
+        "is there twice": pl.concat([good, good]),
+        "'kind', 'A' in 'gym' is not beside a row for every other identity": more.head(3),
+        "other lists than other rows": more.with_columns(lists=pl.Series([5, 5, 6, 5])),
+        "other mentions than other rows": more.with_columns(mentions=pl.Series([9, None, 9, 4])),
+        "nothing to compare": good.head(1),
+    }
+    for message, counts in wrong.items():
+        with pytest.raises(InputError, match=message):
+            compare_counts(counts)
+    with pytest.raises(InputError, match="compare_counts tests by the default one"):
+        score_counts(good, "default")
+    with pytest.raises(InputError, match="unknown definition"):
+        score_counts(good, "badf")
 
 
 def test_planted_associations_are_found_and_few_others() -> None:
@@ -453,8 +478,12 @@ def test_permutation_by_descriptor_does_not_take_lists_of_one_for_independent() 
     assert clustered["p"][1] == 1
     single = permutation_p(lists, mentions, ["waddles"], by="list", runs=399)
     assert single["p"].to_list() == [1 / 400]
+    with pytest.raises(InputError, match="no list has the concept 'wadles'"):
+        permutation_p(lists, mentions, ["wadles"])
     with pytest.raises(InputError, match="every list has a descriptor"):
         permutation_p(lists.with_columns(descriptor=None), mentions, ["kind"])
+    with pytest.raises(InputError, match="shuffled by 'story'"):
+        shuffled_counts(lists, mentions, by="story")
 
 
 def test_permutation_over_all_contexts() -> None:

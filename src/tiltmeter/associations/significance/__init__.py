@@ -1,5 +1,11 @@
 """Which concepts a model attaches to which identity more than chance would."""
 
-from tiltmeter.associations.significance.discovery import compare_counts, find_associations, permutation_p, shuffled_counts
+from tiltmeter.associations.significance.discovery import (
+    compare_counts,
+    find_associations,
+    permutation_p,
+    score_counts,
+    shuffled_counts,
+)
 
-__all__ = ["compare_counts", "find_associations", "permutation_p", "shuffled_counts"]
+__all__ = ["compare_counts", "find_associations", "permutation_p", "score_counts", "shuffled_counts"]

@@ -7,7 +7,7 @@ list anywhere takes no part. Shuffled identities go the same way as the real one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +16,24 @@ from numpy.typing import NDArray
 
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, beside
+from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, greater, independence_p, log_odds, ratio, stratified_greater, stratified_rate_difference
 from tiltmeter.study import conform
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Index = NDArray[np.intp]
+
+
+COUNTS = {
+    "context": pl.String,
+    "concept": pl.String,
+    "identity": pl.String,
+    "count": pl.Int64,  # lists of the identity with the concept
+    "lists": pl.Int64,  # lists of the identity in the context, whatever the concept
+    "mentions": pl.Int64,  # of any concept in them; null where it is not known
+}
+"""Columns of a table of counts: one row for every identity of the context, count 0 included, for each concept in it."""
 
 
 class Cells(NamedTuple):
@@ -62,10 +74,17 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
     mentions
         `attempt`, `character` and `concept`; several mentions of a concept in a list count once, and a mention without a concept
         (null) is a mention only.
+
+    Raises
+    ------
+    InputError
+        The lists are of fewer than two identities.
     """
     counted = lists.filter(pl.col("status") != "missing").with_row_index("list")
     named = (_numbered(counted[name]) for name in ("identity", "context", "stratum"))
     (identities, identity), (contexts, context), (_, stratum) = named
+    if len(identities) < 2:
+        raise InputError(_too_few(lists, identities))
     owners = counted.select("descriptor", identity=pl.Series(identity))
     descriptors = owners.drop_nulls().unique().sort("identity", "descriptor")
     numbered = beside(owners, descriptors.with_row_index("place"), *owners.columns)
@@ -103,14 +122,45 @@ def cells_of(incidence: Incidence, identity: Index, chosen: Bools | None = None)
 
 
 def read_cells(counts: pl.DataFrame) -> tuple[Cells, Index, Index]:
-    """Cells of a table of counts (see `compare_counts`), with the test and the identity of each of its rows."""
+    """Cells of a table of counts (see `compare_counts`), with the test and the identity of each of its rows.
+
+    Raises
+    ------
+    InputError
+        A column is missing; a row is there twice; an identity of a context has no row for a concept of it; counts do not lie
+        between 0 and the lists and mentions; lists or mentions of an identity differ within a context.
+    """
+    for name in COUNTS:
+        if name not in counts.columns:
+            raise InputError(f"the table of counts has no column {name!r}; it needs {', '.join(COUNTS)}")
+    for wrong, what in _CONTRACT:
+        if not (found := counts.filter(wrong)).is_empty():
+            row = found.row(0, named=True)
+            raise InputError(f"the row of counts for {row['concept']!r}, {row['identity']!r} in {row['context']!r} {what}")
     named = (_numbered(counts[name]) for name in ("context", "concept", "identity"))
     (contexts, context), (concepts, concept), (identities, identity) = named
+    if len(identities) < 2:
+        raise InputError(f"the table of counts is of {len(identities)} identity, so there is nothing to compare: it needs two or more")
     context_of, concept_of, test = _tests_among(context, concept)
     held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(concept_of), len(contexts), len(contexts)))
     for table, place, name in ((held, test, "count"), (lists, context, "lists"), (mentions, context, "mentions")):
         table[place, identity] = counts[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
     return Cells(contexts, concepts, identities, context_of, concept_of, held, lists, mentions), test, identity
+
+
+_HERE = ("context", "identity")
+_CONTRACT = (
+    (~pl.col("count").is_between(0, pl.col("lists")).fill_null(False), "needs a count between 0 and its lists"),
+    (pl.col("mentions") < pl.col("count"), "has fewer mentions than lists with the concept"),
+    (pl.struct("context", "concept", "identity").is_duplicated(), "is there twice"),
+    (pl.col("lists").n_unique().over(_HERE) > 1, "has other lists than other rows of the identity in this context"),
+    (pl.col("mentions").n_unique().over(_HERE) > 1, "has other mentions than other rows of the identity in this context"),
+    (
+        pl.len().over("context", "concept") < pl.col("identity").n_unique().over("context"),
+        "is not beside a row for every other identity of the context (count 0 where it never has the concept)",
+    ),
+)
+"""What no row of a table of counts may be, and how it is said."""
 
 
 def place_of(column: pl.Series, names: pl.Series) -> pl.Series:
@@ -138,6 +188,14 @@ def _numbered(column: pl.Series) -> tuple[pl.Series, Index]:
 def _index(column: pl.Series) -> Index:
     """Places as an array; -1: null."""
     return column.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.intp)
+
+
+def _too_few(lists: pl.DataFrame, identities: pl.Series) -> str:
+    if not len(identities):
+        return "there is no list of concepts at all, so there is nothing to compare"
+    other = lists.filter(pl.col("identity") != identities[0]).height
+    why = f"; the {other:,} lists of others are missing" if other else ""
+    return f"all lists are of one identity, {identities[0]!r}, so there is nothing to compare it with{why}: give texts about two or more"
 
 
 # -- tests and verdicts -----------------------------------------------------------------------------------------------
@@ -174,6 +232,9 @@ class CountBlock(NamedTuple):
     def of(self, tests: Index) -> CountBlock:
         """Some of the tests, or tests repeated."""
         return CountBlock(self.context[tests], self.concept[tests], self.held[tests], self.lists[tests], self.mentions[tests])
+
+
+OneSided = Callable[[CountBlock, Index], Floats]
 
 
 class Ranking(NamedTuple):
@@ -271,7 +332,7 @@ def effects_of(block: CountBlock) -> Floats:
     return stratified_rate_difference(block.held, block.lists, others_of(block.held), others_of(block.lists)).estimate
 
 
-def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int) -> Verdicts:
+def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int, tail: OneSided = one_sided) -> Verdicts:
     """Test each concept.
 
     By the default definition the p-value is that of the identity with the highest rate, times the number of identities compared;
@@ -281,13 +342,15 @@ def verdicts_of(block: CountBlock, rules: AssociationRules, minimum: int) -> Ver
     ----------
     minimum
         Lists a concept must be in to be tested by the default definition.
+    tail
+        `one_sided`, or what remembers it.
     """
     if rules.published:
         return _published_verdicts(block, rules)
     ranking, compared = ranking_of(block), block.compared.sum(axis=1)
     tested = np.flatnonzero((compared > 1) & (block.held.sum(axis=(1, 2)) >= minimum))
     p, first = np.full(len(block.concept), np.nan), ranking.first[tested]
-    p[tested] = np.minimum(one_sided(block.of(tested), first) * compared[tested], 1.0)
+    p[tested] = np.minimum(tail(block.of(tested), first) * compared[tested], 1.0)
     top = np.zeros(block.held.shape[:2], dtype=bool)
     top[tested, first] = True
     return Verdicts(p, None, top & ~ranking.tied[:, None], top)

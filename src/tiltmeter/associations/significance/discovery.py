@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tiltmeter.associations.definitions import DEFAULT, AssociationRules
+from tiltmeter.associations.definitions import DEFAULT, AssociationRules, rules_of
 from tiltmeter.associations.significance.counts import (
     LEVEL,
     Bools,
@@ -49,6 +49,7 @@ from tiltmeter.associations.significance.counts import (
 )
 from tiltmeter.associations.stage_tables import ASSOCIATIONS, beside
 from tiltmeter.errors import InputError
+from tiltmeter.registry import check_known
 from tiltmeter.study import conform
 
 
@@ -102,6 +103,17 @@ def find_associations(
     return conform(pl.concat(parts, how="diagonal_relaxed"), ASSOCIATIONS).sort("context", "concept", "identity", nulls_last=True)
 
 
+def score_counts(counts: pl.DataFrame, definition: str) -> pl.DataFrame:
+    """Score and test counts by a published definition, "paper" or "badf-code": adds `score`, `p` and `reported`.
+
+    `counts` as for `compare_counts`, whose errors it raises; InputError for another definition, too.
+    """
+    rules = rules_of(definition)
+    if not rules.published:
+        raise InputError("counts are scored by the published definitions paper and badf-code; compare_counts tests by the default one")
+    return counts.with_columns(compare_counts(counts, rules).select("score", "p", "reported"))
+
+
 def compare_counts(counts: pl.DataFrame, rules: AssociationRules = DEFAULT, minimum: int = 5) -> pl.DataFrame:
     """Test counts within contexts: adds the columns of ASSOCIATIONS from `others_count` to `reported`.
 
@@ -119,6 +131,11 @@ def compare_counts(counts: pl.DataFrame, rules: AssociationRules = DEFAULT, mini
         list in a context has no row there, or rows with 0 lists. Other columns are kept, and so is the order.
     rules, minimum
         As for `find_associations`.
+
+    Raises
+    ------
+    InputError
+        The counts break this contract, or are of fewer than two identities.
     """
     cells, test, identity = read_cells(counts)
     block = block_of(cells, cells.concept, cells.context)
@@ -215,6 +232,9 @@ def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Bools
 
 # -- what chance alone gives: the same lists under identities dealt at random -----------------------------------------
 
+_MOST_LISTS = {True: 1 << 20, False: 1 << 15}
+"""Sums of lists, over all contexts and within one, up to which a table of counts is remembered: so many fit into one number."""
+UNITS = ("list", "descriptor")
 ENOUGH = 20
 EQUAL = 1e-12
 """Effects that are equal in exact arithmetic differ by less."""
@@ -260,7 +280,7 @@ def shuffled_counts(
     Raises
     ------
     InputError
-        A list has no descriptor, and `by` needs one.
+        As for `find_associations`, or a list has no descriptor and `by` needs one.
     """
     incidence = incidence_of(lists, mentions)
     if not rules.published:
@@ -271,13 +291,14 @@ def shuffled_counts(
         names = {"concept": incidence.cells.concepts, "identity": incidence.cells.identities}
         left_out = pl.DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
         counted[left_out["concept"].to_numpy(), left_out["identity"].to_numpy()] = False
+    tail = _RememberedTests(fixed=by == "list")
     known: dict[bytes, int] = {}
     counts, reached = [], 0
     for labels in _shuffled_identities(incidence, by, runs, seed):
         dealt = labels.tobytes() if by == "descriptor" else b""  # few descriptors can be dealt in few ways
         if dealt not in known or not dealt:
             blocks = list(blocks_of(cells_of(incidence, labels), rules, minimum))
-            found = reported_of([verdicts_of(block, rules, minimum) for block in blocks], rules)[1]
+            found = reported_of([verdicts_of(block, rules, minimum, tail) for block in blocks], rules)[1]
             known[dealt] = sum(int((mine & counted[block.concept]).sum()) for block, mine in zip(blocks, found, strict=True))
         counts.append(known[dealt])
         reached += observed is not None and known[dealt] >= observed
@@ -312,10 +333,12 @@ def permutation_p(
     Raises
     ------
     InputError
-        As for `shuffled_counts`.
+        As for `shuffled_counts`, or no list has one of the concepts.
     """
     incidence = incidence_of(lists, mentions)
     known, rules = incidence.cells.concepts, DEFAULT
+    for concept in concepts:
+        check_known(concept, known.to_list(), f"no list has the concept {concept!r}")
     incidence = _only_tests(incidence, known.is_in(list(concepts)).to_numpy()[incidence.cells.concept])
     cells = incidence.cells
     blocks = list(blocks_of(cells, rules))
@@ -336,6 +359,39 @@ def permutation_p(
     ).fill_nan(None)
 
 
+class _RememberedTests:
+    """`one_sided`, computed once for each table of counts that comes up: shuffling brings the same small counts again and again.
+
+    Parameters
+    ----------
+    fixed
+        Shuffling leaves the lists of each identity in each context as many as they are. The p-value over all contexts then follows from
+        the concept, the identity and the sum of its counts.
+    """
+
+    def __init__(self, *, fixed: bool) -> None:
+        self._fixed = fixed
+        self._known: dict[bool, dict[int, float]] = {True: {}, False: {}}
+
+    def __call__(self, block: CountBlock, identity: Index) -> Floats:
+        rows, over_all = np.arange(len(identity)), block.held.shape[2] > 1
+        held, lists = block.held.sum(axis=2), block.lists.sum(axis=2)
+        if (over_all and not self._fixed) or lists.sum(axis=1).max(initial=0) >= _MOST_LISTS[over_all]:
+            return one_sided(block, identity)
+        if over_all:
+            parts = [block.concept, identity, held[rows, identity]]
+        else:
+            parts = [held[rows, identity], held.sum(axis=1), lists[rows, identity], lists.sum(axis=1)]
+        keys = np.zeros(len(rows), dtype=np.int64)
+        for part in parts:
+            keys = keys * _MOST_LISTS[over_all] + part.astype(np.int64)
+        known = self._known[over_all]
+        fresh, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        some = first[[key not in known for key in fresh.tolist()]]
+        known |= zip(keys[some].tolist(), one_sided(block.of(some), identity[some]).tolist(), strict=True)
+        return np.array([known[key] for key in fresh.tolist()])[place]
+
+
 def _greatest_effect(block: CountBlock) -> Floats:
     """(T,) the greatest effect of an identity against all others; NaN where there is nothing to compare."""
     greatest: Floats = np.fmax.reduce(effects_of(block), axis=1)
@@ -352,6 +408,7 @@ def _only_tests(incidence: Incidence, tests: Bools) -> Incidence:
 
 def _shuffled_identities(incidence: Incidence, by: str, runs: int, seed: int) -> Iterator[Index]:
     """Identities (L,) dealt at random, `runs` times."""
+    check_known(by, UNITS, f"identities cannot be shuffled by {by!r}")
     if by == "list":
         unit = np.arange(len(incidence.identity))
         group = incidence.context * (incidence.stratum.max(initial=0) + 1) + incidence.stratum
