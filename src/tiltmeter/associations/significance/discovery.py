@@ -197,17 +197,18 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     """
     cells, place = incidence.cells, ["context", "identity"]
     lists = pl.DataFrame({"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor})
-    held = lists[incidence.pair_list].with_columns(concept=pl.Series(cells.concept[incidence.pair_test]))
-    counts = held.group_by(held.columns).agg(count=pl.len().cast(pl.Int64))
-    sizes = lists.filter(pl.col("descriptor") >= 0).group_by(lists.columns).agg(lists=pl.len().cast(pl.Int64))
     rows = pl.DataFrame({"concept": block.concept, "identity": identity, "context": strata_of(cells, block.context)}).with_row_index("row")
+    held = lists[incidence.pair_list].with_columns(concept=pl.Series(cells.concept[incidence.pair_test]))
+    counts = held.join(rows, on=["concept", "identity"], how="semi").group_by(held.columns).agg(count=pl.len().cast(pl.Int64))
+    sizes = lists.filter(pl.col("descriptor") >= 0).group_by(lists.columns).agg(lists=pl.len().cast(pl.Int64))
     tests = rows.explode("context").with_columns(stratum=pl.int_range(pl.len()).over("row"))
     # One row for each descriptor and stratum of a test; then an entry for each descriptor that carries it.
     parts = tests.join(sizes, on=place).join(counts, on=held.columns, how="left").with_columns(pl.col("count").fill_null(0))
     parts = parts.with_columns(several=pl.col("descriptor").n_unique().over("row") > 1)
     parts = parts.filter(pl.col("count").sum().over("row", "descriptor") > 0)
-    parts = parts.with_columns(entry=pl.struct("row", "descriptor").rank("dense").cast(pl.Int64) - 1)
-    carriers = parts.group_by("entry").agg(pl.col("row", "descriptor", "several").first(), pl.col("count", "lists").sum()).sort("entry")
+    carrier = ["row", "descriptor"]
+    carriers = parts.group_by(carrier).agg(pl.col("several").first(), pl.col("count", "lists").sum()).with_row_index("entry")
+    parts = parts.join(carriers.select("entry", *carrier), on=carrier)
     row, (entry, stratum) = carriers["row"].to_numpy(), parts["entry", "stratum"].to_numpy().T
     without, of_carrier = block.of(row), identity[row]
     for numbers, name in ((without.held, "count"), (without.lists, "lists")):
