@@ -24,7 +24,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
 )
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
-from tiltmeter.stats import COMPARISONS, STATISTICS, Statistic, SummaryOptions, benjamini_hochberg, column_quantiles, original_verdicts
+from tiltmeter.stats import COMPARISONS, SAGED_FORMULAS, STATISTICS, Statistic, SummaryOptions, benjamini_hochberg, column_quantiles, original_verdicts
 from tiltmeter.stats.disparity import LARGEST, SMALLEST
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
 
 DEFINITIONS: Mapping[str, DisparityDefinition] = {
     "default": DisparityDefinition("default", 1),
-    "saged": DisparityDefinition("saged", 1, of_package=True),
+    "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS),
 }
 DEFAULT_STATISTICS = ("mean", "median", "sd", "selection_rate", "kl", "precision", "pearson")
 FOUR_FIFTHS = 0.8
@@ -152,7 +152,7 @@ def diagnose(
         p=found.p,
         q=benjamini_hochberg(found.p, axis=1),
         group=np.array([*labels, None], dtype=object)[found.group.astype(np.intp)],
-        reading=_package_verdicts(found) if chosen.of_package else _readings(found, level),
+        reading=_package_verdicts(found) if chosen.formulas is SAGED_FORMULAS else _readings(found, level),
         note=_notes(found, computed, columns, baselines),
     )
     by_comparison = np.arange(compared.height).reshape(found.compared.shape).swapaxes(1, 2)

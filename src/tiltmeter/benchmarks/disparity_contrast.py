@@ -25,6 +25,7 @@ from tiltmeter.benchmarks.resampled_summaries import (
     SummaryRequest,
     design_of,
     ranks,
+    rows_with_value,
     summaries,
 )
 from tiltmeter.stats import COMPARISONS, DisparityMeasure, lifted_interval
@@ -48,8 +49,6 @@ class _Pair(NamedTuple):
 
 class _Exchange:
     """Rows of one side after the sides of each root have been exchanged at random; the second side's rows follow the first's."""
-
-    gaps = False
 
     def __init__(self, pair: _Pair, size: int, side: int) -> None:
         codes, groups = pair.sides[0].codes, pair.sides[0].groups
@@ -115,7 +114,7 @@ def _tables(pair: _Pair) -> tuple[Sides, Sides, Sides, Sides]:
     """Observed, resampled, exchanged and (labels of groups) permuted statistics (S, C, G, R) of both sides."""
     first, second = pair.sides
     request, size = pair.request, pair.request.resamples
-    limits = [request.definition.standards(side.values, request.options) for side in pair.sides]
+    limits = [stats.standards(side.values, request.options, request.definition.formulas) for side in pair.sides]
     both = first._replace(
         values=np.concatenate([first.values, second.values], axis=1),
         baselines=np.concatenate([first.baselines, second.baselines], axis=1),
@@ -137,15 +136,14 @@ def _tables(pair: _Pair) -> tuple[Sides, Sides, Sides, Sides]:
 
 def _contrasts(pair: _Pair, columns: list[WideColumn], names: list[str]) -> list[pl.DataFrame]:
     """Differences of each statistic: of each group, and of each comparison over the groups."""
-    level, definition, statistics = pair.request.level, pair.request.definition, pair.request.statistics
+    level, formulas, statistics = pair.request.level, pair.request.definition.formulas, pair.request.statistics
     tables = _tables(pair)
-    both = ~np.isnan(pair.sides[0].values + pair.sides[1].values)
-    held = np.stack([both[:, pair.sides[0].codes == group].sum(axis=1) for group in range(len(names))], axis=-1)
+    held = rows_with_value(pair.sides[0].values + pair.sides[1].values, pair.sides[0])
     shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None]
     gaps = [after - before for before, after in tables[:3]]
     found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares[..., None], level=level)
     made = [_frame((list(statistics), columns, names), gaps[0], found, held)]
-    spreads = [[definition.spread(np.moveaxis(side, -2, -1)) for side in part] for part in tables]
+    spreads = [[stats.GroupValues(np.moveaxis(side, -2, -1), formulas) for side in part] for part in tables]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:
         entry = COMPARISONS[comparison]

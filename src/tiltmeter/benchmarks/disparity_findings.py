@@ -11,7 +11,7 @@ from tiltmeter.benchmarks.configurations import BASELINES, options_of
 from tiltmeter.benchmarks.diagnosis import CALIBRATED, DEFAULT_STATISTICS, DEFINITIONS, calibrate, diagnose, overall_means
 from tiltmeter.benchmarks.resampled_summaries import DisparityDefinition
 from tiltmeter.features import FEATURES
-from tiltmeter.stats import COMPARISONS
+from tiltmeter.stats import COMPARISONS, GroupValues
 from tiltmeter.study import EXAMPLES, NAMED, OUTCOMES, Part, Settings, as_findings, conform, sql_where
 
 VALUE, BASELINE = "value:", "baseline:"
@@ -225,6 +225,6 @@ def _influences(answers: pl.DataFrame, definition: DisparityDefinition) -> pl.Da
     own = np.where(mine["prompts"] > 0, mine["total"] / mine["prompts"], np.nan)
     without = np.tile(means, (mine.height, 1))
     without[np.arange(mine.height), places] = own
-    ranges = [COMPARISONS["range"].compute(definition.spread(values)) for values in (means[None], without)]
+    ranges = [COMPARISONS["range"].compute(GroupValues(values, definition.formulas)) for values in (means[None], without)]
     pull = np.nan_to_num(np.abs(means[places] - own), nan=0.0)
     return mine.with_columns(influence=pl.Series(ranges[0] - ranges[1]), pull=pl.Series(pull)).filter(pl.col("influence").is_finite())

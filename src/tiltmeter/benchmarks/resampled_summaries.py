@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from tiltmeter.stats import (
     COMPARISONS,
     DEFAULT_FORMULAS,
-    SAGED_FORMULAS,
     DisparityMeasure,
     Formulas,
     GroupValues,
@@ -30,7 +29,6 @@ from tiltmeter.stats import (
     excess_p,
     lifted_interval,
     standards,
-    summarise,
 )
 from tiltmeter.study import Definition
 
@@ -47,31 +45,13 @@ ALONE_CELLS = 4_000_000  # values drawn in all: with fewer, threads wait for eac
 class DisparityDefinition(Definition):
     """The formulas of one definition: ours, or those that the package `sagedbias` computes."""
 
-    of_package: bool = False
-
-    @property
-    def _formulas(self) -> Formulas:
-        return SAGED_FORMULAS if self.of_package else DEFAULT_FORMULAS
-
-    def standards(self, values: Floats, options: SummaryOptions) -> Floats:
-        """(C,) standard of the selection rate of each column."""
-        return standards(values, options, self._formulas)
-
-    def sample(self, values: Floats, standard: Floats, options: SummaryOptions) -> Sample:
-        """Values of groups, to be summarised."""
-        return Sample(values, None, standard, options, self._formulas)
-
-    def spread(self, values: Floats) -> GroupValues:
-        """Values of one statistic over groups, to be compared."""
-        return GroupValues(values, self._formulas)
+    formulas: Formulas = DEFAULT_FORMULAS
 
 
 class LayoutPlan(Protocol):
     """A way to lay out rows in groups, many times."""
 
     size: int
-    gaps: bool
-    """Whether a layout may say "no row"."""
 
     def layout(self, first: int, last: int) -> Layout:
         """Rows of every group in the resamples `first` to `last` - 1."""
@@ -82,7 +62,6 @@ class Observed:
     """The data as they are: one layout."""
 
     size = 1
-    gaps = False
 
     def __init__(self, codes: Index, groups: int) -> None:
         self._rows = [np.nonzero(codes == group)[0][None, :] for group in range(groups)]
@@ -97,7 +76,7 @@ class Together:
     """The groups of another plan as one group."""
 
     def __init__(self, plan: LayoutPlan) -> None:
-        self.size, self.gaps, self._plan = plan.size, plan.gaps, plan
+        self.size, self._plan = plan.size, plan
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
@@ -106,8 +85,6 @@ class Together:
 
 class Permutation:
     """Group labels exchanged among the rows of each unit (all rows, where there are no units)."""
-
-    gaps = False
 
     def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
         self.size, self._seed = size, seed
@@ -133,8 +110,6 @@ class Bootstrap:
     Units that cover the same set of groups form a stratum (all of them, in a complete design; one stratum for each group, where every unit
     is of one group); the units of rare sets form one together. A drawn unit brings all its rows, so that what is paired stays paired.
     """
-
-    gaps = True
 
     def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
         self.size, self._seed, self._missing = size, seed, len(codes)
@@ -214,11 +189,11 @@ def ranks(names: pl.Series) -> Index:
 
 def _matrix(table: pl.DataFrame, columns: Sequence[str]) -> Floats:
     """(C, N) values, NaN where missing or infinite."""
-    if not columns:
-        return np.empty((0, table.height))
-    values = np.ascontiguousarray(table.select(pl.col(columns).cast(pl.Float64)).to_numpy().T)
-    finite = np.isfinite(values)
-    return values if finite.all() else np.where(finite, values, np.nan)
+    values = np.empty((len(columns), table.height))
+    for row, name in zip(values, columns, strict=True):
+        row[:] = table[name].cast(pl.Float64)
+    values[~np.isfinite(values)] = np.nan
+    return values
 
 
 class SummaryRequest(NamedTuple):
@@ -275,11 +250,11 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> 
     codes, groups, units = design.codes, design.groups, design.units
     chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
     with np.errstate(all="ignore"):
-        standard = request.definition.standards(chosen.values, request.options)
+        standard = standards(chosen.values, request.options, request.definition.formulas)
         observed = summaries(chosen, request, Observed(codes, groups), standard)[..., 0]
         drawn = summaries(chosen, request, Bootstrap(codes, groups, units, request.resamples, request.seed), standard)
         null = summaries(chosen, request, Permutation(codes, groups, units, request.permutations, request.seed), standard)
-        rows = np.broadcast_to(_rows_with_value(chosen.values, codes, groups), observed.shape)
+        rows = np.broadcast_to(rows_with_value(chosen.values, chosen), observed.shape)
         low, high = _group_intervals(observed, drawn, rows, request)
         parts = zip(observed, drawn, null, low, high, strict=True)
         compared = [_comparisons(*part, request) for part in parts]
@@ -292,35 +267,33 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> 
     return Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *np.stack(impacts, axis=1))
 
 
-def _rows_with_value(values: Floats, codes: Index, groups: int) -> Floats:
+def rows_with_value(values: Floats, design: Design) -> Index:
     """How many values each column (C, N) has in each group: (C, G)."""
-    column, row = np.nonzero(np.isnan(values))
-    missing = np.bincount(column * groups + codes[row], minlength=len(values) * groups).reshape(len(values), groups)
-    return (np.bincount(codes, minlength=groups) - missing).astype(np.float64)
+    present = ~np.isnan(values)
+    return np.stack([present[:, design.codes == group].sum(axis=1) for group in range(design.groups)], axis=-1)
 
 
 def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standard: Floats) -> Floats:
     """Every statistic (S, C, G, R) under a plan of R layouts; NaN where it is not defined. `standard`: of the selection rate (C,)."""
     columns, rows = design.values.shape
-    values, baselines = design.values, design.baselines
-    if plan.gaps:  # one place more, for "no row"
-        values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (values, baselines))
+    # One place more, for "no row".
+    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines))
+    known = request.statistics.values()
     paired = design.baseline_of >= 0
-    table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
+    needs_baselines = paired.any() and any(one.paired for one in known)
+    table = np.full((len(known), columns, design.groups, plan.size), np.nan)
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
-    alone = [name for name, one in request.statistics.items() if not one.paired]
-    pairs = [name for name, one in request.statistics.items() if one.paired and paired.any()]
-    number = {name: at for at, name in enumerate(request.statistics)}
     for first in range(0, plan.size, block):
         last = min(first + block, plan.size)
         for groups, index in _group_batches(plan.layout(first, last), columns):
-            sample = request.definition.sample(np.take(values, index, axis=1), standard[:, None, None, None], request.options)
-            for name, found in summarise(sample, alone, request.statistics).items():
-                table[number[name], :, groups, first:last] = found
-            if pairs:
-                both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of, paired)
-                for name, found in summarise(both, pairs, request.statistics).items():
-                    table[number[name]][paired, groups, first:last] = found
+            held = standard[:, None, None, None]
+            sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.definition.formulas)
+            both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of, paired) if needs_baselines else None
+            for found, one in zip(table, known, strict=True):
+                if not one.paired:
+                    found[:, groups, first:last] = one.compute(sample)
+                elif both is not None:
+                    found[paired, groups, first:last] = one.compute(both)
     return table
 
 
@@ -355,8 +328,8 @@ def _comparisons(
     observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, request: SummaryRequest
 ) -> tuple[Floats, ...]:
     """Every comparison of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier."""
-    here = request.definition.spread(observed)
-    there, permuted = (request.definition.spread(np.moveaxis(part, -2, -1)) for part in (drawn, null))
+    here = GroupValues(observed, request.definition.formulas)
+    there, permuted = (GroupValues(np.moveaxis(part, -2, -1), request.definition.formulas) for part in (drawn, null))
     groups = _groups_of(here)
     results = []
     for comparison in COMPARISONS.values():

@@ -245,7 +245,7 @@ def _check_folder(out: Path, spec: Spec) -> None:
 def _describe(out: Path, store: StageStore, spec: Spec, judge: Judge | None, problems: tuple[str, ...]) -> None:
     import yaml
 
-    from tiltmeter.benchmarks.files import writing as writing_aside
+    from tiltmeter.reports import writing as writing_aside
 
     document = {
         "name": spec.name,

@@ -1,4 +1,4 @@
-"""Benchmarks from and to files: Parquet, CSV and JSON that a user wrote, tiltmeter built or SAGED left; written whole or not at all.
+"""Benchmarks from files: Parquet, CSV and JSON that a user wrote, tiltmeter built or SAGED left.
 
 SAGED itself writes JSON up to the sentences (its tiers keywords, source_finder, scraped_sentences), CSV from there on. A JSON tier is an
 object, or a list of objects, with `category` (or `concept`: the compared group), `domain` and `keywords`, a mapping of each keyword to
@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -343,57 +340,3 @@ def _tied_to_roots(table: pl.DataFrame) -> pl.DataFrame:
     return tied.with_columns(
         root=pl.when("whole").then(pl.coalesce("root", "key")).otherwise("key"), source_tag=pl.coalesce(tag, "source_tag")
     ).drop("folded", "name", "block", "turn", "size", "whole")
-
-
-# Writing
-
-
-def write_benchmark(table: pl.DataFrame, path: str | Path) -> Path:
-    """Write a benchmark (columns BENCHMARK) as .parquet, .csv or .jsonl; returns the path.
-
-    Raises
-    ------
-    InputError
-        Another suffix, or the place cannot be written; nothing is left half-written.
-    """
-    path, rows, suffix = Path(path), table.select(list(BENCHMARK)), Path(path).suffix.lower()
-    if suffix not in (".parquet", ".csv", ".jsonl"):
-        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; give a name that ends in .parquet, .csv or .jsonl")
-    with writing(path) as aside:
-        if suffix == ".csv":
-            rows.write_csv(aside, quote_style="non_numeric")
-        elif suffix == ".jsonl":
-            rows.write_ndjson(aside)
-        else:
-            rows.write_parquet(aside)
-    return path
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to; it becomes `path` when the block ends without error, and is removed otherwise.
-
-    Raises
-    ------
-    InputError
-        `path` names a folder, or cannot be written.
-    """
-    aside: Path | None = None
-    try:
-        if path.is_dir() or not path.name:
-            raise InputError(f"{path} is a folder; give the name of a file")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-        os.close(handle)
-        aside = Path(name)
-        yield aside
-        aside.chmod(0o644)
-        aside.replace(path)
-    except (OSError, pl.exceptions.ComputeError) as error:
-        if not isinstance(error, OSError) and "os error" not in str(error).lower():
-            raise
-        reason = getattr(error, "strerror", None) or why(error)
-        raise InputError(f"cannot write {path}: {reason}; choose another place or make room there") from error
-    finally:
-        if aside is not None:
-            aside.unlink(missing_ok=True)
