@@ -81,8 +81,8 @@ def contrast_of(first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -
     unit = wide[0].unit
     statistics = find_statistics(options_of(settings).statistics or DEFAULT_STATISTICS)
     drawn = settings.resamples
-    definition = DEFINITIONS[settings.definition]
-    request = SummaryRequest(statistics, SummaryOptions(), definition, settings.level, drawn, drawn, settings.seed)
+    formulas = DEFINITIONS[settings.definition].formulas
+    request = SummaryRequest(statistics, SummaryOptions(), formulas, settings.level, drawn, drawn, settings.seed)
     widest = max(1, TABLE_CELLS // (TABLES * drawn * len(groups) * len(statistics)))
     made = []
     for begin in range(0, len(columns), widest):
@@ -114,7 +114,7 @@ def _tables(pair: _Pair) -> tuple[Sides, Sides, Sides, Sides]:
     """Observed, resampled, exchanged and (labels of groups) permuted statistics (S, C, G, R) of both sides."""
     first, second = pair.sides
     request, size = pair.request, pair.request.resamples
-    limits = [stats.standards(side.values, request.options, request.definition.formulas) for side in pair.sides]
+    limits = [stats.standards(side.values, request.options, request.formulas) for side in pair.sides]
     both = first._replace(
         values=np.concatenate([first.values, second.values], axis=1),
         baselines=np.concatenate([first.baselines, second.baselines], axis=1),
@@ -136,7 +136,7 @@ def _tables(pair: _Pair) -> tuple[Sides, Sides, Sides, Sides]:
 
 def _contrasts(pair: _Pair, columns: list[WideColumn], names: list[str]) -> list[pl.DataFrame]:
     """Differences of each statistic: of each group, and of each comparison over the groups."""
-    level, formulas, statistics = pair.request.level, pair.request.definition.formulas, pair.request.statistics
+    level, formulas, statistics = pair.request.level, pair.request.formulas, pair.request.statistics
     tables = _tables(pair)
     held = rows_with_value(pair.sides[0].values + pair.sides[1].values, pair.sides[0])
     shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None]

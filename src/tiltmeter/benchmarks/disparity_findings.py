@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from tiltmeter.benchmarks.configurations import BASELINES, options_of
+from tiltmeter.benchmarks.configurations import BASELINE, BASELINES, VALUE, options_of
 from tiltmeter.benchmarks.diagnosis import CALIBRATED, DEFAULT_STATISTICS, DEFINITIONS, calibrate, diagnose, overall_means
 from tiltmeter.benchmarks.resampled_summaries import DisparityDefinition
 from tiltmeter.features import FEATURES
 from tiltmeter.stats import COMPARISONS, GroupValues
 from tiltmeter.study import EXAMPLES, NAMED, OUTCOMES, Part, Settings, as_findings, conform, sql_where
 
-VALUE, BASELINE = "value:", "baseline:"
 COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 """Comparisons that are findings; all of them are in the table `disparities`."""
 KEY = (("range", "mean"), ("ratio", "selection_rate"))
@@ -96,10 +95,13 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, pl.DataFrame],
     )
     means = overall_means(wide.table, columns, group="group", **drawn).with_columns(statistic=pl.lit("mean"))
     named = pl.DataFrame([one[:4] for one in wide.columns], schema=WideColumn._fields[:4], orient="row")
-    *tables, means = (table.join(named, on="column", maintain_order="left").drop("column") for table in (*found, means))
-    statistics, disparities, _ = tables
-    disparities = disparities.filter(pl.col("comparison").is_in(COMPARED)).drop("group")
-    return dict(zip(found._fields, tables, strict=True)), pl.concat([disparities, means, statistics], how="diagonal")
+    tables = {
+        name: table.join(named, on="column", maintain_order="left").drop("column")
+        for name, table in {**found._asdict(), "means": means}.items()
+    }
+    disparities = tables["disparities"].filter(pl.col("comparison").is_in(COMPARED)).drop("group")
+    numbers = pl.concat([disparities, tables.pop("means"), tables["statistics"]], how="diagonal")
+    return tables, numbers
 
 
 def _nothing_to_compare(wide: Wide, group: str) -> pl.DataFrame:

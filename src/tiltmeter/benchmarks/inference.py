@@ -61,12 +61,12 @@ class Inference(NamedTuple):
     interval: str | None = None
 
 
-def check_resampling(level: float, resamples: int, permutations: int = 0) -> None:
-    """Raise InputError unless the settings make sense."""
+def check_resampling(level: float, resamples: int, permutations: int = 0, *, fewest: int = 1) -> None:
+    """Raise InputError unless the settings make sense; `fewest`: resamples at least."""
     if not 0.0 < level < 1.0:
         raise InputError(f"level must lie between 0 and 1, for instance 0.95, not {level}")
-    if resamples < 1:
-        raise InputError(f"resamples must be at least 1, not {resamples}")
+    if resamples < fewest:
+        raise InputError(f"resamples must be {fewest} or more, not {resamples}")
     if permutations < 0:
         raise InputError(f"permutations must be 0 (no test) or more, not {permutations}")
 

@@ -48,6 +48,11 @@ class DisparityDefinition(Definition):
     formulas: Formulas = DEFAULT_FORMULAS
 
 
+def _random_numbers(seed: list[int], first: int, last: int, count: int) -> Floats:
+    """(R, count) numbers from 0 to 1 of the resamples `first` to `last` - 1."""
+    return np.stack([np.random.default_rng([*seed, number]).random(count) for number in range(first, last)])
+
+
 class LayoutPlan(Protocol):
     """A way to lay out rows in groups, many times."""
 
@@ -96,11 +101,8 @@ class Permutation:
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
-        rows = np.empty((last - first, len(self._rows)), dtype=np.intp)
-        for row, number in zip(rows, range(first, last), strict=True):
-            # Units stay in their order, and rows within a unit are shuffled by the fraction.
-            key = self._unit + np.random.default_rng([self._seed, 1, number]).random(len(row))
-            row[:] = self._rows[np.argsort(key)]
+        # Units stay in their order, and rows within a unit are shuffled by the fraction.
+        rows = self._rows[np.argsort(self._unit + _random_numbers([self._seed, 1], first, last, len(self._rows)))]
         return [rows[:, places] for places in self._places]
 
 
@@ -125,10 +127,8 @@ class Bootstrap:
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
-        drawn = np.empty((last - first, len(self._order)), dtype=np.intp)
-        for row, number in zip(drawn, range(first, last), strict=True):
-            shares = np.random.default_rng([self._seed, 2, number]).random(len(row))
-            row[:] = self._order[self._first + (shares * self._sizes).astype(np.intp)]
+        shares = _random_numbers([self._seed, 2], first, last, len(self._order))
+        drawn = self._order[self._first + (shares * self._sizes).astype(np.intp)]
         return [table[drawn[:, places]].reshape(len(drawn), -1) for places, table in self._groups]
 
     def _tables(self, codes: Index, units: Index, strata: Index, group: int, count: int) -> tuple[Index, Index]:
@@ -201,7 +201,7 @@ class SummaryRequest(NamedTuple):
 
     statistics: Mapping[str, Statistic]
     options: SummaryOptions
-    definition: DisparityDefinition
+    formulas: Formulas
     level: float
     resamples: int
     permutations: int
@@ -217,7 +217,7 @@ class Computed(NamedTuple):
     estimate: Floats
     low: Floats
     high: Floats
-    rows: Floats
+    rows: Index
     compared: Floats
     compared_low: Floats
     compared_high: Floats
@@ -250,7 +250,7 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> 
     codes, groups, units = design.codes, design.groups, design.units
     chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
     with np.errstate(all="ignore"):
-        standard = standards(chosen.values, request.options, request.definition.formulas)
+        standard = standards(chosen.values, request.options, request.formulas)
         observed = summaries(chosen, request, Observed(codes, groups), standard)[..., 0]
         drawn = summaries(chosen, request, Bootstrap(codes, groups, units, request.resamples, request.seed), standard)
         null = summaries(chosen, request, Permutation(codes, groups, units, request.permutations, request.seed), standard)
@@ -287,7 +287,7 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
         last = min(first + block, plan.size)
         for groups, index in _group_batches(plan.layout(first, last), columns):
             held = standard[:, None, None, None]
-            sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.definition.formulas)
+            sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.formulas)
             both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of, paired) if needs_baselines else None
             for found, one in zip(table, known, strict=True):
                 if not one.paired:
@@ -310,7 +310,7 @@ def _group_batches(layout: Layout, columns: int) -> Iterator[tuple[slice, Index]
         first = last
 
 
-def _group_intervals(observed: Floats, drawn: Floats, rows: Floats, request: SummaryRequest) -> tuple[Floats, Floats]:
+def _group_intervals(observed: Floats, drawn: Floats, rows: Index, request: SummaryRequest) -> tuple[Floats, Floats]:
     """Bootstrap percentile intervals of every statistic (S, C, G); a group of one row has none.
 
     Where all resamples agree on a share, an exact interval: a share of 0 in n rows does not show that it is 0.
@@ -328,8 +328,8 @@ def _comparisons(
     observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, request: SummaryRequest
 ) -> tuple[Floats, ...]:
     """Every comparison of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier."""
-    here = GroupValues(observed, request.definition.formulas)
-    there, permuted = (GroupValues(np.moveaxis(part, -2, -1), request.definition.formulas) for part in (drawn, null))
+    here = GroupValues(observed, request.formulas)
+    there, permuted = (GroupValues(np.moveaxis(part, -2, -1), request.formulas) for part in (drawn, null))
     groups = _groups_of(here)
     results = []
     for comparison in COMPARISONS.values():
