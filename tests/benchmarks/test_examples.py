@@ -14,7 +14,7 @@ from tiltmeter.benchmarks.benchmark_parts import Answers
 from tiltmeter.benchmarks.extra_measures import FURTHER
 from tiltmeter.datasets import Library
 from tiltmeter.runs import load
-from tiltmeter.study import EXAMPLES, FINDINGS, Settings, conform, metric_name
+from tiltmeter.study import EXAMPLES, FINDINGS, NO_TOOLS, Settings, conform, metric_name
 
 PROMPTS, REPEATS = 2, 2
 
@@ -56,7 +56,7 @@ def measured(seed: int, groups: int) -> pl.DataFrame:
 
 
 def findings(measures: pl.DataFrame, settings: Settings) -> pl.DataFrame:
-    return PART.analyse(measures, pl.DataFrame(schema=FURTHER), settings)["findings"]
+    return PART.analyse(measures, pl.DataFrame(schema=FURTHER), settings, NO_TOOLS)["findings"]
 
 
 def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float | None]:

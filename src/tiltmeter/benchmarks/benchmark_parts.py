@@ -134,9 +134,7 @@ class Answers(Part):
         is_in = ((found.cluster == number).cast(pl.Float64).alias(name) for number, name in named.select("cluster", "name").iter_rows())
         return pl.DataFrame(is_in), named
 
-    def analyse(
-        self, measures: pl.DataFrame, further: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS
-    ) -> dict[str, pl.DataFrame]:
+    def analyse(self, measures: pl.DataFrame, further: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
         """Tables: `findings`, and `statistics`, `disparities` and `groups`, where there is something to compare."""
         from tiltmeter.benchmarks.disparity_findings import findings_of
 

@@ -28,10 +28,8 @@ from tiltmeter.benchmarks.resampled_summaries import (
     rows_with_value,
     summaries,
 )
-from tiltmeter.stats import COMPARISONS, DisparityMeasure, lifted_interval
+from tiltmeter.stats import COMPARISONS, lifted_interval
 from tiltmeter.study import CONTRASTS, Settings, conform
-
-Sides = tuple[Floats, Floats]
 
 HOW = "bootstrap of {}, the same ones on both sides, t interval; p also by exchanging the sides of roots"
 LIFTED = "intervals of both sides, each corrected for the noise of a distance between groups; p by exchanging the sides of roots"
@@ -51,16 +49,15 @@ class _Exchange:
     """Rows of one side after the sides of each root have been exchanged at random; the second side's rows follow the first's."""
 
     def __init__(self, pair: _Pair, size: int, side: int) -> None:
-        codes, groups = pair.sides[0].codes, pair.sides[0].groups
-        self.size, self._side, self._seed = size, side, pair.request.seed
-        self._roots, self._rows = pair.roots, [np.nonzero(codes == group)[0] for group in range(groups)]
+        self.size, self._side, self._pair = size, side, pair
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
-        roots = int(self._roots.max()) + 1
-        other = np.stack([np.random.default_rng([self._seed, 3, number]).integers(2, size=roots) for number in range(first, last)])
-        place = np.arange(len(self._roots)) + len(self._roots) * (other[:, self._roots] ^ self._side)
-        return [place[:, rows] for rows in self._rows]
+        roots, (design, _), seed = self._pair.roots, self._pair.sides, self._pair.request.seed
+        draws = (np.random.default_rng([seed, 3, number]) for number in range(first, last))
+        other = np.stack([draw.integers(2, size=int(roots.max()) + 1) for draw in draws])
+        place = np.arange(len(roots)) + len(roots) * (other[:, roots] ^ self._side)
+        return [place[:, design.codes == group] for group in range(design.groups)]
 
 
 def contrast_of(first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
@@ -110,8 +107,8 @@ def _same_generations(sides: list[pl.DataFrame]) -> list[pl.DataFrame]:
     return [side.with_columns(generation="role") for side in sides]
 
 
-def _tables(pair: _Pair) -> tuple[Sides, Sides, Sides, Sides]:
-    """Observed, resampled, exchanged and (labels of groups) permuted statistics (S, C, G, R) of both sides."""
+def _tables(pair: _Pair) -> tuple[Floats, Floats, Floats, Floats]:
+    """Observed, resampled, exchanged and (labels of groups) permuted statistics of both sides: (2, S, C, G, R)."""
     first, second = pair.sides
     request, size = pair.request, pair.request.resamples
     limits = [stats.standards(side.values, request.options, request.formulas) for side in pair.sides]
@@ -120,16 +117,13 @@ def _tables(pair: _Pair) -> tuple[Sides, Sides, Sides, Sides]:
         baselines=np.concatenate([first.baselines, second.baselines], axis=1),
     )
 
-    def twice(plan: LayoutPlan) -> Sides:
-        return summaries(first, request, plan, limits[0]), summaries(second, request, plan, limits[1])
+    def twice(plan: LayoutPlan) -> Floats:
+        return np.stack([summaries(side, request, plan, limit) for side, limit in zip(pair.sides, limits, strict=True)])
 
     return (
         twice(Observed(first.codes, first.groups)),
         twice(Bootstrap(first.codes, first.groups, first.units, size, request.seed)),
-        (
-            summaries(both, request, _Exchange(pair, size, 0), limits[0]),
-            summaries(both, request, _Exchange(pair, size, 1), limits[1]),
-        ),
+        np.stack([summaries(both, request, _Exchange(pair, size, side), limit) for side, limit in enumerate(limits)]),
         twice(Permutation(first.codes, first.groups, first.units, size, request.seed)),
     )
 
@@ -139,35 +133,35 @@ def _contrasts(pair: _Pair, columns: list[WideColumn], names: list[str]) -> list
     level, formulas, statistics = pair.request.level, pair.request.formulas, pair.request.statistics
     tables = _tables(pair)
     held = rows_with_value(pair.sides[0].values + pair.sides[1].values, pair.sides[0])
-    shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None]
+    shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None, None]
     gaps = [after - before for before, after in tables[:3]]
-    found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares[..., None], level=level)
+    found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares, level=level)
     made = [_frame((list(statistics), columns, names), gaps[0], found, held)]
-    spreads = [[stats.GroupValues(np.moveaxis(side, -2, -1), formulas) for side in part] for part in tables]
+    spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:
         entry = COMPARISONS[comparison]
-        values = [(entry.compute(before)[..., None, :], entry.compute(after)[..., None, :]) for before, after in spreads]
+        values = [entry.compute(spread)[..., None, :] for spread in spreads]
         gaps = [after - before for before, after in values[:3]]
-        reach = np.asarray({"ratio": 1.0, "range": shares[..., None]}.get(comparison, np.inf))
+        reach = np.asarray({"ratio": 1.0, "range": shares}.get(comparison, np.inf))
         if entry.none is None:
             found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=roots, reach=reach, level=level)
         else:
-            found = _lifted(entry, entry.none, values, reach, level)
+            found = _lifted(entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level)
         table = _frame((list(statistics), columns, [None]), gaps[0], found, roots)
         made.append(table.with_columns(comparison=pl.lit(comparison), how=pl.lit(None if entry.none is None else LIFTED)))
     return made
 
 
-def _lifted(entry: DisparityMeasure, none: float, values: list[Sides], bound: Floats, level: float) -> stats.PairedDifference:
-    """The difference of two distances that noise lifts, from the interval of either, which knows of it."""
-    sign = entry.extreme
-    observed, drawn, exchanged, permuted = ([sign * (side - none) for side in sides] for sides in values)
-    ends = [lifted_interval(raw[..., 0], *samples, level) for raw, samples in zip(observed, zip(drawn, permuted, strict=True), strict=True)]
-    lows, highs = (np.stack(one, axis=-1) for one in zip(*ends, strict=True))
-    found = stats.independent_difference(np.stack(observed, axis=-1)[..., 0, :], lows, highs, level)
-    gap = (observed[1] - observed[0])[..., 0]
-    found = stats.exchange_difference(gap, found, gap, exchanged[1] - exchanged[0], level)
+def _lifted(sign: int, values: list[Floats], bound: Floats, level: float) -> stats.PairedDifference:
+    """The difference of two distances that noise lifts (-1: of two numbers it lowers), from the interval of either, which knows of it."""
+    observed, drawn, exchanged, permuted = values
+    observed = observed[..., 0]
+    estimates, lows, highs = (np.moveaxis(part, 0, -1) for part in (observed, *lifted_interval(observed, drawn, permuted, level)))
+    gap = observed[1] - observed[0]
+    found = stats.exchange_difference(
+        gap, stats.independent_difference(estimates, lows, highs, level), gap, exchanged[1] - exchanged[0], level
+    )
     low, high = np.maximum(found.low, -bound), np.minimum(found.high, bound)
     return stats.PairedDifference(low, high, found.p) if sign > 0 else stats.PairedDifference(-high, -low, found.p)
 

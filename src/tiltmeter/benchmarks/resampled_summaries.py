@@ -134,25 +134,22 @@ class Bootstrap:
     def _tables(self, codes: Index, units: Index, strata: Index, group: int, count: int) -> tuple[Index, Index]:
         """The draws that may bring a row of a group, and the rows of each unit in it (units x the most rows of one)."""
         rows = np.nonzero(codes == group)[0]
-        rows = rows[np.argsort(units[rows], kind="stable")]
         of = units[rows]
-        begins = np.concatenate([[True], of[1:] != of[:-1]])
-        places = np.arange(len(rows))
-        number = places - np.maximum.accumulate(np.where(begins, places, 0))
-        table = np.full((count, int(number.max()) + 1), self._missing, dtype=np.intp)
+        number = pl.DataFrame({"unit": of}).select(pl.int_range(pl.len()).over("unit")).to_series().to_numpy()
+        table = np.full((count, number.max() + 1), self._missing, dtype=np.intp)
         table[of, number] = rows
         draws = np.nonzero(np.isin(strata[self._order], np.unique(strata[of])))[0]
         return draws, table
 
 
 def _strata(codes: Index, groups: int, units: Index, count: int) -> Index:
-    pairs = np.unique(units.astype(np.int64) * groups + codes)
+    unit, group = np.unique(np.stack([units, codes], axis=1), axis=0).T
     # A sum of random numbers, one for each group, names a set of groups.
     names = np.random.default_rng(0).integers(1 << 40, size=groups)
     sets = np.zeros(count, dtype=np.int64)
-    np.add.at(sets, pairs // groups, names[pairs % groups])
+    np.add.at(sets, unit, names[group])
     _, pattern, sizes = np.unique(sets, return_inverse=True, return_counts=True)
-    alone = np.bincount(pairs // groups, minlength=count) == 1
+    alone = np.bincount(unit, minlength=count) == 1
     rare = (sizes[pattern] < FEWEST_UNITS) & ~alone
     found: Index = np.where(rare, len(sizes), pattern)
     return np.unique(found, return_inverse=True)[1]
