@@ -59,6 +59,8 @@ FACTORS: Schema = {
 }
 """Columns of a design beside those of every design."""
 
+FOUR_FIFTHS = 0.8
+"""An impact ratio below it speaks of adverse impact."""
 SLOT = "{prompt}"
 BASELINES = "baseline"
 """The generation that the baselines are."""

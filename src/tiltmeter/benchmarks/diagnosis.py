@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter import registry
+from tiltmeter.benchmarks.configurations import FOUR_FIFTHS
 from tiltmeter.benchmarks.inference import check_resampling
 from tiltmeter.benchmarks.resampled_summaries import (
     Bootstrap,
@@ -55,7 +56,6 @@ DEFINITIONS: Mapping[str, DisparityDefinition] = {
     "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS),
 }
 DEFAULT_STATISTICS = ("mean", "median", "sd", "selection_rate", "kl", "precision", "pearson")
-FOUR_FIFTHS = 0.8
 
 CALIBRATED = "_calibrated"
 

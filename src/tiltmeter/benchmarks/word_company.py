@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from tiltmeter.benchmarks.inference import (
 )
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, ratio
+from tiltmeter.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -89,9 +90,7 @@ class _Contexts(NamedTuple):
 @cache
 def default_words() -> Mapping[str, Any]:
     """Return the default lists: `groups` (words by group), `targets` and `stop` (words that are no context)."""
-    import yaml
-
-    loaded: dict[str, Any] = yaml.safe_load(files(__package__).joinpath("words.yaml").read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = read_yaml(Path(__file__).with_name("words.yaml"), "word lists")
     return loaded
 
 
