@@ -6,7 +6,7 @@ data, in bootstrap resamples of prompts, and with the two groups exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,7 +94,7 @@ class _PromptMean:
     """Mean of a value of each pair; exchanging the groups cannot change it."""
 
     def __init__(self, unit: NDArray[np.integer[Any]], values: Floats, units: int) -> None:
-        self.value = float(values.mean())
+        self.value = float(ratio(values.sum(), len(values)))
         self._total = np.bincount(unit, weights=values, minlength=units).astype(np.float64)
         self._count = np.bincount(unit, minlength=units).astype(np.float64)
 
@@ -235,7 +235,7 @@ class _Compared(NamedTuple):
     pairs: _Pairs
     unit: Index
     """(n,) prompts of the pairs that count."""
-    statistic: _PairStatistic | None
+    statistic: _PairStatistic
     chance: float | None
     """Of similarities: how alike answers about one and the same group are (NaN: not known). None: what exchanged groups give."""
     note: str | None
@@ -322,10 +322,12 @@ def counterfactual(
         for metric, compare in _similarities(answers[text].cast(pl.String), encoder, mask).items():
             compared += _similarity(metric, compare, pairs, asked, MASKED if mask is not None and metric != "cosine" else None)
     signs = (np.where(draw < 0.5, -1.0, 1.0) for draw in exchange_draws(asked.units, asked.most, permutations, seed))
-    samples = _values_in_draws(compared, resampled(asked.units, resamples, seed), lambda statistic, weights: statistic.resampled(weights))
-    nulls = _values_in_draws(compared, signs, lambda statistic, signs: statistic.exchanged(signs))
-    rows = (_result_row(*one, asked.groups, level) for one in zip(compared, samples, nulls, strict=True))
-    table = results_table(rows)
+    statistics = [one.statistic for one in compared]
+    # The draws are made once for all statistics, and only one block of them is held.
+    samples = [[one.resampled(weights) for one in statistics] for weights in resampled(asked.units, resamples, seed)]
+    nulls = [[np.empty(0)] * len(statistics), *([one.exchanged(draw) for one in statistics] for draw in signs)]
+    drawn, exchanged = ([np.concatenate(parts) for parts in zip(*blocks, strict=True)] for blocks in (samples, nulls))
+    table = results_table(_result_row(*one, asked.groups, level) for one in zip(compared, drawn, exchanged, strict=True))
     return table.with_columns(q=pl.col("p").map_batches(_q_values, return_dtype=pl.Float64).over("metric"))
 
 
@@ -368,7 +370,14 @@ def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: 
             scored = _Scored(pair.cell[known], a[known], b[known], threshold, asked.units, asked.most)
             equal = bool(known.any()) and np.ptp(np.concatenate([scored.a, scored.b])) == 0.0
             note = ALL_EQUAL if equal else NO_TEST if name == "sentiment_strict_by_prompt" and asked.most == 1 else None
-            yield _Compared(name, pair, scored.unit, metric.of_scores(scored) if known.any() else None, None, note)
+            yield _Compared(
+                name,
+                pair,
+                scored.unit,
+                metric.of_scores(scored) if known.any() else _PromptMean(scored.unit, scored.a, asked.units),
+                None,
+                note,
+            )
 
 
 _Compare = Callable[[pl.Series, pl.Series], pl.Series]
@@ -406,22 +415,12 @@ def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Ans
         # Only prompts both groups have pairs in, so that chance and estimate are about the same prompts.
         of_both = within.filter(pl.col("unit").is_in(unit.tolist()), pl.col("group").is_in(pair.groups))["alike"].to_numpy()
         chance = float(of_both.mean()) if of_both.size else np.nan
-        yield _Compared(metric, pair, unit, _PromptMean(unit, mine[known], asked.units) if known.any() else None, chance, note)
-
-
-def _values_in_draws(
-    compared: list[_Compared], draws: Iterable[Floats], value_of: Callable[[_PairStatistic, Floats], Floats]
-) -> list[Floats]:
-    """Of each comparison its values in all draws; the draws are made once, and only one block of them is held."""
-    none = np.empty(0)
-    blocks = [[none if one.statistic is None else value_of(one.statistic, draw) for one in compared] for draw in draws]
-    return [np.concatenate([none, *(block[at] for block in blocks)]) for at in range(len(compared))]
+        yield _Compared(metric, pair, unit, _PromptMean(unit, mine[known], asked.units), chance, note)
 
 
 def _result_row(one: _Compared, samples: Floats, null: Floats, groups: list[str], level: float) -> dict[str, Any]:
     metric, prompts = METRICS[one.metric], len(np.unique(one.unit))
-    value = np.nan if one.statistic is None else one.statistic.value
-    found = metric.infer(value, samples, null, prompts, level, metric.bounds)
+    found = metric.infer(one.statistic.value, samples, null, prompts, level, metric.bounds)
     if one.chance is not None:
         found = found._replace(chance=one.chance)
     note = NO_PAIR if not len(one.pairs.first) else ALL_MISSING if not prompts else ONE_PROMPT if prompts == 1 else None

@@ -160,21 +160,18 @@ def diagnose(
     codes = ranks(measurements.select(pl.struct(groups)).to_series())
     design = design_of(measurements, columns, baselines, codes, unit)
     found = compute(design, SummaryRequest(computed, options, formulas, level, resamples, permutations, seed))
-    axes = _cross(_column("statistic", statistics), _column("column", columns))
-    compared = _cross(axes, _column("comparison", list(COMPARISONS)))
-    compared = _filled(
-        compared.select("statistic", "comparison", "column"),
-        estimate=found.compared,
-        low=found.compared_low,
-        high=found.compared_high,
-        p=found.p,
-        q=benjamini_hochberg(found.p, axis=1),
-        group=np.array([*labels, None], dtype=object)[found.group.astype(np.intp)],
-        reading=_package_verdicts(found) if formulas is SAGED_FORMULAS else _readings(found, level),
-        note=_notes(found, computed, columns, baselines),
-    )
-    by_comparison = np.arange(compared.height).reshape(found.compared.shape).swapaxes(1, 2)
-    of_groups = _cross(axes, names)
+    compared = {
+        "estimate": found.compared,
+        "low": found.compared_low,
+        "high": found.compared_high,
+        "p": found.p,
+        "q": benjamini_hochberg(found.p, axis=1),
+        "group": np.array([*labels, None], dtype=object)[found.group.astype(np.intp)],
+        "reading": _package_verdicts(found) if formulas is SAGED_FORMULAS else _readings(found, level),
+        "note": _notes(found, computed, columns, baselines),
+    }
+    disparities = _cross(_cross(_column("statistic", statistics), _column("comparison", list(COMPARISONS))), _column("column", columns))
+    of_groups = _cross(_cross(_column("statistic", statistics), _column("column", columns)), names)
     return Diagnosis(
         _filled(
             of_groups.select("statistic", *groups, "column"),
@@ -184,7 +181,7 @@ def diagnose(
             n=found.rows,
             missing=np.bincount(codes) - found.rows,
         ),
-        compared[by_comparison.ravel()],
+        _filled(disparities, **{name: values.swapaxes(1, 2) for name, values in compared.items()}),
         _filled(of_groups, z=found.z, impact_ratio=found.impact, impact_low=found.impact_low, impact_high=found.impact_high).with_columns(
             below_four_fifths=pl.col("impact_high") < FOUR_FIFTHS,
             outlier=pl.Series(found.outlier.ravel(), nan_to_null=True).cast(pl.Boolean),

@@ -135,7 +135,7 @@ def _counts(measures: pl.DataFrame) -> pl.DataFrame:
     answers = measures.select("generation", "group", "prompt_key", "item", "outcome")
     prompts = answers.unique("prompt_key").with_columns(generation=pl.lit(BASELINES), outcome=pl.lit("answered"))
     rows = pl.concat([answers, prompts])
-    rows = pl.concat([rows, rows.with_columns(group=pl.lit(None, pl.String))])
+    rows = pl.concat([rows, rows.with_columns(group=None)], how="vertical_relaxed")
     ended = ((pl.col("outcome") == one).sum().alias(one) for one in OUTCOMES)
     return rows.group_by("generation", "group").agg(*ended, attempts=pl.len(), items=pl.col("item").n_unique())
 
@@ -144,17 +144,15 @@ def wide_of(measures: pl.DataFrame) -> Wide:
     """Mean over the answers to a prompt of each feature of each generation, of the baselines once, and calibrated."""
     features = [name.removeprefix(VALUE) for name in measures.columns if name.startswith(VALUE)]
     given = [one for one in features if f"{BASELINE}{one}" in measures.columns]
+    generations = measures["generation"].unique(maintain_order=True).to_list()
+    answers = [(f"{generation}:{one}", generation, one) for generation in generations for one in features]
     table = measures.group_by("prompt_key", "group", "root", maintain_order=True).agg(
-        pl.col(f"{BASELINE}{one}").drop_nulls().first().alias(f"{BASELINES}:{one}") for one in given
+        *(pl.col(f"{BASELINE}{one}").drop_nulls().first().alias(f"{BASELINES}:{one}") for one in given),
+        *(pl.col(f"{VALUE}{one}").filter(generation=generation).mean().alias(name) for name, generation, one in answers),
     )
     columns = [WideColumn(f"{BASELINES}:{one}", BASELINES, one) for one in given if table[f"{BASELINES}:{one}"].count()]
-    table = table.select("prompt_key", "group", "root", *(one.column for one in columns))
     bases = {one.feature: one.column for one in columns}
-    for (generation,), answers in measures.group_by("generation", maintain_order=True):
-        names = {one: f"{generation}:{one}" for one in features}
-        means = answers.group_by("prompt_key").agg(pl.col(f"{VALUE}{one}").mean().alias(name) for one, name in names.items())
-        table = table.join(means, on="prompt_key", how="left", maintain_order="left")
-        columns += [WideColumn(name, str(generation), one, baseline=bases.get(one)) for one, name in names.items()]
+    columns += [WideColumn(*one, baseline=bases.get(one[2])) for one in answers]
     # A distance from the baseline is calibrated already.
     distances = {column.name for feature in FEATURES.values() for column in feature.columns if not column.calibrated}
     pairs = {one.column: one.baseline for one in columns if one.baseline and one.feature not in distances}
