@@ -191,12 +191,12 @@ class BenchmarkPart(Answers):
         """
         prompts = groups_of(design, options_of(settings)).with_columns(design["prompt_id"])
         counts = prompts.group_by("generation", "subject", maintain_order=True).agg(pl.col("prompt_id").n_unique())
-        found = {}
-        for generation, sizes in counts.group_by("generation", maintain_order=True).agg("prompt_id").iter_rows():
-            if len(sizes) > 1:
-                least, rest = min(sizes), sum(sizes) - min(sizes)
-                found[f"selection rate, {generation}"] = sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / rest))
-        return found
+        counts = counts.group_by("generation", maintain_order=True).agg(least=pl.col("prompt_id").min(), all=pl.col("prompt_id").sum())
+        return {
+            f"selection rate, {generation}": sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least)))
+            for generation, least, total in counts.iter_rows()
+            if least < total
+        }
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
         """See Part.simulate."""
@@ -286,10 +286,10 @@ def own_part(path: str, params: Mapping[str, str]) -> BenchmarkPart:
 
 def _about(path: Path) -> dict[str, Any]:
     """What `tiltmeter build` wrote beside a benchmark; nothing where there is none."""
-    file = (path if path.is_dir() else path.parent) / "benchmark.yaml"
-    if (not path.is_dir() and path.name != "benchmark.parquet") or not file.is_file():
+    folder = path.parent if path.name == "benchmark.parquet" else path
+    if not (folder / "benchmark.yaml").is_file():
         return {}
-    loaded = read_yaml(file, "description")
+    loaded = read_yaml(folder / "benchmark.yaml", "description")
     return loaded if isinstance(loaded, dict) else {}
 
 

@@ -140,9 +140,8 @@ def _table_of_json(path: Path, loaded: list[Any] | dict[str, Any]) -> pl.DataFra
             raise InputError(f"{path}: row {number} is not an object such as {{'concept': ..., 'prompt': ...}}")
         if wrong := next((name for name, value in row.items() if isinstance(value, (list, dict))), None):
             raise InputError(f"{path}: row {number}, column {wrong!r} holds a list or an object, not text; give the text itself")
-    columns = dict.fromkeys(name for row in rows for name in row)
     texts = [{name: value if value is None or isinstance(value, str) else str(value) for name, value in row.items()} for row in rows]
-    return pl.DataFrame(texts, schema=dict.fromkeys(columns, pl.String))
+    return pl.DataFrame(texts, schema=dict.fromkeys((name for row in rows for name in row), pl.String))
 
 
 def _of_concept(path: Path, concept: str, given: object) -> Iterator[dict[str, Any]]:
@@ -158,11 +157,10 @@ def _renamed_columns(path: Path, table: pl.DataFrame) -> pl.DataFrame:
     given = table.columns
     if {"concept", "category"} <= set(given) and "domain" not in given:
         table = table.rename({"category": "domain"})
-    used = {
-        found: name
-        for name, aliases in _ALIASES.items()
-        if name not in table.columns and (found := next((alias for alias in aliases if alias in table.columns), None))
+    unnamed = {
+        name: [alias for alias in aliases if alias in table.columns] for name, aliases in _ALIASES.items() if name not in table.columns
     }
+    used = {found[0]: name for name, found in unnamed.items() if found}
     table = table.rename(used)
     for name in _NEEDED:
         if name not in table.columns:
@@ -204,10 +202,9 @@ def _completed_rows(table: pl.DataFrame) -> pl.DataFrame:
     number = (pl.int_range(pl.len()) + 1).cast(pl.String)
     table = table.with_columns(key=pl.coalesce("key", number), kind=pl.col("kind").fill_null("given"))
     table = table.with_columns(root=pl.coalesce("root", "key"))
-    roots = table.unique("key", keep="first", maintain_order=True).select(pl.col("key").alias("root"), of_root="concept")
-    joined = table.join(roots, on="root", how="left", maintain_order="left")
-    from_root = pl.when(pl.col("root") != pl.col("key")).then("of_root")
-    return joined.with_columns(branched_from=pl.coalesce("branched_from", from_root))
+    roots = table.unique("key", keep="first", maintain_order=True)
+    concept = pl.col("root").replace_strict(roots["key"], roots["concept"], default=None)
+    return table.with_columns(branched_from=pl.coalesce("branched_from", pl.when(pl.col("root") != pl.col("key")).then(concept)))
 
 
 def _refuse_unusable(path: Path, table: pl.DataFrame, first: int) -> None:
