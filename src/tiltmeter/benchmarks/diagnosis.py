@@ -213,14 +213,14 @@ def overall_means(
     -------
     One row per column: `column`, `estimate` (null where no row has a value), `low`, `high`.
     """
-    codes = ranks(table[group])
-    design = design_of(table, columns, {}, codes, unit)._replace(groups=1)
+    design = design_of(table, columns, {}, ranks(table[group]), unit)
+    alone = design._replace(codes=np.zeros_like(design.codes), groups=1)
     request = SummaryRequest({"mean": STATISTICS["mean"]}, SummaryOptions(), DEFAULT_FORMULAS, level, resamples, 0, seed)
     standard = np.full(len(columns), np.nan)
     with np.errstate(all="ignore"):
-        estimate = summaries(design, request, Observed(np.zeros_like(codes), 1), standard)[0, :, 0, 0]
-        plan = Together(Bootstrap(codes, int(codes.max()) + 1, design.units, resamples, seed))
-        low, _, high = column_quantiles(summaries(design, request, plan, standard)[0, :, 0], level)
+        estimate = summaries(alone, request, Observed(alone), standard)[0, :, 0, 0]
+        plan = Together(Bootstrap(design, resamples, seed))
+        low, _, high = column_quantiles(summaries(alone, request, plan, standard)[0, :, 0], level)
     return _filled(_column("column", columns), estimate=estimate, low=low, high=high)
 
 

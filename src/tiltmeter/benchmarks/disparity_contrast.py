@@ -121,10 +121,10 @@ def _tables(pair: _Pair) -> tuple[Floats, Floats, Floats, Floats]:
         return np.stack([summaries(side, request, plan, limit) for side, limit in zip(pair.sides, limits, strict=True)])
 
     return (
-        twice(Observed(first.codes, first.groups)),
-        twice(Bootstrap(first.codes, first.groups, first.units, size, request.seed)),
+        twice(Observed(first)),
+        twice(Bootstrap(first, size, request.seed)),
         np.stack([summaries(both, request, _Exchange(pair, size, side), limit) for side, limit in enumerate(limits)]),
-        twice(Permutation(first.codes, first.groups, first.units, size, request.seed)),
+        twice(Permutation(first, size, request.seed)),
     )
 
 

@@ -68,8 +68,8 @@ class Observed:
 
     size = 1
 
-    def __init__(self, codes: Index, groups: int) -> None:
-        self._rows = [np.nonzero(codes == group)[0][None, :] for group in range(groups)]
+    def __init__(self, design: Design) -> None:
+        self._rows = [np.nonzero(design.codes == group)[0][None, :] for group in range(design.groups)]
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
@@ -91,13 +91,13 @@ class Together:
 class Permutation:
     """Group labels exchanged among the rows of each unit (all rows, where there are no units)."""
 
-    def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
+    def __init__(self, design: Design, size: int, seed: int) -> None:
         self.size, self._seed = size, seed
-        unit = np.zeros(len(codes), dtype=np.intp) if units is None else units
+        unit = np.zeros_like(design.codes) if design.units is None else design.units
         self._rows = np.argsort(unit, kind="stable")
         self._unit = unit[self._rows].astype(np.float64)
-        labels = codes[self._rows]
-        self._places = [np.nonzero(labels == group)[0] for group in range(groups)]
+        labels = design.codes[self._rows]
+        self._places = [np.nonzero(labels == group)[0] for group in range(design.groups)]
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
@@ -113,17 +113,16 @@ class Bootstrap:
     is of one group); the units of rare sets form one together. A drawn unit brings all its rows, so that what is paired stays paired.
     """
 
-    def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
-        self.size, self._seed, self._missing = size, seed, len(codes)
-        units = np.arange(len(codes)) if units is None else units
-        count = int(units.max()) + 1
-        strata = _strata(codes, groups, units, count)
+    def __init__(self, design: Design, size: int, seed: int) -> None:
+        self.size, self._seed, codes = size, seed, design.codes
+        units = np.arange(len(codes)) if design.units is None else design.units
+        strata = _strata(codes, design.groups, units)
         order = np.argsort(strata, kind="stable")
         sizes = np.bincount(strata)
         self._first = np.repeat(np.cumsum(sizes) - sizes, sizes)
         self._sizes = np.repeat(sizes, sizes)
         self._order = order
-        self._groups = [self._tables(codes, units, strata, group, count) for group in range(groups)]
+        self._groups = [self._tables(codes, units, strata, group) for group in range(design.groups)]
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
@@ -131,25 +130,26 @@ class Bootstrap:
         drawn = self._order[self._first + (shares * self._sizes).astype(np.intp)]
         return [table[drawn[:, places]].reshape(len(drawn), -1) for places, table in self._groups]
 
-    def _tables(self, codes: Index, units: Index, strata: Index, group: int, count: int) -> tuple[Index, Index]:
+    def _tables(self, codes: Index, units: Index, strata: Index, group: int) -> tuple[Index, Index]:
         """The draws that may bring a row of a group, and the rows of each unit in it (units x the most rows of one)."""
         rows = np.nonzero(codes == group)[0]
         of = units[rows]
         number = pl.DataFrame({"unit": of}).select(pl.int_range(pl.len()).over("unit")).to_series().to_numpy()
-        table = np.full((count, number.max() + 1), self._missing, dtype=np.intp)
+        table = np.full((len(strata), number.max() + 1), len(codes), dtype=np.intp)
         table[of, number] = rows
         draws = np.nonzero(np.isin(strata[self._order], np.unique(strata[of])))[0]
         return draws, table
 
 
-def _strata(codes: Index, groups: int, units: Index, count: int) -> Index:
+def _strata(codes: Index, groups: int, units: Index) -> Index:
+    """(U,) number of the stratum of each unit."""
     unit, group = np.unique(np.stack([units, codes], axis=1), axis=0).T
     # A sum of random numbers, one for each group, names a set of groups.
     names = np.random.default_rng(0).integers(1 << 40, size=groups)
-    sets = np.zeros(count, dtype=np.int64)
+    sets = np.zeros(int(units.max()) + 1, dtype=np.int64)
     np.add.at(sets, unit, names[group])
     _, pattern, sizes = np.unique(sets, return_inverse=True, return_counts=True)
-    alone = np.bincount(unit, minlength=count) == 1
+    alone = np.bincount(unit, minlength=len(sets)) == 1
     rare = (sizes[pattern] < FEWEST_UNITS) & ~alone
     found: Index = np.where(rare, len(sizes), pattern)
     return np.unique(found, return_inverse=True)[1]
@@ -244,13 +244,12 @@ def _cores() -> int:
 
 
 def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> Computed:
-    codes, groups, units = design.codes, design.groups, design.units
     chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
     with np.errstate(all="ignore"):
         standard = standards(chosen.values, request.options, request.formulas)
-        observed = summaries(chosen, request, Observed(codes, groups), standard)[..., 0]
-        drawn = summaries(chosen, request, Bootstrap(codes, groups, units, request.resamples, request.seed), standard)
-        null = summaries(chosen, request, Permutation(codes, groups, units, request.permutations, request.seed), standard)
+        observed = summaries(chosen, request, Observed(design), standard)[..., 0]
+        drawn = summaries(chosen, request, Bootstrap(design, request.resamples, request.seed), standard)
+        null = summaries(chosen, request, Permutation(design, request.permutations, request.seed), standard)
         rows = np.broadcast_to(rows_with_value(chosen.values, chosen), observed.shape)
         low, high = _group_intervals(observed, drawn, rows, request)
         parts = zip(observed, drawn, null, low, high, strict=True)
