@@ -170,8 +170,8 @@ def diagnose(
         "reading": _package_verdicts(found) if formulas is SAGED_FORMULAS else _readings(found, level),
         "note": _notes(found, computed, columns, baselines),
     }
-    disparities = _cross(_cross(_column("statistic", statistics), _column("comparison", list(COMPARISONS))), _column("column", columns))
-    of_groups = _cross(_cross(_column("statistic", statistics), _column("column", columns)), names)
+    disparities = cross(cross(_column("statistic", statistics), _column("comparison", list(COMPARISONS))), _column("column", columns))
+    of_groups = cross(cross(_column("statistic", statistics), _column("column", columns)), names)
     return Diagnosis(
         _filled(
             of_groups.select("statistic", *groups, "column"),
@@ -270,7 +270,7 @@ def _column(name: str, values: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame({name: list(values)})
 
 
-def _cross(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+def cross(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """Every row of the first with every row of the second, which changes fastest."""
     return first.join(second, how="cross", maintain_order="left_right")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +9,8 @@ import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.benchmarks.configurations import BASELINES, options_of
-from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, DEFINITIONS, SummaryOptions, find_statistics
-from tiltmeter.benchmarks.disparity_findings import COMPARED, WideColumn, wide_of
+from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, DEFINITIONS, SummaryOptions, cross, find_statistics
+from tiltmeter.benchmarks.disparity_findings import COMPARED, WideColumn, named_columns, wide_of
 from tiltmeter.benchmarks.resampled_summaries import (
     TABLE_CELLS,
     Bootstrap,
@@ -136,7 +135,8 @@ def _contrasts(pair: _Pair, columns: list[WideColumn], names: list[str]) -> list
     shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None, None]
     gaps = [after - before for before, after in tables[:3]]
     found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares, level=level)
-    made = [_frame((list(statistics), columns, names), gaps[0], found, held)]
+    axes = cross(pl.DataFrame({"statistic": list(statistics)}), named_columns(columns).drop("column"))
+    made = [_with_numbers(cross(axes, pl.DataFrame({"group": names})), gaps[0], found, held)]
     spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:
@@ -148,7 +148,7 @@ def _contrasts(pair: _Pair, columns: list[WideColumn], names: list[str]) -> list
             found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=roots, reach=reach, level=level)
         else:
             found = _lifted(entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level)
-        table = _frame((list(statistics), columns, [None]), gaps[0], found, roots)
+        table = _with_numbers(axes, gaps[0], found, roots)
         made.append(table.with_columns(comparison=pl.lit(comparison), how=pl.lit(None if entry.none is None else LIFTED)))
     return made
 
@@ -166,14 +166,7 @@ def _lifted(sign: int, values: list[Floats], bound: Floats, level: float) -> sta
     return stats.PairedDifference(low, high, found.p) if sign > 0 else stats.PairedDifference(-high, -low, found.p)
 
 
-def _frame(
-    axes: tuple[list[str], list[WideColumn], Sequence[str | None]], gaps: Floats, found: stats.PairedDifference, n: Index
-) -> pl.DataFrame:
-    """A row for each statistic, column and group; `gaps` (S, C, G, 1)."""
-    statistics, columns, groups = axes
-    schema = {"statistic": pl.String, "generation": pl.String, "feature": pl.String, "calibrated": pl.Boolean, "group": pl.String}
-    rows = [(name, *one[1:4], group) for name in statistics for one in columns for group in groups]
+def _with_numbers(axes: pl.DataFrame, gaps: Floats, found: stats.PairedDifference, n: Index) -> pl.DataFrame:
+    """The axes (a row for each statistic, column and group) with the numbers of each; `gaps` (S, C, G, 1)."""
     numbers = {"difference": gaps[..., 0], **found._asdict(), "n": np.broadcast_to(n, gaps.shape[:-1])}
-    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
-        **{name: pl.Series(values.ravel()) for name, values in numbers.items()}
-    )
+    return axes.with_columns(**{name: pl.Series(values.ravel()) for name, values in numbers.items()})

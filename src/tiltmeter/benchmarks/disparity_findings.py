@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from tiltmeter.benchmarks.configurations import BASELINE, BASELINES, VALUE, options_of
-from tiltmeter.benchmarks.diagnosis import CALIBRATED, DEFAULT_STATISTICS, DEFINITIONS, calibrate, diagnose, overall_means
+from tiltmeter.benchmarks.diagnosis import CALIBRATED, DEFAULT_STATISTICS, DEFINITIONS, calibrate, cross, diagnose, overall_means
 from tiltmeter.benchmarks.resampled_summaries import DisparityDefinition
 from tiltmeter.features import FEATURES
 from tiltmeter.stats import COMPARISONS, GroupValues
@@ -46,6 +47,11 @@ class Wide(NamedTuple):
     table: pl.DataFrame
     columns: list[WideColumn]
     unit: str | None
+
+
+def named_columns(columns: Sequence[WideColumn]) -> pl.DataFrame:
+    """Of each column `column`, `generation`, `feature` and `calibrated`."""
+    return pl.DataFrame([one[:4] for one in columns], schema=WideColumn._fields[:4], orient="row")
 
 
 def findings_of(measures: pl.DataFrame, further: pl.DataFrame, part: Part, settings: Settings) -> dict[str, pl.DataFrame]:
@@ -94,7 +100,7 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, pl.DataFrame],
         **drawn,
     )
     means = overall_means(wide.table, columns, group="group", **drawn).with_columns(statistic=pl.lit("mean"))
-    named = pl.DataFrame([one[:4] for one in wide.columns], schema=WideColumn._fields[:4], orient="row")
+    named = named_columns(wide.columns)
     tables = {
         name: table.join(named, on="column", maintain_order="left").drop("column")
         for name, table in {**found._asdict(), "means": means}.items()
@@ -106,10 +112,9 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, pl.DataFrame],
 
 def _nothing_to_compare(wide: Wide, group: str) -> pl.DataFrame:
     """The numbers where there are responses about one group only: none, and why."""
-    columns = pl.DataFrame([one[1:4] for one in wide.columns], schema=WideColumn._fields[1:4], orient="row")
     compared = pl.DataFrame(KEY, schema=["comparison", "statistic"], orient="row")
     kinds = pl.concat([compared, pl.DataFrame({"statistic": "mean", "group": group})], how="diagonal")
-    numbers = columns.filter(pl.col("generation") != BASELINES).join(kinds, how="cross")
+    numbers = cross(named_columns(wide.columns).filter(pl.col("generation") != BASELINES).drop("column"), kinds)
     return numbers.with_columns(note=pl.lit(f"all responses are about {group}: at least two groups are needed"))
 
 
