@@ -52,7 +52,7 @@ def builtin(name: str) -> Builtin:
     """
     import yaml
 
-    check_known(name, NAMES, f"unknown built-in benchmark {name!r}")
+    check_known(name, NAMES, f"unknown benchmark {name!r}", " (your own: -P benchmark=FILE)")
     folder = Path(__file__).with_name(name)
     data = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.yaml"))}
     texts = data.get("article") or data.get("questions") or data["sentences"]
