@@ -49,7 +49,7 @@ def read_benchmark(path: str | Path, *, strict: bool = True) -> pl.DataFrame:
 
     Parquet, CSV or JSON (a list of rows, or one row a line). Only `concept` and `prompt` must be there: `key` is then the number of
     the row, `root` the row itself, `kind` "given". Further columns are dropped. Also read: the folder `tiltmeter build` filled,
-    SAGED's tiers (see `saged_tiers`), and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and keyword.
+    SAGED's tiers (see above), and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and keyword.
 
     Parameters
     ----------
