@@ -11,9 +11,10 @@ from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from conftest import Tiltmeter
 from tiltmeter.benchmarks.benchmark_parts import Answers
+from tiltmeter.benchmarks.extra_measures import FURTHER
 from tiltmeter.datasets import Library
 from tiltmeter.runs import load
-from tiltmeter.study import EXAMPLES, FINDINGS, Settings, conform, metric_name
+from tiltmeter.study import EXAMPLES, FINDINGS, NO_TOOLS, Settings, conform, metric_name
 
 PROMPTS, REPEATS = 2, 2
 
@@ -54,8 +55,12 @@ def measured(seed: int, groups: int) -> pl.DataFrame:
     )
 
 
+def findings(measures: pl.DataFrame, settings: Settings) -> pl.DataFrame:
+    return PART.analyse(measures, pl.DataFrame(schema=FURTHER), settings, NO_TOOLS)["findings"]
+
+
 def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float | None]:
-    found = PART.analyse(measures, settings).filter(metric_name() == "range_mean_score")
+    found = findings(measures, settings).filter(metric_name() == "range_mean_score")
     return dict(found.select("context", "estimate").iter_rows())
 
 
@@ -66,7 +71,7 @@ def ranges(measures: pl.DataFrame, settings: Settings) -> dict[str | None, float
 def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int, groups: int) -> None:
     settings = Settings(definition=definition, resamples=2, params={"statistics": "mean"})
     measures = measured(seed, groups).with_row_index("row")
-    shown = PART.examples(measures, PART.analyse(measures, settings), settings)
+    shown = PART.examples(measures, findings(measures, settings), settings)
     assert dict(shown.schema) == dict(EXAMPLES)
     assert shown["group"].null_count() == shown.height, "the finding is about no single group"
     whole = ranges(measures, settings)
@@ -93,10 +98,10 @@ def test_influence_is_the_difference_of_two_analyses(definition: str, seed: int,
 def test_the_same_is_shown_whatever_the_order_of_what_else_there_is() -> None:
     settings = Settings(resamples=2)
     measures = measured(1, 4)
-    shown = PART.examples(measures, PART.analyse(measures, settings), settings)
-    assert PART.examples(measures, PART.analyse(measures, settings), settings).equals(shown)
+    shown = PART.examples(measures, findings(measures, settings), settings)
+    assert PART.examples(measures, findings(measures, settings), settings).equals(shown)
     alone = measures.filter(generation="sailor")
-    found = PART.examples(alone, PART.analyse(alone, settings), settings)
+    found = PART.examples(alone, findings(alone, settings), settings)
     assert found["context"].null_count() == found.height
     assert found.drop("context").equals(shown.filter(context="sailor").drop("context"))
 

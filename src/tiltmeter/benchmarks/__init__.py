@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,8 +47,6 @@ class BenchmarkSuite:
                 )
             part = own_part(params["benchmark"], params)
             return self._study(part.name, [part])
-        if name is not None and name not in self.parts:
-            raise InputError(f"unknown benchmark {name!r}: {did_you_mean(name, self.parts)} (your own: -P benchmark=FILE)")
         return self._study(name, [builtin_part(one, params) for one in ([name] if name else self.parts)])
 
     def of_texts(self, rows: pl.DataFrame, params: Mapping[str, str]) -> Study:

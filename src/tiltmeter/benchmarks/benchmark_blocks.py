@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from tiltmeter.benchmarks.configurations import BASELINES, NO_ROLE
+from tiltmeter.benchmarks.configurations import BASELINES, FOUR_FIFTHS, NO_ROLE
 from tiltmeter.blocks import (
     Block,
     Callout,
@@ -25,7 +25,6 @@ from tiltmeter.blocks import (
 )
 from tiltmeter.study import ReportView, metric_name
 
-FOUR_FIFTHS = 0.8
 CLUSTER = "cluster_"
 """What the name of a feature begins with that is membership in a cluster of answers."""
 MEASURES = {
@@ -102,10 +101,10 @@ def present(view: ReportView) -> list[Block]:
 
 
 def _part(findings: pl.DataFrame, about: pl.DataFrame, examples: pl.DataFrame) -> list[Block]:
-    further = findings.filter(~pl.col("metric").is_in(["value", "disparity"]))
-    numbers = _labelled(findings.join(further, on="metric", how="anti", maintain_order="left"), about)
-    rows = _wide(numbers)
-    topics, rows = rows.filter(pl.col("feature").str.starts_with(CLUSTER)), rows.filter(~pl.col("feature").str.starts_with(CLUSTER))
+    is_number, is_topic = pl.col("metric").is_in(["value", "disparity"]), pl.col("feature").str.starts_with(CLUSTER)
+    numbers, further = _labelled(findings.filter(is_number), about), findings.filter(~is_number)
+    wide = _wide(numbers)
+    topics, rows = wide.filter(is_topic), wide.filter(~is_topic)
     raw, tool = rows.filter(~pl.col("calibrated")), rows.filter(context=BASELINES)
     features = rows["feature"].unique(maintain_order=True).to_list()
     measured = numbers.filter(~pl.col("calibrated"))
@@ -142,12 +141,11 @@ def _labelled(numbers: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     they are the same whatever the model.
     """
     keys = [*PLACE, "statistic", "comparison"]
-    if about.height:
-        several = pl.col("generation").n_unique().over("model") > 1
-        about = about.with_columns(context=pl.when(several).then("generation")).select(*keys, about="group")
-        numbers = numbers.join(about, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    else:
-        numbers = numbers.with_columns(about=pl.lit(None, pl.String))
+    if about.is_empty():
+        about = numbers.clear().with_columns(generation="context")
+    several = pl.col("generation").n_unique().over("model") > 1
+    about = about.with_columns(context=pl.when(several).then("generation")).select(*keys, about="group")
+    numbers = numbers.join(about, on=keys, how="left", nulls_equal=True, maintain_order="left")
     of_tool = pl.col("context").eq_missing(BASELINES)
     numbers = numbers.filter(~of_tool | (pl.col("model") == pl.col("model").first()))
     bare = pl.lit(numbers["model"].n_unique() == 1) | of_tool
@@ -182,16 +180,20 @@ def _wide(numbers: pl.DataFrame) -> pl.DataFrame:
         pl.col("comparison").is_null(), pl.col("estimate").is_not_null(), pl.col("group").is_not_null(), statistic="mean"
     )
     unequal = groups.filter((pl.col("estimate").max() > pl.col("estimate").min()).over(PLACE))
-    ends = {"highest": pl.col("estimate").max(), "lowest": pl.col("estimate").min()}
-    at = {name: pl.col("group").filter(pl.col("estimate") == end) for name, end in ends.items()}
-    named = {name: pl.when(one.len() == 1).then(one.first()).otherwise(pl.format("{} groups", one.len())) for name, one in at.items()}
-    return wide.join(unequal.group_by(PLACE).agg(**named), on=PLACE, how="left", nulls_equal=True, maintain_order="left").with_columns(
+    ends = unequal.group_by(PLACE).agg(highest=_groups_at(pl.col("estimate").max()), lowest=_groups_at(pl.col("estimate").min()))
+    return wide.join(ends, on=PLACE, how="left", nulls_equal=True, maintain_order="left").with_columns(
         range_calibrated=pl.when(~pl.col("calibrated")).then(pl.col("range").filter("calibrated").first().over(PLACE[:3])),
         values=pl.when("calibrated").then(pl.lit("calibrated")).otherwise(pl.lit("measured")),
         verdict=pl.when(pl.col("ratio") < FOUR_FIFTHS).then(
             pl.when(pl.col("ratio_high") < FOUR_FIFTHS).then(pl.lit("below 0.8")).otherwise(pl.lit("below 0.8, unsure"))
         ),
     )
+
+
+def _groups_at(end: pl.Expr) -> pl.Expr:
+    """The group whose estimate is this one, or how many groups it is of."""
+    groups = pl.col("group").filter(pl.col("estimate") == end)
+    return pl.when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups", groups.len()))
 
 
 def _sentence(row: Mapping[str, Any], level: float) -> str:

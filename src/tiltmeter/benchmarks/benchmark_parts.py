@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tiltmeter.benchmarks.configurations import (
+    BASELINE,
     FACTORS,
     NO_ROLE,
+    VALUE,
     BenchmarkOptions,
     Configurations,
     configurations_of,
@@ -23,7 +24,21 @@ from tiltmeter.benchmarks.configurations import (
 from tiltmeter.benchmarks.extra_measures import FURTHER, check_also, further, names_of
 from tiltmeter.errors import InputError
 from tiltmeter.readers import refused_text
-from tiltmeter.study import DESIGN, NO_TOOLS, MeasuredPart, RunView, Schema, Settings, Stage, StageTable, Tools, conform
+from tiltmeter.study import (
+    DESIGN,
+    EXAMPLES,
+    FINDINGS,
+    MEASURES,
+    NO_TOOLS,
+    Part,
+    RunView,
+    Schema,
+    Settings,
+    Stage,
+    StageTable,
+    Tools,
+    conform,
+)
 from tiltmeter.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -31,8 +46,6 @@ if TYPE_CHECKING:
     from tiltmeter.features import Feature, Measured
 
 HARM = "representational_harms"
-VALUE, BASELINE = "value:", "baseline:"
-"""What the columns of `measures` begin with that hold a feature of the answer, and of its baseline."""
 PLACES = 4
 """Decimals of a label."""
 UNSCORED: Schema = {"feature": pl.String, "failed": pl.Int64, "reason": pl.String, "truncated": pl.Int64}
@@ -41,7 +54,7 @@ EVEN = 0.5
 """The selection rate expected before anything is known; it is also the one that is estimated least precisely."""
 
 
-class Answers(MeasuredPart):
+class Answers(Part):
     """Answers about groups: features of each, and of the baseline beside it."""
 
     study = "benchmarks"
@@ -50,37 +63,38 @@ class Answers(MeasuredPart):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """See Part.stages."""
-        measures, findings, examples = super().stages
-        own = {"unscored": UNSCORED, "clusters": {}, "further": FURTHER}
-        found = dict.fromkeys(("statistics", "disparities", "groups"), StageTable({}, further=True))
+        any_columns = StageTable({}, further=True)
+        measures = {
+            "measures": StageTable(MEASURES, further=True),
+            "unscored": StageTable(UNSCORED),
+            "clusters": any_columns,
+            "further": StageTable(FURTHER),
+        }
+        findings = {"findings": StageTable(FINDINGS), **dict.fromkeys(("statistics", "disparities", "groups"), any_columns)}
+        examples = {"examples": StageTable(EXAMPLES)}
         return (
-            replace(
-                measures,
-                tables={**measures.tables, **{name: StageTable(columns, further=not columns) for name, columns in own.items()}},
-                run=self.measured,
-            ),
-            replace(findings, tables={**findings.tables, **found}, inputs=("measures", "further"), run=self.found),
-            examples,
+            Stage("measures", measures, ("answers",), self.measure, if_failed="not measured"),
+            Stage("findings", findings, ("measures", "further"), self.analyse),
+            Stage(*("examples", examples, ("measures", "findings"), self.examples), optional=True, if_failed="no examples of answers"),
         )
 
-    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """See MeasuredPart.measure."""
-        return self.measured(answers, settings, tools)["measures"]
-
-    def measured(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
         """Tables: `measures` with `value:FEATURE` and `baseline:FEATURE` of every feature's columns, `unscored`, `clusters`, `further`.
 
         An answer that declines, or whose text no feature could score, has no values: missing, never neutral. The label of an attempt
         is its first feature's value.
         """
+        from tiltmeter.features import measure_features, open_features
+
         options = options_of(settings)
         declined = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
         blank = answers["answer"].fill_null("").str.strip_chars() == ""
         texts = answers.select(pl.when((answers["status"] == "ok") & ~declined & ~blank).then("answer")).to_series()
         has_baselines = "baseline" in answers.columns and answers["baseline"].null_count() < answers.height
-        found = self.features(texts, answers["baseline"] if has_baselines else None, options, tools)
+        opened = open_features(options.features, encoder=tools.encoder, classifier=tools.classifier)
+        found = measure_features(opened, texts, answers["baseline"] if has_baselines else None)
         tables = {"unscored": _unscored(found)}
-        for sentence in _without_value(found, texts):
+        for sentence in _without_value(found, texts.count()):
             tools.problem(sentence)
         groups = groups_of(answers, options)
         if options.also:
@@ -103,13 +117,6 @@ class Answers(MeasuredPart):
         labels = pl.select(outcome=outcome, label=pl.when(scored).then(values.to_series(0).round(PLACES).cast(pl.String)))
         return {"measures": pl.concat([labels, groups, *made], how="horizontal"), **tables}
 
-    def features(self, texts: pl.Series, baselines: pl.Series | None, options: BenchmarkOptions, tools: Tools) -> Measured:
-        """The features of the texts and of their baselines."""
-        from tiltmeter.features import measure_features, open_features
-
-        opened = open_features(options.features, encoder=tools.encoder, classifier=tools.classifier)
-        return measure_features(opened, texts, baselines)
-
     def clusters(self, texts: pl.Series, answers: pl.DataFrame, settings: Settings, tools: Tools) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Membership (1 or 0) of each answer in each cluster, named after its theme; and the table `clusters`.
 
@@ -127,18 +134,14 @@ class Answers(MeasuredPart):
         is_in = ((found.cluster == number).cast(pl.Float64).alias(name) for number, name in named.select("cluster", "name").iter_rows())
         return pl.DataFrame(is_in), named
 
-    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """See MeasuredPart.analyse."""
-        return self.found(measures, pl.DataFrame(schema=dict(FURTHER)), settings, tools)["findings"]
-
-    def found(self, measures: pl.DataFrame, further: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def analyse(self, measures: pl.DataFrame, further: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
         """Tables: `findings`, and `statistics`, `disparities` and `groups`, where there is something to compare."""
         from tiltmeter.benchmarks.disparity_findings import findings_of
 
         return findings_of(measures, further, self, settings)
 
     def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """See MeasuredPart.examples: of the range of means of each generation and feature.
+        """EXAMPLES of the range of means of each generation and feature.
 
         The ratio of selection rates has none: its standard is taken over all answers, so that each of them moves every group.
         """
@@ -188,12 +191,12 @@ class BenchmarkPart(Answers):
         """
         prompts = groups_of(design, options_of(settings)).with_columns(design["prompt_id"])
         counts = prompts.group_by("generation", "subject", maintain_order=True).agg(pl.col("prompt_id").n_unique())
-        found = {}
-        for generation, sizes in counts.group_by("generation", maintain_order=True).agg("prompt_id").iter_rows():
-            if len(sizes) > 1:
-                least, rest = min(sizes), sum(sizes) - min(sizes)
-                found[f"selection rate, {generation}"] = sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / rest))
-        return found
+        counts = counts.group_by("generation", maintain_order=True).agg(least=pl.col("prompt_id").min(), all=pl.col("prompt_id").sum())
+        return {
+            f"selection rate, {generation}": sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least)))
+            for generation, least, total in counts.iter_rows()
+            if least < total
+        }
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
         """See Part.simulate."""
@@ -243,10 +246,10 @@ class OwnAnswers(Answers):
             check_also(groups_of(made, options).with_columns(made["root"]), opened, options)
         return conform(made, {**DESIGN, **FACTORS, **{name: made.schema[name] for name in self._given}})
 
-    def measured(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
-        """See Answers.measured; values measured elsewhere take the place of those of a text that is not there."""
+    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+        """See Answers.measure; values measured elsewhere take the place of those of a text that is not there."""
         if self._has_text:
-            return super().measured(answers, settings, tools)
+            return super().measure(answers, settings, tools)
         known = pl.any_horizontal(pl.col(self._given).is_not_null())
         made = answers.select(
             outcome=pl.when(known).then(pl.lit("answered")).otherwise(pl.lit("empty")),
@@ -283,10 +286,10 @@ def own_part(path: str, params: Mapping[str, str]) -> BenchmarkPart:
 
 def _about(path: Path) -> dict[str, Any]:
     """What `tiltmeter build` wrote beside a benchmark; nothing where there is none."""
-    file = (path if path.is_dir() else path.parent) / "benchmark.yaml"
-    if (not path.is_dir() and path.name != "benchmark.parquet") or not file.is_file():
+    folder = path.parent if path.name == "benchmark.parquet" else path
+    if not (folder / "benchmark.yaml").is_file():
         return {}
-    loaded = read_yaml(file, "description")
+    loaded = read_yaml(folder / "benchmark.yaml", "description")
     return loaded if isinstance(loaded, dict) else {}
 
 
@@ -324,15 +327,12 @@ def check_features(options: BenchmarkOptions, library: Library, rows: pl.DataFra
     return opened
 
 
-def _without_value(found: Measured, texts: pl.Series) -> list[str]:
-    """A sentence for each column of a feature that has no value of any text."""
-    count = texts.count()
-    empty = [column.name for column in found.values if column.count() == 0] if count else []
-    reasons = [next((why for feature, why in found.reasons.items() if f"{name}_".startswith(f"{feature}_")), None) for name in empty]
-    return [
-        f"the feature {name} gave no number for any of {count:,} answers ({reason or 'it returned nothing'}); correct it, or leave it out"
-        for name, reason in zip(empty, reasons, strict=True)
-    ]
+def _without_value(found: Measured, count: int) -> Iterator[str]:
+    """A sentence for each column of a feature that has no value of any of so many texts."""
+    for name in [column.name for column in found.values if count and not column.count()]:
+        reasons = (why for feature, why in found.reasons.items() if f"{name}_".startswith(f"{feature}_"))
+        reason = next(reasons, "it returned nothing")
+        yield f"the feature {name} gave no number for any of {count:,} answers ({reason}); correct it, or leave it out"
 
 
 def _unscored(found: Measured) -> pl.DataFrame:

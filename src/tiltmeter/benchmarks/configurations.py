@@ -10,16 +10,21 @@ from typing import Literal, NamedTuple
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known, did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.study import DESIGN, Schema, Settings, conform
 from tiltmeter.subsampling import first_samples, keep_limit
 from tiltmeter.yaml_files import read_yaml
 
 DEFINITIONS = ("default", "saged")
-GROUPINGS = ("concept", "domain", "keyword", "source_tag", "branched_from")
-"""Columns by which prompts may be grouped."""
-ALSO = ("parity", "overlap", "cosine", "toxicity", "words")
-"""Further measures of the same answers."""
+LISTED = {
+    "features": (),
+    "group": ("concept", "domain", "keyword", "source_tag", "branched_from"),
+    "also": ("parity", "overlap", "cosine", "toxicity", "words"),
+    "statistics": (),
+}
+"""Parameters that are names separated by commas: the names there are (none: they are looked up elsewhere)."""
+VALUE, BASELINE = "value:", "baseline:"
+"""What the columns of `measures` begin with that hold a feature of the answer, and of its baseline."""
 
 PARAMS: Mapping[str, str] = {
     "benchmark": "a benchmark of your own, as `tiltmeter build` makes it or written by hand (Parquet, CSV, JSON)",
@@ -54,6 +59,8 @@ FACTORS: Schema = {
 }
 """Columns of a design beside those of every design."""
 
+FOUR_FIFTHS = 0.8
+"""An impact ratio below it speaks of adverse impact."""
 SLOT = "{prompt}"
 BASELINES = "baseline"
 """The generation that the baselines are."""
@@ -80,29 +87,24 @@ def options_of(settings: Settings) -> BenchmarkOptions:
     InputError
         A value is none of those known; the message names the key.
     """
-    given = settings.params
-    if settings.definition not in DEFINITIONS:
-        raise InputError(f"unknown definition {settings.definition!r} of benchmarks; known: {', '.join(DEFINITIONS)}")
+    check_known(settings.definition, DEFINITIONS, f"unknown definition {settings.definition!r} of benchmarks")
+    given = {"features": "vader", "group": "concept", "encoder": "all-MiniLM-L6-v2", **settings.params}
+    listed = {key: _several(key, given[key], known) for key, known in LISTED.items() if key in given}
+    if "statistics" in given:
+        from tiltmeter.benchmarks.diagnosis import find_statistics
+
+        try:  # a slip shows before anything is asked
+            find_statistics(listed["statistics"])
+        except InputError as error:
+            raise InputError(f"-P statistics={given['statistics']}: {error}") from None
     return BenchmarkOptions(
-        features=_several("features", given.get("features", "vader")),
-        groups=_several("group", given.get("group", "concept"), GROUPINGS),
+        features=listed["features"],
+        groups=listed["group"],
         clusters=_clusters(given.get("clusters")),
-        encoder=given.get("encoder", "all-MiniLM-L6-v2"),
-        also=_several("also", given["also"], ALSO) if "also" in given else (),
-        statistics=_statistics(given["statistics"]) if "statistics" in given else None,
+        encoder=given["encoder"],
+        also=listed.get("also", ()),
+        statistics=listed.get("statistics"),
     )
-
-
-def _statistics(text: str) -> tuple[str, ...]:
-    """Names of statistics that there are: a slip shows before anything is asked."""
-    from tiltmeter.benchmarks.diagnosis import find_statistics
-
-    found = _several("statistics", text)
-    try:
-        find_statistics(found)
-    except InputError as error:
-        raise InputError(f"-P statistics={text}: {error}") from None
-    return found
 
 
 def _clusters(text: str | None) -> int | Literal["silhouette"] | None:
@@ -113,15 +115,15 @@ def _clusters(text: str | None) -> int | Literal["silhouette"] | None:
     return int(text)
 
 
-def _several(key: str, text: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The names in a text, separated by commas: each once, and one of those known."""
+def _several(key: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The names in a text, separated by commas: each once, and one of those known, if they are."""
     found = tuple(one.strip() for one in text.split(",") if one.strip())
     if not found:
         raise InputError(f"-P {key}= is empty: name at least one")
-    for place, one in enumerate(found):
-        if known is not None and one not in known:
-            raise InputError(f"-P {key}={text}: {did_you_mean(one, known)}")
-        if one in found[:place]:
+    for one in found:
+        if known:
+            check_known(one, known, f"-P {key}={text}")
+        if found.count(one) > 1:
             raise InputError(f"-P {key}={text}: {one} is in it twice")
     return found
 
@@ -226,17 +228,13 @@ def make_design(benchmark: pl.DataFrame, configurations: Configurations, setting
         repetitions=pl.lit(settings.repeats or 1),
     )
     made = made.with_columns(prompt_id=pl.concat_str(pl.lit(f"{name}/"), "item", pl.lit("/"), "prompt_index"))
-    made = made.with_columns(first_sample=first_samples())
-    return conform(made, {**DESIGN, **FACTORS})
+    return conform(made.with_columns(first_sample=first_samples()), {**DESIGN, **FACTORS})
 
 
 def _filled(texts: Mapping[str, str], kinds: list[str], template: str) -> pl.Expr:
-    written = pl.lit(None, pl.String)
     for kind in kinds:
         if kind not in texts:
             raise InputError(f"template {template!r} has no text for prompts of kind {kind!r}; it has: {', '.join(texts)}")
-        before, slot, after = texts[kind].partition(SLOT)
-        if not slot:
+        if SLOT not in texts[kind]:
             raise InputError(f"template {template!r}, {kind}: the text lacks {SLOT}, where the prompt goes")
-        written = pl.when(pl.col("kind") == kind).then(pl.concat_str(pl.lit(before), "prompt", pl.lit(after))).otherwise(written)
-    return written
+    return pl.col("kind").replace_strict(texts, return_dtype=pl.String).str.replace(SLOT, pl.col("prompt"), literal=True)

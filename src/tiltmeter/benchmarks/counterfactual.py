@@ -6,7 +6,7 @@ data, in bootstrap resamples of prompts, and with the two groups exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,9 +67,9 @@ class _Pairs(NamedTuple):
     groups: tuple[int, int]
     cell: Index
     """(n,) prompt * K + number of the answer."""
-    first: Index
+    first: pl.Series
     """(n,) row of the answer about the first group."""
-    second: Index
+    second: pl.Series
     unpaired: int
     """Answers about either group without a partner."""
 
@@ -80,6 +80,7 @@ class _Scored(NamedTuple):
     cell: Index
     a: Floats
     b: Floats
+    threshold: float
     units: int
     answers: int
 
@@ -93,7 +94,7 @@ class _PromptMean:
     """Mean of a value of each pair; exchanging the groups cannot change it."""
 
     def __init__(self, unit: NDArray[np.integer[Any]], values: Floats, units: int) -> None:
-        self.value = float(values.mean())
+        self.value = float(ratio(values.sum(), len(values)))
         self._total = np.bincount(unit, weights=values, minlength=units).astype(np.float64)
         self._count = np.bincount(unit, minlength=units).astype(np.float64)
 
@@ -109,8 +110,9 @@ class _PromptMean:
 class _ShareDifference(_PromptMean):
     """Share of scores above the threshold, first side less second; whole prompts are exchanged."""
 
-    def __init__(self, scored: _Scored, threshold: float) -> None:
-        super().__init__(scored.unit, (scored.a > threshold).astype(np.float64) - (scored.b > threshold), scored.units)
+    def __init__(self, scored: _Scored) -> None:
+        above = (side > scored.threshold for side in (scored.a, scored.b))
+        super().__init__(scored.unit, np.subtract(*above, dtype=np.float64), scored.units)
 
     def exchanged(self, signs: Floats) -> Floats:
         """See _PromptMean."""
@@ -121,41 +123,36 @@ class _ShareDifference(_PromptMean):
 class _DistanceByPrompt(_PromptMean):
     """Mean over prompts of Wasserstein-1 between their scores of either side; answers are exchanged within pairs."""
 
-    def __init__(self, scored: _Scored, threshold: float) -> None:
-        del threshold
+    def __init__(self, scored: _Scored) -> None:
         units, segment = np.unique(scored.unit, return_inverse=True)
-        self._ladder = _Ladder(scored, segment)
+        self._ladder = _Ladder(scored, segment, scored.cell)
         own = np.bincount(segment[self._ladder.pair], weights=self._ladder.area, minlength=len(units)).astype(np.float64)
         super().__init__(units, own, scored.units)
-        self._at, self._prompts = scored.cell[self._ladder.pair], len(units)
+        self._prompts = len(units)
         self._changes = bool(np.bincount(segment).max() > 1)  # turning the only pair of a prompt round changes nothing
 
     def exchanged(self, signs: Floats) -> Floats:
         """See _PromptMean."""
-        if not self._changes:
-            return np.empty(0)
-        return self._ladder.distances(signs.reshape(len(signs), -1), self._at) / self._prompts
+        return self._ladder.distances(signs.reshape(len(signs), -1)) / self._prompts if self._changes else np.empty(0)
 
 
 class _DistanceOfAll:
     """Wasserstein-1 between all scores of either side; whole prompts are exchanged."""
 
-    def __init__(self, scored: _Scored, threshold: float) -> None:
-        del threshold
-        unit = scored.unit
-        self._ladder = _Ladder(scored, np.zeros(len(unit), dtype=np.intp))
-        self._at, self._pairs = unit[self._ladder.pair], len(unit)
-        self._count = np.bincount(unit, minlength=scored.units).astype(np.float64)
+    def __init__(self, scored: _Scored) -> None:
+        self._pairs = len(scored.unit)
+        self._ladder = _Ladder(scored, np.zeros(self._pairs, dtype=np.intp), scored.unit)
+        self._count = np.bincount(scored.unit, minlength=scored.units).astype(np.float64)
         self.value = float(self._ladder.area.sum())
 
     def resampled(self, weights: Floats) -> Floats:
         """See _PromptMean."""
         # The steps of the ladder are over n; a resample has as many pairs as its weights add up to.
-        return ratio(self._ladder.distances(weights, self._at) * self._pairs, weights @ self._count)
+        return ratio(self._ladder.distances(weights) * self._pairs, weights @ self._count)
 
     def exchanged(self, signs: Floats) -> Floats:
         """See _PromptMean."""
-        return self._ladder.distances(signs[:, :, 0], self._at)
+        return self._ladder.distances(signs[:, :, 0])
 
 
 class _Ladder:
@@ -166,14 +163,15 @@ class _Ladder:
     difference is 0 where one comparison ends and the next begins.
     """
 
-    def __init__(self, scored: _Scored, segment: Index) -> None:
-        """`segment`: (n,) comparison of each pair, ascending from 0."""
+    def __init__(self, scored: _Scored, segment: Index, at: Index) -> None:
+        """`segment`: (n,) comparison of each pair, ascending from 0; `at`: (n,) the column of the weights that it counts by."""
         n = len(segment)
         values, side, pair = np.concatenate([scored.a, scored.b]), np.repeat([1.0, -1.0], n), np.tile(np.arange(n), 2)
         order = np.lexsort((values, segment[pair]))
         ordered, of = values[order], segment[pair[order]]
         step = np.append(np.where(of[1:] == of[:-1], np.diff(ordered), 0.0), 0.0)
         self.pair: Index = pair[order]
+        self._at: Index = at[self.pair]
         self._side: Floats = side[order]
         self._step: Floats = step / np.bincount(segment)[of]
 
@@ -182,15 +180,12 @@ class _Ladder:
         """(2n,) what each step adds to the distance of its comparison."""
         return np.asarray(np.abs(np.cumsum(self._side)) * self._step)
 
-    def distances(self, weights: Floats, at: Index) -> Floats:
-        """Sums of the distances of all comparisons: (R, m) -> (R,).
-
-        Score i counts as in column `at[i]` of `weights`, and on the other side where that is negative.
-        """
-        wide = max(1, BLOCK_CELLS // len(at))
+    def distances(self, weights: Floats) -> Floats:
+        """Sums of the distances of all comparisons: (R, m) -> (R,); a score of negative weight counts on the other side."""
+        wide = max(1, BLOCK_CELLS // len(self._at))
         found = np.empty(len(weights))
         for begin in range(0, len(weights), wide):
-            running = np.ascontiguousarray(weights[begin : begin + wide].T)[at]  # one column a draw: rows are gathered whole
+            running = np.ascontiguousarray(weights[begin : begin + wide].T)[self._at]  # one column a draw: rows are gathered whole
             running *= self._side[:, None]
             np.cumsum(running, axis=0, out=running)
             found[begin : begin + wide] = self._step @ np.abs(running, out=running)
@@ -206,7 +201,7 @@ class _Metric(NamedTuple):
     definition: str
     infer: Callable[[float, Floats, Floats, int, float, Bounds], Inference] = infer_smooth
     bounds: Bounds = (0.0, 1.0)
-    of_scores: Callable[[_Scored, float], _PairStatistic] | None = None
+    of_scores: Callable[[_Scored], _PairStatistic] | None = None
 
 
 METRICS: Mapping[str, _Metric] = {
@@ -240,7 +235,7 @@ class _Compared(NamedTuple):
     pairs: _Pairs
     unit: Index
     """(n,) prompts of the pairs that count."""
-    statistic: _PairStatistic | None
+    statistic: _PairStatistic
     chance: float | None
     """Of similarities: how alike answers about one and the same group are (NaN: not known). None: what exchanged groups give."""
     note: str | None
@@ -324,13 +319,15 @@ def counterfactual(
     if score is not None:
         compared += _sentiment(pairs, asked, unit_scores(answers, score), threshold)
     if text is not None:
-        for metric, compare in _similarities(answers[text].cast(pl.String), encoder, mask):
+        for metric, compare in _similarities(answers[text].cast(pl.String), encoder, mask).items():
             compared += _similarity(metric, compare, pairs, asked, MASKED if mask is not None and metric != "cosine" else None)
     signs = (np.where(draw < 0.5, -1.0, 1.0) for draw in exchange_draws(asked.units, asked.most, permutations, seed))
-    samples = _values_in_draws(compared, resampled(asked.units, resamples, seed), lambda statistic, weights: statistic.resampled(weights))
-    nulls = _values_in_draws(compared, signs, lambda statistic, signs: statistic.exchanged(signs))
-    rows = (_result_row(*one, asked.groups, level) for one in zip(compared, samples, nulls, strict=True))
-    table = results_table(rows)
+    statistics = [one.statistic for one in compared]
+    # The draws are made once for all statistics, and only one block of them is held.
+    samples = [[one.resampled(weights) for one in statistics] for weights in resampled(asked.units, resamples, seed)]
+    nulls = [[np.empty(0)] * len(statistics), *([one.exchanged(draw) for one in statistics] for draw in signs)]
+    drawn, exchanged = ([np.concatenate(parts) for parts in zip(*blocks, strict=True)] for blocks in (samples, nulls))
+    table = results_table(_result_row(*one, asked.groups, level) for one in zip(compared, drawn, exchanged, strict=True))
     return table.with_columns(q=pl.col("p").map_batches(_q_values, return_dtype=pl.Float64).over("metric"))
 
 
@@ -360,7 +357,7 @@ def _pairs_of(answers: _Answers) -> Iterator[_Pairs]:
         both = first.join(second, on=["unit", "k"], suffix="_b").sort("unit", "k")
         cell = (both["unit"] * answers.most + both["k"]).to_numpy()
         alone = first.height + second.height - 2 * both.height
-        yield _Pairs((a, b), cell, both["row"].to_numpy(), both["row_b"].to_numpy(), alone)
+        yield _Pairs((a, b), cell, both["row"], both["row_b"], alone)
 
 
 def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: float) -> Iterator[_Compared]:
@@ -370,72 +367,60 @@ def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: 
         for pair in pairs:
             a, b = scores[pair.first], scores[pair.second]
             known = ~np.isnan(a) & ~np.isnan(b)
-            scored = _Scored(pair.cell[known], a[known], b[known], asked.units, asked.most)
+            scored = _Scored(pair.cell[known], a[known], b[known], threshold, asked.units, asked.most)
             equal = bool(known.any()) and np.ptp(np.concatenate([scored.a, scored.b])) == 0.0
             note = ALL_EQUAL if equal else NO_TEST if name == "sentiment_strict_by_prompt" and asked.most == 1 else None
-            yield _Compared(name, pair, scored.unit, metric.of_scores(scored, threshold) if known.any() else None, None, note)
+            yield _Compared(
+                name,
+                pair,
+                scored.unit,
+                metric.of_scores(scored) if known.any() else _PromptMean(scored.unit, scored.a, asked.units),
+                None,
+                note,
+            )
 
 
-_Compare = Callable[[Index, Index], Floats]
-"""From rows of answers and rows of their partners to how alike they are, NaN where one is missing."""
+_Compare = Callable[[pl.Series, pl.Series], pl.Series]
+"""From rows of answers and rows of their partners to how alike they are, null where one is missing."""
 
 
-def _similarities(
-    texts: pl.Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None
-) -> Iterator[tuple[str, _Compare]]:
+def _similarities(texts: pl.Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None) -> dict[str, _Compare]:
     from tiltmeter.features import bleu, cosine, mask_words, rouge_l
 
+    found: dict[str, _Compare] = {}
     if encoder is not None:
-        known = texts.str.strip_chars().str.len_chars().fill_null(0) > 0
-        distinct = texts.filter(known).unique(maintain_order=True)
+        distinct = texts.filter(texts.str.strip_chars() != "").unique(maintain_order=True)
         vectors = encoder.encode(distinct.to_list()) if len(distinct) else np.zeros((0, 1), dtype=np.float32)
         vectors = np.pad(vectors, ((0, 1), (0, 0)))  # the last row: of missing texts
-        index = texts.replace_strict(distinct, range(len(distinct)), default=len(distinct), return_dtype=pl.Int64).to_numpy()
-        yield "cosine", lambda first, second: cosine(vectors[index[first]], vectors[index[second]]).fill_null(np.nan).to_numpy()
+        index = texts.replace_strict(distinct, range(len(distinct)), default=len(distinct), return_dtype=pl.Int64)
+        found["cosine"] = lambda first, second: cosine(vectors[index[first]], vectors[index[second]])
     shown = mask_words(texts, mask) if mask is not None else texts
-    yield "bleu", lambda first, second: bleu(shown[first], shown[second]).fill_null(np.nan).to_numpy()
-    yield "rouge_l", lambda first, second: rouge_l(shown[first], shown[second]).fill_null(np.nan).to_numpy()
+    found["bleu"] = lambda first, second: bleu(shown[first], shown[second])
+    found["rouge_l"] = lambda first, second: rouge_l(shown[first], shown[second])
+    return found
 
 
 def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Answers, note: str | None) -> Iterator[_Compared]:
     # All pairs of all groups at once: a text is split once, and equal pairs are compared once.
-    values = compare(np.concatenate([pair.first for pair in pairs]), np.concatenate([pair.second for pair in pairs]))
-    within = _alike_within_groups(compare, asked)
+    values = compare(pl.concat([pair.first for pair in pairs]), pl.concat([pair.second for pair in pairs])).to_numpy()
+    # How alike neighbouring answers to a prompt about one group are.
+    following = asked.rows.with_columns(pl.col("k") - 1)
+    both = asked.rows.join(following, on=["unit", "group", "k"], suffix="_b").sort("unit", "group", "k")
+    alike = both.select("unit", "group", alike=compare(both["row"], both["row_b"])) if both.height else both.with_columns(alike=0.0)
+    within = alike.group_by("unit", "group", maintain_order=True).agg(pl.col("alike").mean()).drop_nulls()
     ends = np.cumsum([len(pair.first) for pair in pairs])
     for pair, mine in zip(pairs, np.split(values, ends[:-1]), strict=True):
         known = ~np.isnan(mine)
         unit = pair.cell[known] // asked.most
         # Only prompts both groups have pairs in, so that chance and estimate are about the same prompts.
-        of_both = within[np.unique(unit)][:, pair.groups]
-        of_both = of_both[~np.isnan(of_both)]
+        of_both = within.filter(pl.col("unit").is_in(unit.tolist()), pl.col("group").is_in(pair.groups))["alike"].to_numpy()
         chance = float(of_both.mean()) if of_both.size else np.nan
-        yield _Compared(metric, pair, unit, _PromptMean(unit, mine[known], asked.units) if known.any() else None, chance, note)
-
-
-def _alike_within_groups(compare: _Compare, answers: _Answers) -> Floats:
-    """(U, G) how alike neighbouring answers to a prompt about one group are; NaN with fewer than two."""
-    following = answers.rows.with_columns(pl.col("k") - 1)
-    both = answers.rows.join(following, on=["unit", "group", "k"], suffix="_b").sort("unit", "group", "k")
-    alike = compare(both["row"].to_numpy(), both["row_b"].to_numpy()) if both.height else np.empty(0)
-    known, groups = ~np.isnan(alike), len(answers.groups)
-    cell = (both["unit"] * groups + both["group"]).to_numpy()[known]
-    totals, counts = (np.bincount(cell, weights, answers.units * groups) for weights in (alike[known], np.ones(len(cell))))
-    return ratio(totals, counts).reshape(answers.units, groups)
-
-
-def _values_in_draws(
-    compared: list[_Compared], draws: Iterable[Floats], value_of: Callable[[_PairStatistic, Floats], Floats]
-) -> list[Floats]:
-    """Of each comparison its values in all draws; the draws are made once, and only one block of them is held."""
-    none = np.empty(0)
-    blocks = [[none if one.statistic is None else value_of(one.statistic, draw) for one in compared] for draw in draws]
-    return [np.concatenate([none, *(block[at] for block in blocks)]) for at in range(len(compared))]
+        yield _Compared(metric, pair, unit, _PromptMean(unit, mine[known], asked.units), chance, note)
 
 
 def _result_row(one: _Compared, samples: Floats, null: Floats, groups: list[str], level: float) -> dict[str, Any]:
     metric, prompts = METRICS[one.metric], len(np.unique(one.unit))
-    value = np.nan if one.statistic is None else one.statistic.value
-    found = metric.infer(value, samples, null, prompts, level, metric.bounds)
+    found = metric.infer(one.statistic.value, samples, null, prompts, level, metric.bounds)
     if one.chance is not None:
         found = found._replace(chance=one.chance)
     note = NO_PAIR if not len(one.pairs.first) else ALL_MISSING if not prompts else ONE_PROMPT if prompts == 1 else None

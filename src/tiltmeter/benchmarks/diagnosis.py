@@ -10,6 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter import registry
+from tiltmeter.benchmarks.configurations import FOUR_FIFTHS
+from tiltmeter.benchmarks.inference import check_resampling
 from tiltmeter.benchmarks.resampled_summaries import (
     Bootstrap,
     Computed,
@@ -23,8 +25,18 @@ from tiltmeter.benchmarks.resampled_summaries import (
     summaries,
 )
 from tiltmeter.errors import InputError
-from tiltmeter.registry import did_you_mean
-from tiltmeter.stats import COMPARISONS, STATISTICS, Statistic, SummaryOptions, benjamini_hochberg, column_quantiles, original_verdicts
+from tiltmeter.registry import check_known
+from tiltmeter.stats import (
+    COMPARISONS,
+    DEFAULT_FORMULAS,
+    SAGED_FORMULAS,
+    STATISTICS,
+    Statistic,
+    SummaryOptions,
+    benjamini_hochberg,
+    column_quantiles,
+    original_verdicts,
+)
 from tiltmeter.stats.disparity import LARGEST, SMALLEST
 
 __all__ = [
@@ -41,10 +53,9 @@ __all__ = [
 
 DEFINITIONS: Mapping[str, DisparityDefinition] = {
     "default": DisparityDefinition("default", 1),
-    "saged": DisparityDefinition("saged", 1, of_package=True),
+    "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS),
 }
 DEFAULT_STATISTICS = ("mean", "median", "sd", "selection_rate", "kl", "precision", "pearson")
-FOUR_FIFTHS = 0.8
 
 CALIBRATED = "_calibrated"
 
@@ -132,41 +143,45 @@ def diagnose(
     """
     options = options or SummaryOptions()
     baselines = dict(baselines or {})
-    _check_arguments(measurements, groups, columns, baselines, unit, statistics, definition, level, (resamples, permutations))
-    computed = find_statistics(statistics)
+    check_known(definition, DEFINITIONS, f"there is no definition {definition!r}")
+    check_resampling(level, resamples, permutations, fewest=0)
+    for what, given in {"groups": groups, "columns": columns, "statistics": statistics}.items():
+        if not given:
+            raise InputError(f"nothing to diagnose: give at least one of {what}")
+        if len(set(given)) < len(given):
+            raise InputError(f"the {what} name one twice: {', '.join(given)}")
+    numeric = [*columns, *(baselines[column] for column in columns if column in baselines)]
+    _check_columns(measurements, [*groups, *([unit] if unit else [])], numeric)
+    computed, formulas = find_statistics(statistics), DEFINITIONS[definition].formulas
     names = measurements.select(groups).unique().sort(groups)
     labels = names.select(pl.concat_str([pl.col(name).cast(pl.String) for name in groups], separator=" / ")).to_series().to_list()
     if names.height < 2:
         raise InputError(f"all rows are of one group ({labels[0] if labels else 'none'}) of {', '.join(groups)}: two are needed")
     codes = ranks(measurements.select(pl.struct(groups)).to_series())
     design = design_of(measurements, columns, baselines, codes, unit)
-    chosen = DEFINITIONS[definition]
-    found = compute(design, SummaryRequest(computed, options, chosen, level, resamples, permutations, seed))
-    axes = _cross(_column("statistic", statistics), _column("column", columns))
-    compared = _cross(axes, _column("comparison", list(COMPARISONS)))
-    compared = _filled(
-        compared.select("statistic", "comparison", "column"),
-        estimate=found.compared,
-        low=found.compared_low,
-        high=found.compared_high,
-        p=found.p,
-        q=benjamini_hochberg(found.p, axis=1),
-        group=np.array([*labels, None], dtype=object)[found.group.astype(np.intp)],
-        reading=_package_verdicts(found) if chosen.of_package else _readings(found, level),
-        note=_notes(found, computed, columns, baselines),
-    )
-    by_comparison = np.arange(compared.height).reshape(found.compared.shape).swapaxes(1, 2)
-    of_groups = _cross(axes, names)
+    found = compute(design, SummaryRequest(computed, options, formulas, level, resamples, permutations, seed))
+    compared = {
+        "estimate": found.compared,
+        "low": found.compared_low,
+        "high": found.compared_high,
+        "p": found.p,
+        "q": benjamini_hochberg(found.p, axis=1),
+        "group": np.array([*labels, None], dtype=object)[found.group.astype(np.intp)],
+        "reading": _package_verdicts(found) if formulas is SAGED_FORMULAS else _readings(found, level),
+        "note": _notes(found, computed, columns, baselines),
+    }
+    disparities = cross(cross(_column("statistic", statistics), _column("comparison", list(COMPARISONS))), _column("column", columns))
+    of_groups = cross(cross(_column("statistic", statistics), _column("column", columns)), names)
     return Diagnosis(
         _filled(
             of_groups.select("statistic", *groups, "column"),
             estimate=found.estimate,
             low=found.low,
             high=found.high,
-            n=found.rows.astype(np.int64),
-            missing=(np.bincount(codes) - found.rows).astype(np.int64),
+            n=found.rows,
+            missing=np.bincount(codes) - found.rows,
         ),
-        compared[by_comparison.ravel()],
+        _filled(disparities, **{name: values.swapaxes(1, 2) for name, values in compared.items()}),
         _filled(of_groups, z=found.z, impact_ratio=found.impact, impact_low=found.impact_low, impact_high=found.impact_high).with_columns(
             below_four_fifths=pl.col("impact_high") < FOUR_FIFTHS,
             outlier=pl.Series(found.outlier.ravel(), nan_to_null=True).cast(pl.Boolean),
@@ -198,41 +213,18 @@ def overall_means(
     -------
     One row per column: `column`, `estimate` (null where no row has a value), `low`, `high`.
     """
-    codes = ranks(table[group])
-    design = design_of(table, columns, {}, codes, unit)._replace(groups=1)
-    request = SummaryRequest(find_statistics(["mean"]), SummaryOptions(), DEFINITIONS["default"], level, resamples, 0, seed)
+    design = design_of(table, columns, {}, ranks(table[group]), unit)
+    alone = design._replace(codes=np.zeros_like(design.codes), groups=1)
+    request = SummaryRequest({"mean": STATISTICS["mean"]}, SummaryOptions(), DEFAULT_FORMULAS, level, resamples, 0, seed)
     standard = np.full(len(columns), np.nan)
     with np.errstate(all="ignore"):
-        estimate = summaries(design, request, Observed(np.zeros_like(codes), 1), standard)[0, :, 0, 0]
-        plan = Together(Bootstrap(codes, int(codes.max()) + 1, design.units, resamples, seed))
-        low, _, high = column_quantiles(summaries(design, request, plan, standard)[0, :, 0], level)
+        estimate = summaries(alone, request, Observed(alone), standard)[0, :, 0, 0]
+        plan = Together(Bootstrap(design, resamples, seed))
+        low, _, high = column_quantiles(summaries(alone, request, plan, standard)[0, :, 0], level)
     return _filled(_column("column", columns), estimate=estimate, low=low, high=high)
 
 
-def _check_arguments(
-    measurements: pl.DataFrame,
-    groups: Sequence[str],
-    columns: Sequence[str],
-    baselines: Mapping[str, str],
-    unit: str | None,
-    statistics: Sequence[str],
-    definition: str,
-    level: float,
-    counts: tuple[int, int],
-) -> None:
-    if definition not in DEFINITIONS:
-        raise InputError(f"there is no definition {definition!r}: give one of {', '.join(DEFINITIONS)}")
-    if not 0.0 < level < 1.0:
-        raise InputError(f"the level must lie between 0 and 1, not {level}")
-    if min(counts) < 0:
-        raise InputError(f"resamples and permutations must be 0 or more, not {min(counts)}")
-    for what, given in (("groups", groups), ("columns", columns), ("statistics", statistics)):
-        if not given:
-            raise InputError(f"nothing to diagnose: give at least one of {what}")
-        if len(set(given)) < len(given):
-            raise InputError(f"the {what} name one twice: {', '.join(given)}")
-    numeric = [*columns, *(baselines[column] for column in columns if column in baselines)]
-    naming = [*groups, *([unit] if unit else [])]
+def _check_columns(measurements: pl.DataFrame, naming: Sequence[str], numeric: Sequence[str]) -> None:
     schema = measurements.schema  # once: asking it for each column takes longer than the diagnosis
     _require_columns(measurements, [*naming, *numeric])
     for name in numeric:
@@ -258,9 +250,9 @@ def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
         There is no such statistic, or an outside one is called like one of ours or is no `Statistic`.
     """
     outside = registry.names("statistics")
-    known = list(dict.fromkeys([*STATISTICS, *outside]))
-    if unknown := [name for name in names if name not in known]:
-        raise InputError(f"there is no statistic {unknown[0]!r}: {did_you_mean(unknown[0], known)}")
+    known = dict.fromkeys([*STATISTICS, *outside])
+    for name in names:
+        check_known(name, known, f"there is no statistic {name!r}")
     return {name: _outside_statistic(name) if name in outside else STATISTICS[name] for name in names}
 
 
@@ -278,7 +270,7 @@ def _column(name: str, values: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame({name: list(values)})
 
 
-def _cross(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+def cross(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     """Every row of the first with every row of the second, which changes fastest."""
     return first.join(second, how="cross", maintain_order="left_right")
 
@@ -377,16 +369,15 @@ def decompose(disparities: pl.DataFrame, baselines: Mapping[str, str]) -> pl.Dat
         what is left); null where a part was not diagnosed or is not defined. A disparity is no sum, so that `tool` is a reading beside
         the other two, and not a third summand.
     """
-    pairs = pl.DataFrame(
-        {"column": list(baselines), "baseline": list(baselines.values())}, schema={"column": pl.String, "baseline": pl.String}
-    ).filter(pl.col("column") != pl.col("baseline"))
     keys = ["statistic", "comparison"]
     values = disparities.select(*keys, "column", "estimate")
+    own = pl.col("column").replace(baselines)
+    tool = values.rename({"column": "baseline", "estimate": "tool"})
+    model = values.rename({"column": "calibrated", "estimate": "model"})
     return (
-        values.rename({"estimate": "raw"})
-        .join(pairs, on="column", maintain_order="left")
-        .join(values.rename({"column": "baseline", "estimate": "tool"}), on=[*keys, "baseline"], how="left", maintain_order="left")
-        .with_columns(calibrated=pl.col("column") + CALIBRATED)
-        .join(values.rename({"column": "calibrated", "estimate": "model"}), on=[*keys, "calibrated"], how="left", maintain_order="left")
-        .select(*keys, "column", "raw", "tool", contextual=pl.col("raw") - pl.col("model"), model="model")
+        values.filter(pl.col("column").is_in(list(baselines)), own != pl.col("column"))
+        .with_columns(baseline=own, calibrated=pl.col("column") + CALIBRATED)
+        .join(tool, on=[*keys, "baseline"], how="left", maintain_order="left")
+        .join(model, on=[*keys, "calibrated"], how="left", maintain_order="left")
+        .select(*keys, "column", raw="estimate", tool="tool", contextual=pl.col("estimate") - pl.col("model"), model="model")
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +9,8 @@ import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.benchmarks.configurations import BASELINES, options_of
-from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, DEFINITIONS, SummaryOptions, find_statistics
-from tiltmeter.benchmarks.disparity_findings import COMPARED, WideColumn, wide_of
+from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, DEFINITIONS, SummaryOptions, cross, find_statistics
+from tiltmeter.benchmarks.disparity_findings import COMPARED, WideColumn, named_columns, wide_of
 from tiltmeter.benchmarks.resampled_summaries import (
     TABLE_CELLS,
     Bootstrap,
@@ -25,12 +24,11 @@ from tiltmeter.benchmarks.resampled_summaries import (
     SummaryRequest,
     design_of,
     ranks,
+    rows_with_value,
     summaries,
 )
-from tiltmeter.stats import COMPARISONS, DisparityMeasure, lifted_interval
+from tiltmeter.stats import COMPARISONS, lifted_interval
 from tiltmeter.study import CONTRASTS, Settings, conform
-
-Sides = tuple[Floats, Floats]
 
 HOW = "bootstrap of {}, the same ones on both sides, t interval; p also by exchanging the sides of roots"
 LIFTED = "intervals of both sides, each corrected for the noise of a distance between groups; p by exchanging the sides of roots"
@@ -49,19 +47,16 @@ class _Pair(NamedTuple):
 class _Exchange:
     """Rows of one side after the sides of each root have been exchanged at random; the second side's rows follow the first's."""
 
-    gaps = False
-
     def __init__(self, pair: _Pair, size: int, side: int) -> None:
-        codes, groups = pair.sides[0].codes, pair.sides[0].groups
-        self.size, self._side, self._seed = size, side, pair.request.seed
-        self._roots, self._rows = pair.roots, [np.nonzero(codes == group)[0] for group in range(groups)]
+        self.size, self._side, self._pair = size, side, pair
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
-        roots = int(self._roots.max()) + 1
-        other = np.stack([np.random.default_rng([self._seed, 3, number]).integers(2, size=roots) for number in range(first, last)])
-        place = np.arange(len(self._roots)) + len(self._roots) * (other[:, self._roots] ^ self._side)
-        return [place[:, rows] for rows in self._rows]
+        roots, (design, _), seed = self._pair.roots, self._pair.sides, self._pair.request.seed
+        draws = (np.random.default_rng([seed, 3, number]) for number in range(first, last))
+        other = np.stack([draw.integers(2, size=int(roots.max()) + 1) for draw in draws])
+        place = np.arange(len(roots)) + len(roots) * (other[:, roots] ^ self._side)
+        return [place[:, design.codes == group] for group in range(design.groups)]
 
 
 def contrast_of(first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
@@ -82,8 +77,8 @@ def contrast_of(first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -
     unit = wide[0].unit
     statistics = find_statistics(options_of(settings).statistics or DEFAULT_STATISTICS)
     drawn = settings.resamples
-    definition = DEFINITIONS[settings.definition]
-    request = SummaryRequest(statistics, SummaryOptions(), definition, settings.level, drawn, drawn, settings.seed)
+    formulas = DEFINITIONS[settings.definition].formulas
+    request = SummaryRequest(statistics, SummaryOptions(), formulas, settings.level, drawn, drawn, settings.seed)
     widest = max(1, TABLE_CELLS // (TABLES * drawn * len(groups) * len(statistics)))
     made = []
     for begin in range(0, len(columns), widest):
@@ -111,77 +106,67 @@ def _same_generations(sides: list[pl.DataFrame]) -> list[pl.DataFrame]:
     return [side.with_columns(generation="role") for side in sides]
 
 
-def _tables(pair: _Pair) -> tuple[Sides, Sides, Sides, Sides]:
-    """Observed, resampled, exchanged and (labels of groups) permuted statistics (S, C, G, R) of both sides."""
+def _tables(pair: _Pair) -> tuple[Floats, Floats, Floats, Floats]:
+    """Observed, resampled, exchanged and (labels of groups) permuted statistics of both sides: (2, S, C, G, R)."""
     first, second = pair.sides
     request, size = pair.request, pair.request.resamples
-    limits = [request.definition.standards(side.values, request.options) for side in pair.sides]
+    limits = [stats.standards(side.values, request.options, request.formulas) for side in pair.sides]
     both = first._replace(
         values=np.concatenate([first.values, second.values], axis=1),
         baselines=np.concatenate([first.baselines, second.baselines], axis=1),
     )
 
-    def twice(plan: LayoutPlan) -> Sides:
-        return summaries(first, request, plan, limits[0]), summaries(second, request, plan, limits[1])
+    def twice(plan: LayoutPlan) -> Floats:
+        return np.stack([summaries(side, request, plan, limit) for side, limit in zip(pair.sides, limits, strict=True)])
 
     return (
-        twice(Observed(first.codes, first.groups)),
-        twice(Bootstrap(first.codes, first.groups, first.units, size, request.seed)),
-        (
-            summaries(both, request, _Exchange(pair, size, 0), limits[0]),
-            summaries(both, request, _Exchange(pair, size, 1), limits[1]),
-        ),
-        twice(Permutation(first.codes, first.groups, first.units, size, request.seed)),
+        twice(Observed(first)),
+        twice(Bootstrap(first, size, request.seed)),
+        np.stack([summaries(both, request, _Exchange(pair, size, side), limit) for side, limit in enumerate(limits)]),
+        twice(Permutation(first, size, request.seed)),
     )
 
 
 def _contrasts(pair: _Pair, columns: list[WideColumn], names: list[str]) -> list[pl.DataFrame]:
     """Differences of each statistic: of each group, and of each comparison over the groups."""
-    level, definition, statistics = pair.request.level, pair.request.definition, pair.request.statistics
+    level, formulas, statistics = pair.request.level, pair.request.formulas, pair.request.statistics
     tables = _tables(pair)
-    both = ~np.isnan(pair.sides[0].values + pair.sides[1].values)
-    held = np.stack([both[:, pair.sides[0].codes == group].sum(axis=1) for group in range(len(names))], axis=-1)
-    shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None]
+    held = rows_with_value(pair.sides[0].values + pair.sides[1].values, pair.sides[0])
+    shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None, None]
     gaps = [after - before for before, after in tables[:3]]
-    found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares[..., None], level=level)
-    made = [_frame((list(statistics), columns, names), gaps[0], found, held)]
-    spreads = [[definition.spread(np.moveaxis(side, -2, -1)) for side in part] for part in tables]
+    found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares, level=level)
+    axes = cross(pl.DataFrame({"statistic": list(statistics)}), named_columns(columns).drop("column"))
+    made = [_with_numbers(cross(axes, pl.DataFrame({"group": names})), gaps[0], found, held)]
+    spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:
         entry = COMPARISONS[comparison]
-        values = [(entry.compute(before)[..., None, :], entry.compute(after)[..., None, :]) for before, after in spreads]
+        values = [entry.compute(spread)[..., None, :] for spread in spreads]
         gaps = [after - before for before, after in values[:3]]
-        reach = np.asarray({"ratio": 1.0, "range": shares[..., None]}.get(comparison, np.inf))
+        reach = np.asarray({"ratio": 1.0, "range": shares}.get(comparison, np.inf))
         if entry.none is None:
             found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=roots, reach=reach, level=level)
         else:
-            found = _lifted(entry, entry.none, values, reach, level)
-        table = _frame((list(statistics), columns, [None]), gaps[0], found, roots)
+            found = _lifted(entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level)
+        table = _with_numbers(axes, gaps[0], found, roots)
         made.append(table.with_columns(comparison=pl.lit(comparison), how=pl.lit(None if entry.none is None else LIFTED)))
     return made
 
 
-def _lifted(entry: DisparityMeasure, none: float, values: list[Sides], bound: Floats, level: float) -> stats.PairedDifference:
-    """The difference of two distances that noise lifts, from the interval of either, which knows of it."""
-    sign = entry.extreme
-    observed, drawn, exchanged, permuted = ([sign * (side - none) for side in sides] for sides in values)
-    ends = [lifted_interval(raw[..., 0], *samples, level) for raw, samples in zip(observed, zip(drawn, permuted, strict=True), strict=True)]
-    lows, highs = (np.stack(one, axis=-1) for one in zip(*ends, strict=True))
-    found = stats.independent_difference(np.stack(observed, axis=-1)[..., 0, :], lows, highs, level)
-    gap = (observed[1] - observed[0])[..., 0]
-    found = stats.exchange_difference(gap, found, gap, exchanged[1] - exchanged[0], level)
+def _lifted(sign: int, values: list[Floats], bound: Floats, level: float) -> stats.PairedDifference:
+    """The difference of two distances that noise lifts (-1: of two numbers it lowers), from the interval of either, which knows of it."""
+    observed, drawn, exchanged, permuted = values
+    observed = observed[..., 0]
+    estimates, lows, highs = (np.moveaxis(part, 0, -1) for part in (observed, *lifted_interval(observed, drawn, permuted, level)))
+    gap = observed[1] - observed[0]
+    found = stats.exchange_difference(
+        gap, stats.independent_difference(estimates, lows, highs, level), gap, exchanged[1] - exchanged[0], level
+    )
     low, high = np.maximum(found.low, -bound), np.minimum(found.high, bound)
     return stats.PairedDifference(low, high, found.p) if sign > 0 else stats.PairedDifference(-high, -low, found.p)
 
 
-def _frame(
-    axes: tuple[list[str], list[WideColumn], Sequence[str | None]], gaps: Floats, found: stats.PairedDifference, n: Index
-) -> pl.DataFrame:
-    """A row for each statistic, column and group; `gaps` (S, C, G, 1)."""
-    statistics, columns, groups = axes
-    schema = {"statistic": pl.String, "generation": pl.String, "feature": pl.String, "calibrated": pl.Boolean, "group": pl.String}
-    rows = [(name, *one[1:4], group) for name in statistics for one in columns for group in groups]
+def _with_numbers(axes: pl.DataFrame, gaps: Floats, found: stats.PairedDifference, n: Index) -> pl.DataFrame:
+    """The axes (a row for each statistic, column and group) with the numbers of each; `gaps` (S, C, G, 1)."""
     numbers = {"difference": gaps[..., 0], **found._asdict(), "n": np.broadcast_to(n, gaps.shape[:-1])}
-    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
-        **{name: pl.Series(values.ravel()) for name, values in numbers.items()}
-    )
+    return axes.with_columns(**{name: pl.Series(values.ravel()) for name, values in numbers.items()})

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from tiltmeter.benchmarks.configurations import BASELINES, options_of
-from tiltmeter.benchmarks.diagnosis import CALIBRATED, DEFAULT_STATISTICS, DEFINITIONS, calibrate, diagnose, overall_means
+from tiltmeter.benchmarks.configurations import BASELINE, BASELINES, VALUE, options_of
+from tiltmeter.benchmarks.diagnosis import CALIBRATED, DEFAULT_STATISTICS, DEFINITIONS, calibrate, cross, diagnose, overall_means
 from tiltmeter.benchmarks.resampled_summaries import DisparityDefinition
 from tiltmeter.features import FEATURES
-from tiltmeter.stats import COMPARISONS
+from tiltmeter.stats import COMPARISONS, GroupValues
 from tiltmeter.study import EXAMPLES, NAMED, OUTCOMES, Part, Settings, as_findings, conform, sql_where
 
-VALUE, BASELINE = "value:", "baseline:"
 COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 """Comparisons that are findings; all of them are in the table `disparities`."""
 KEY = (("range", "mean"), ("ratio", "selection_rate"))
@@ -47,6 +47,11 @@ class Wide(NamedTuple):
     table: pl.DataFrame
     columns: list[WideColumn]
     unit: str | None
+
+
+def named_columns(columns: Sequence[WideColumn]) -> pl.DataFrame:
+    """Of each column `column`, `generation`, `feature` and `calibrated`."""
+    return pl.DataFrame([one[:4] for one in columns], schema=WideColumn._fields[:4], orient="row")
 
 
 def findings_of(measures: pl.DataFrame, further: pl.DataFrame, part: Part, settings: Settings) -> dict[str, pl.DataFrame]:
@@ -95,19 +100,21 @@ def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, pl.DataFrame],
         **drawn,
     )
     means = overall_means(wide.table, columns, group="group", **drawn).with_columns(statistic=pl.lit("mean"))
-    named = pl.DataFrame([one[:4] for one in wide.columns], schema=WideColumn._fields[:4], orient="row")
-    *tables, means = (table.join(named, on="column", maintain_order="left").drop("column") for table in (*found, means))
-    statistics, disparities, _ = tables
-    disparities = disparities.filter(pl.col("comparison").is_in(COMPARED)).drop("group")
-    return dict(zip(found._fields, tables, strict=True)), pl.concat([disparities, means, statistics], how="diagonal")
+    named = named_columns(wide.columns)
+    tables = {
+        name: table.join(named, on="column", maintain_order="left").drop("column")
+        for name, table in {**found._asdict(), "means": means}.items()
+    }
+    disparities = tables["disparities"].filter(pl.col("comparison").is_in(COMPARED)).drop("group")
+    numbers = pl.concat([disparities, tables.pop("means"), tables["statistics"]], how="diagonal")
+    return tables, numbers
 
 
 def _nothing_to_compare(wide: Wide, group: str) -> pl.DataFrame:
     """The numbers where there are responses about one group only: none, and why."""
-    columns = pl.DataFrame([one[1:4] for one in wide.columns], schema=WideColumn._fields[1:4], orient="row")
     compared = pl.DataFrame(KEY, schema=["comparison", "statistic"], orient="row")
     kinds = pl.concat([compared, pl.DataFrame({"statistic": "mean", "group": group})], how="diagonal")
-    numbers = columns.filter(pl.col("generation") != BASELINES).join(kinds, how="cross")
+    numbers = cross(named_columns(wide.columns).filter(pl.col("generation") != BASELINES).drop("column"), kinds)
     return numbers.with_columns(note=pl.lit(f"all responses are about {group}: at least two groups are needed"))
 
 
@@ -133,7 +140,7 @@ def _counts(measures: pl.DataFrame) -> pl.DataFrame:
     answers = measures.select("generation", "group", "prompt_key", "item", "outcome")
     prompts = answers.unique("prompt_key").with_columns(generation=pl.lit(BASELINES), outcome=pl.lit("answered"))
     rows = pl.concat([answers, prompts])
-    rows = pl.concat([rows, rows.with_columns(group=pl.lit(None, pl.String))])
+    rows = pl.concat([rows, rows.with_columns(group=None)], how="vertical_relaxed")
     ended = ((pl.col("outcome") == one).sum().alias(one) for one in OUTCOMES)
     return rows.group_by("generation", "group").agg(*ended, attempts=pl.len(), items=pl.col("item").n_unique())
 
@@ -142,17 +149,15 @@ def wide_of(measures: pl.DataFrame) -> Wide:
     """Mean over the answers to a prompt of each feature of each generation, of the baselines once, and calibrated."""
     features = [name.removeprefix(VALUE) for name in measures.columns if name.startswith(VALUE)]
     given = [one for one in features if f"{BASELINE}{one}" in measures.columns]
+    generations = measures["generation"].unique(maintain_order=True).to_list()
+    answers = [(f"{generation}:{one}", generation, one) for generation in generations for one in features]
     table = measures.group_by("prompt_key", "group", "root", maintain_order=True).agg(
-        pl.col(f"{BASELINE}{one}").drop_nulls().first().alias(f"{BASELINES}:{one}") for one in given
+        *(pl.col(f"{BASELINE}{one}").drop_nulls().first().alias(f"{BASELINES}:{one}") for one in given),
+        *(pl.col(f"{VALUE}{one}").filter(generation=generation).mean().alias(name) for name, generation, one in answers),
     )
     columns = [WideColumn(f"{BASELINES}:{one}", BASELINES, one) for one in given if table[f"{BASELINES}:{one}"].count()]
-    table = table.select("prompt_key", "group", "root", *(one.column for one in columns))
     bases = {one.feature: one.column for one in columns}
-    for (generation,), answers in measures.group_by("generation", maintain_order=True):
-        names = {one: f"{generation}:{one}" for one in features}
-        means = answers.group_by("prompt_key").agg(pl.col(f"{VALUE}{one}").mean().alias(name) for one, name in names.items())
-        table = table.join(means, on="prompt_key", how="left", maintain_order="left")
-        columns += [WideColumn(name, str(generation), one, baseline=bases.get(one)) for one, name in names.items()]
+    columns += [WideColumn(*one, baseline=bases.get(one[2])) for one in answers]
     # A distance from the baseline is calibrated already.
     distances = {column.name for feature in FEATURES.values() for column in feature.columns if not column.calibrated}
     pairs = {one.column: one.baseline for one in columns if one.baseline and one.feature not in distances}
@@ -225,6 +230,6 @@ def _influences(answers: pl.DataFrame, definition: DisparityDefinition) -> pl.Da
     own = np.where(mine["prompts"] > 0, mine["total"] / mine["prompts"], np.nan)
     without = np.tile(means, (mine.height, 1))
     without[np.arange(mine.height), places] = own
-    ranges = [COMPARISONS["range"].compute(definition.spread(values)) for values in (means[None], without)]
+    ranges = [COMPARISONS["range"].compute(GroupValues(values, definition.formulas)) for values in (means[None], without)]
     pull = np.nan_to_num(np.abs(means[places] - own), nan=0.0)
     return mine.with_columns(influence=pl.Series(ranges[0] - ranges[1]), pull=pl.Series(pull)).filter(pl.col("influence").is_finite())

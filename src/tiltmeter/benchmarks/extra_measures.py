@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 TOXICITY = "toxicity"
 COUNTERFACTUAL = {"parity", "overlap", "cosine"}
-_NO_RANGE = "-P also=parity: {} has no known range; name a feature first that has one, such as vader"
 _NO_TOXICITY = "-P also=toxicity needs that feature: give -P features=toxicity (with others, if you like)"
 FURTHER: Schema = {
     **dict.fromkeys(("generation", "metric"), pl.String),
@@ -47,12 +46,11 @@ def further(answers: pl.DataFrame, measured: Measured, settings: Settings, optio
         Toxicity without that feature.
     """
     also = set(options.also) if _branched(answers) else set(options.also) - COUNTERFACTUAL
-    tables = [
-        conform(table.with_columns(generation=pl.lit(generation)), FURTHER)
-        for (generation,), rows in answers.with_row_index("row").group_by("generation", maintain_order=True)
-        for table in _tables(rows, measured, settings, options.encoder, also, tools)
-    ]
-    return pl.concat(tables) if tables else pl.DataFrame(schema=FURTHER)
+    tables = [pl.DataFrame(schema=FURTHER)]
+    for (generation,), rows in answers.with_row_index("row").group_by("generation", maintain_order=True):
+        made = _tables(rows, measured, settings, options.encoder, also, tools)
+        tables += [conform(table.with_columns(generation=pl.lit(generation)), FURTHER) for table in made]
+    return pl.concat(tables)
 
 
 def check_also(prompts: pl.DataFrame, features: Sequence[Feature], options: BenchmarkOptions) -> None:
@@ -74,7 +72,7 @@ def _branched(rows: pl.DataFrame) -> bool:
 
 def _range_of(column: FeatureColumn, name: str) -> tuple[float, float]:
     if column.low is None or column.high is None:
-        raise InputError(_NO_RANGE.format(name))
+        raise InputError(f"-P also=parity: {name} has no known range; name a feature first that has one, such as vader")
     return column.low, column.high
 
 

@@ -61,12 +61,12 @@ class Inference(NamedTuple):
     interval: str | None = None
 
 
-def check_resampling(level: float, resamples: int, permutations: int = 0) -> None:
-    """Raise InputError unless the settings make sense."""
+def check_resampling(level: float, resamples: int, permutations: int = 0, *, fewest: int = 1) -> None:
+    """Raise InputError unless the settings make sense; `fewest`: resamples at least."""
     if not 0.0 < level < 1.0:
         raise InputError(f"level must lie between 0 and 1, for instance 0.95, not {level}")
-    if resamples < 1:
-        raise InputError(f"resamples must be at least 1, not {resamples}")
+    if resamples < fewest:
+        raise InputError(f"resamples must be {fewest} or more, not {resamples}")
     if permutations < 0:
         raise InputError(f"permutations must be 0 (no test) or more, not {permutations}")
 
@@ -281,15 +281,15 @@ def _by_prompt(table: pl.DataFrame, threshold: float, k: int) -> pl.DataFrame:
 def _toxicity_rows(prompts: pl.DataFrame, units: int, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The result of every metric and group; all are resampled by the same draws of prompts."""
     cells = [(metric, rows) for metric in TOXICITY for _, rows in prompts.group_by("group", maintain_order=True)]
-    totals, counts = np.zeros((units, len(cells))), np.zeros((units, len(cells)))
+    values = np.full((units, len(cells)), np.nan)
     for at, (metric, rows) in enumerate(cells):
-        totals[rows["unit"], at] = rows[metric].fill_null(0.0)
-        counts[rows["unit"], at] = rows[metric].is_not_null()
+        values[rows["unit"], at] = rows[metric]
+    totals, counts = np.nan_to_num(values), (~np.isnan(values)).astype(np.float64)
     draws = resampled(units, settings["resamples"], settings["seed"])
     samples = np.concatenate([ratio(weights @ totals, weights @ counts) for weights in draws])
     estimates = ratio(totals.sum(axis=0), counts.sum(axis=0))
     for (metric, rows), estimate, drawn in zip(cells, estimates, samples.T, strict=True):
-        counted = rows.filter(pl.col(metric).is_not_null())
+        counted, most = rows.drop_nulls(metric), rows["n"].max()
         yield {
             "metric": metric,
             "group": rows["group"][0],
@@ -300,12 +300,5 @@ def _toxicity_rows(prompts: pl.DataFrame, units: int, settings: dict[str, Any]) 
             "incomplete": (rows["n"] < settings["k"]).sum(),
             "missing": rows["missing"].sum(),
             "definition": TOXICITY[metric].format_map(settings),
-            "note": _why_missing(rows["n"].max(), counted.height, settings["k"]),
+            "note": {0: TOO_FEW.format(k=settings["k"], most=most) if most else NO_SCORE, 1: ONE_PROMPT}.get(counted.height),
         }
-
-
-def _why_missing(most: Any, prompts: int, k: int) -> str | None:
-    """Why there is no estimate or no interval; `most`: scored answers of the prompt that has the most."""
-    if not prompts:
-        return TOO_FEW.format(k=k, most=most) if most else NO_SCORE
-    return ONE_PROMPT if prompts == 1 else None

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from tiltmeter.stats import (
     COMPARISONS,
     DEFAULT_FORMULAS,
-    SAGED_FORMULAS,
     DisparityMeasure,
     Formulas,
     GroupValues,
@@ -30,7 +29,6 @@ from tiltmeter.stats import (
     excess_p,
     lifted_interval,
     standards,
-    summarise,
 )
 from tiltmeter.study import Definition
 
@@ -47,31 +45,18 @@ ALONE_CELLS = 4_000_000  # values drawn in all: with fewer, threads wait for eac
 class DisparityDefinition(Definition):
     """The formulas of one definition: ours, or those that the package `sagedbias` computes."""
 
-    of_package: bool = False
+    formulas: Formulas = DEFAULT_FORMULAS
 
-    @property
-    def _formulas(self) -> Formulas:
-        return SAGED_FORMULAS if self.of_package else DEFAULT_FORMULAS
 
-    def standards(self, values: Floats, options: SummaryOptions) -> Floats:
-        """(C,) standard of the selection rate of each column."""
-        return standards(values, options, self._formulas)
-
-    def sample(self, values: Floats, standard: Floats, options: SummaryOptions) -> Sample:
-        """Values of groups, to be summarised."""
-        return Sample(values, None, standard, options, self._formulas)
-
-    def spread(self, values: Floats) -> GroupValues:
-        """Values of one statistic over groups, to be compared."""
-        return GroupValues(values, self._formulas)
+def _random_numbers(seed: list[int], first: int, last: int, count: int) -> Floats:
+    """(R, count) numbers from 0 to 1 of the resamples `first` to `last` - 1."""
+    return np.stack([np.random.default_rng([*seed, number]).random(count) for number in range(first, last)])
 
 
 class LayoutPlan(Protocol):
     """A way to lay out rows in groups, many times."""
 
     size: int
-    gaps: bool
-    """Whether a layout may say "no row"."""
 
     def layout(self, first: int, last: int) -> Layout:
         """Rows of every group in the resamples `first` to `last` - 1."""
@@ -82,10 +67,9 @@ class Observed:
     """The data as they are: one layout."""
 
     size = 1
-    gaps = False
 
-    def __init__(self, codes: Index, groups: int) -> None:
-        self._rows = [np.nonzero(codes == group)[0][None, :] for group in range(groups)]
+    def __init__(self, design: Design) -> None:
+        self._rows = [np.nonzero(design.codes == group)[0][None, :] for group in range(design.groups)]
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
@@ -97,7 +81,7 @@ class Together:
     """The groups of another plan as one group."""
 
     def __init__(self, plan: LayoutPlan) -> None:
-        self.size, self.gaps, self._plan = plan.size, plan.gaps, plan
+        self.size, self._plan = plan.size, plan
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
@@ -107,23 +91,18 @@ class Together:
 class Permutation:
     """Group labels exchanged among the rows of each unit (all rows, where there are no units)."""
 
-    gaps = False
-
-    def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
+    def __init__(self, design: Design, size: int, seed: int) -> None:
         self.size, self._seed = size, seed
-        unit = np.zeros(len(codes), dtype=np.intp) if units is None else units
+        unit = np.zeros_like(design.codes) if design.units is None else design.units
         self._rows = np.argsort(unit, kind="stable")
         self._unit = unit[self._rows].astype(np.float64)
-        labels = codes[self._rows]
-        self._places = [np.nonzero(labels == group)[0] for group in range(groups)]
+        labels = design.codes[self._rows]
+        self._places = [np.nonzero(labels == group)[0] for group in range(design.groups)]
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
-        rows = np.empty((last - first, len(self._rows)), dtype=np.intp)
-        for row, number in zip(rows, range(first, last), strict=True):
-            # Units stay in their order, and rows within a unit are shuffled by the fraction.
-            key = self._unit + np.random.default_rng([self._seed, 1, number]).random(len(row))
-            row[:] = self._rows[np.argsort(key)]
+        # Units stay in their order, and rows within a unit are shuffled by the fraction.
+        rows = self._rows[np.argsort(self._unit + _random_numbers([self._seed, 1], first, last, len(self._rows)))]
         return [rows[:, places] for places in self._places]
 
 
@@ -134,50 +113,43 @@ class Bootstrap:
     is of one group); the units of rare sets form one together. A drawn unit brings all its rows, so that what is paired stays paired.
     """
 
-    gaps = True
-
-    def __init__(self, codes: Index, groups: int, units: Index | None, size: int, seed: int) -> None:
-        self.size, self._seed, self._missing = size, seed, len(codes)
-        units = np.arange(len(codes)) if units is None else units
-        count = int(units.max()) + 1
-        strata = _strata(codes, groups, units, count)
+    def __init__(self, design: Design, size: int, seed: int) -> None:
+        self.size, self._seed, codes = size, seed, design.codes
+        units = np.arange(len(codes)) if design.units is None else design.units
+        strata = _strata(codes, design.groups, units)
         order = np.argsort(strata, kind="stable")
         sizes = np.bincount(strata)
         self._first = np.repeat(np.cumsum(sizes) - sizes, sizes)
         self._sizes = np.repeat(sizes, sizes)
         self._order = order
-        self._groups = [self._tables(codes, units, strata, group, count) for group in range(groups)]
+        self._groups = [self._tables(codes, units, strata, group) for group in range(design.groups)]
 
     def layout(self, first: int, last: int) -> Layout:
         """See LayoutPlan."""
-        drawn = np.empty((last - first, len(self._order)), dtype=np.intp)
-        for row, number in zip(drawn, range(first, last), strict=True):
-            shares = np.random.default_rng([self._seed, 2, number]).random(len(row))
-            row[:] = self._order[self._first + (shares * self._sizes).astype(np.intp)]
+        shares = _random_numbers([self._seed, 2], first, last, len(self._order))
+        drawn = self._order[self._first + (shares * self._sizes).astype(np.intp)]
         return [table[drawn[:, places]].reshape(len(drawn), -1) for places, table in self._groups]
 
-    def _tables(self, codes: Index, units: Index, strata: Index, group: int, count: int) -> tuple[Index, Index]:
+    def _tables(self, codes: Index, units: Index, strata: Index, group: int) -> tuple[Index, Index]:
         """The draws that may bring a row of a group, and the rows of each unit in it (units x the most rows of one)."""
         rows = np.nonzero(codes == group)[0]
-        rows = rows[np.argsort(units[rows], kind="stable")]
         of = units[rows]
-        begins = np.concatenate([[True], of[1:] != of[:-1]])
-        places = np.arange(len(rows))
-        number = places - np.maximum.accumulate(np.where(begins, places, 0))
-        table = np.full((count, int(number.max()) + 1), self._missing, dtype=np.intp)
+        number = pl.DataFrame({"unit": of}).select(pl.int_range(pl.len()).over("unit")).to_series().to_numpy()
+        table = np.full((len(strata), number.max() + 1), len(codes), dtype=np.intp)
         table[of, number] = rows
         draws = np.nonzero(np.isin(strata[self._order], np.unique(strata[of])))[0]
         return draws, table
 
 
-def _strata(codes: Index, groups: int, units: Index, count: int) -> Index:
-    pairs = np.unique(units.astype(np.int64) * groups + codes)
+def _strata(codes: Index, groups: int, units: Index) -> Index:
+    """(U,) number of the stratum of each unit."""
+    unit, group = np.unique(np.stack([units, codes], axis=1), axis=0).T
     # A sum of random numbers, one for each group, names a set of groups.
     names = np.random.default_rng(0).integers(1 << 40, size=groups)
-    sets = np.zeros(count, dtype=np.int64)
-    np.add.at(sets, pairs // groups, names[pairs % groups])
+    sets = np.zeros(int(units.max()) + 1, dtype=np.int64)
+    np.add.at(sets, unit, names[group])
     _, pattern, sizes = np.unique(sets, return_inverse=True, return_counts=True)
-    alone = np.bincount(pairs // groups, minlength=count) == 1
+    alone = np.bincount(unit, minlength=len(sets)) == 1
     rare = (sizes[pattern] < FEWEST_UNITS) & ~alone
     found: Index = np.where(rare, len(sizes), pattern)
     return np.unique(found, return_inverse=True)[1]
@@ -214,11 +186,11 @@ def ranks(names: pl.Series) -> Index:
 
 def _matrix(table: pl.DataFrame, columns: Sequence[str]) -> Floats:
     """(C, N) values, NaN where missing or infinite."""
-    if not columns:
-        return np.empty((0, table.height))
-    values = np.ascontiguousarray(table.select(pl.col(columns).cast(pl.Float64)).to_numpy().T)
-    finite = np.isfinite(values)
-    return values if finite.all() else np.where(finite, values, np.nan)
+    values = np.empty((len(columns), table.height))
+    for row, name in zip(values, columns, strict=True):
+        row[:] = table[name].cast(pl.Float64)
+    values[~np.isfinite(values)] = np.nan
+    return values
 
 
 class SummaryRequest(NamedTuple):
@@ -226,7 +198,7 @@ class SummaryRequest(NamedTuple):
 
     statistics: Mapping[str, Statistic]
     options: SummaryOptions
-    definition: DisparityDefinition
+    formulas: Formulas
     level: float
     resamples: int
     permutations: int
@@ -242,7 +214,7 @@ class Computed(NamedTuple):
     estimate: Floats
     low: Floats
     high: Floats
-    rows: Floats
+    rows: Index
     compared: Floats
     compared_low: Floats
     compared_high: Floats
@@ -272,14 +244,13 @@ def _cores() -> int:
 
 
 def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> Computed:
-    codes, groups, units = design.codes, design.groups, design.units
     chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
     with np.errstate(all="ignore"):
-        standard = request.definition.standards(chosen.values, request.options)
-        observed = summaries(chosen, request, Observed(codes, groups), standard)[..., 0]
-        drawn = summaries(chosen, request, Bootstrap(codes, groups, units, request.resamples, request.seed), standard)
-        null = summaries(chosen, request, Permutation(codes, groups, units, request.permutations, request.seed), standard)
-        rows = np.broadcast_to(_rows_with_value(chosen.values, codes, groups), observed.shape)
+        standard = standards(chosen.values, request.options, request.formulas)
+        observed = summaries(chosen, request, Observed(design), standard)[..., 0]
+        drawn = summaries(chosen, request, Bootstrap(design, request.resamples, request.seed), standard)
+        null = summaries(chosen, request, Permutation(design, request.permutations, request.seed), standard)
+        rows = np.broadcast_to(rows_with_value(chosen.values, chosen), observed.shape)
         low, high = _group_intervals(observed, drawn, rows, request)
         parts = zip(observed, drawn, null, low, high, strict=True)
         compared = [_comparisons(*part, request) for part in parts]
@@ -292,35 +263,33 @@ def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> 
     return Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *np.stack(impacts, axis=1))
 
 
-def _rows_with_value(values: Floats, codes: Index, groups: int) -> Floats:
+def rows_with_value(values: Floats, design: Design) -> Index:
     """How many values each column (C, N) has in each group: (C, G)."""
-    column, row = np.nonzero(np.isnan(values))
-    missing = np.bincount(column * groups + codes[row], minlength=len(values) * groups).reshape(len(values), groups)
-    return (np.bincount(codes, minlength=groups) - missing).astype(np.float64)
+    present = ~np.isnan(values)
+    return np.stack([present[:, design.codes == group].sum(axis=1) for group in range(design.groups)], axis=-1)
 
 
 def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standard: Floats) -> Floats:
     """Every statistic (S, C, G, R) under a plan of R layouts; NaN where it is not defined. `standard`: of the selection rate (C,)."""
     columns, rows = design.values.shape
-    values, baselines = design.values, design.baselines
-    if plan.gaps:  # one place more, for "no row"
-        values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (values, baselines))
+    # One place more, for "no row".
+    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines))
+    known = request.statistics.values()
     paired = design.baseline_of >= 0
-    table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
+    needs_baselines = paired.any() and any(one.paired for one in known)
+    table = np.full((len(known), columns, design.groups, plan.size), np.nan)
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
-    alone = [name for name, one in request.statistics.items() if not one.paired]
-    pairs = [name for name, one in request.statistics.items() if one.paired and paired.any()]
-    number = {name: at for at, name in enumerate(request.statistics)}
     for first in range(0, plan.size, block):
         last = min(first + block, plan.size)
         for groups, index in _group_batches(plan.layout(first, last), columns):
-            sample = request.definition.sample(np.take(values, index, axis=1), standard[:, None, None, None], request.options)
-            for name, found in summarise(sample, alone, request.statistics).items():
-                table[number[name], :, groups, first:last] = found
-            if pairs:
-                both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of, paired)
-                for name, found in summarise(both, pairs, request.statistics).items():
-                    table[number[name]][paired, groups, first:last] = found
+            held = standard[:, None, None, None]
+            sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.formulas)
+            both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of, paired) if needs_baselines else None
+            for found, one in zip(table, known, strict=True):
+                if not one.paired:
+                    found[:, groups, first:last] = one.compute(sample)
+                elif both is not None:
+                    found[paired, groups, first:last] = one.compute(both)
     return table
 
 
@@ -337,7 +306,7 @@ def _group_batches(layout: Layout, columns: int) -> Iterator[tuple[slice, Index]
         first = last
 
 
-def _group_intervals(observed: Floats, drawn: Floats, rows: Floats, request: SummaryRequest) -> tuple[Floats, Floats]:
+def _group_intervals(observed: Floats, drawn: Floats, rows: Index, request: SummaryRequest) -> tuple[Floats, Floats]:
     """Bootstrap percentile intervals of every statistic (S, C, G); a group of one row has none.
 
     Where all resamples agree on a share, an exact interval: a share of 0 in n rows does not show that it is 0.
@@ -355,8 +324,8 @@ def _comparisons(
     observed: Floats, drawn: Floats, null: Floats, group_low: Floats, group_high: Floats, request: SummaryRequest
 ) -> tuple[Floats, ...]:
     """Every comparison of one statistic: (C, K) estimate, low, high, p and group; (C, G) z and outlier."""
-    here = request.definition.spread(observed)
-    there, permuted = (request.definition.spread(np.moveaxis(part, -2, -1)) for part in (drawn, null))
+    here = GroupValues(observed, request.formulas)
+    there, permuted = (GroupValues(np.moveaxis(part, -2, -1), request.formulas) for part in (drawn, null))
     groups = _groups_of(here)
     results = []
     for comparison in COMPARISONS.values():

@@ -140,13 +140,14 @@ def sample(
     output: o.Format = "table",
 ) -> None:
     """Draw a smaller benchmark, balanced over the concepts; branches stay with their roots."""
-    from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark, write_benchmark
-    from tiltmeter.reports import print_rows
+    from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
+    from tiltmeter.reports import print_rows, write_table
 
     as_json = o.as_json(output)
     drawn = sample_benchmark(read_benchmark(file), size, seed=seed)
     if out is not None:
-        typer.echo(f"{drawn.height:,} prompts written to {write_benchmark(drawn, out)}")
+        write_table(drawn, out)
+        typer.echo(f"{drawn.height:,} prompts written to {out}")
     elif as_json:
         print_rows(drawn.to_dicts(), as_json=True)
     else:

@@ -55,7 +55,7 @@ def writing(path: Path, remedy: str = _REMEDY) -> Iterator[Path]:
 def write_table(table: pl.DataFrame, path: Path) -> None:
     """Write a table as .csv, .jsonl or .parquet, whole or not at all; raises InputError for another suffix or an unwritable place."""
     writers: dict[str, Callable[[Path], object]] = {".csv": table.write_csv, ".jsonl": table.write_ndjson, ".parquet": table.write_parquet}
-    writer = writers.get(path.suffix)
+    writer = writers.get(path.suffix.lower())
     if writer is None:
         raise InputError(f"{path}: unknown kind of file {path.suffix!r}; give a name that ends in .csv, .jsonl or .parquet")
     with writing(path) as aside:

@@ -195,19 +195,10 @@ def test_no_answer_breaks_the_reader(answer: str) -> None:
     assert set(made.words) | set(made.left_out) == {"a", "b"}
 
 
-def test_a_wording_of_the_users(tmp_path: Path) -> None:
-    own = tmp_path / "own.yaml"
-    roles = {
-        "associated": "{concept}?\n{words}",
-        "associated_again": "{concept}!",
-        "analogous": "{root}>{target}\n{words}",
-        "analogous_again": "{root}>{target}: {problem}",
-    }
-    own.write_text(json.dumps({"branching": {"mine": roles}}), encoding="utf-8")
+def test_braces_in_words_and_names_are_left_alone() -> None:
     judge = Says(lambda _, turns: '{"{target}": "b"}' if turns == 3 else "?")
-    made = propose_replacements(["{target}", "{problem}"], "{words}", "B", judge, wording=str(own))
-    assert judge.asked[0][0].content == '{words}>B\n["{target}", "{problem}"]'
-    assert judge.asked[1][-1].content == "{words}>B: it holds no JSON with old and new words"
+    made = propose_replacements(["{target}", "{problem}"], "{words}", "B", judge)
+    assert 'text about "{words}" is to be rewritten as a text about "B"' in judge.asked[0][0].content
+    assert '["{target}", "{problem}"]' in judge.asked[0][0].content
+    assert judge.asked[1][-1].content.startswith("That could not be used: it holds no JSON with old and new words.")
     assert made.words == {"{target}": "b"}
-    with pytest.raises(InputError, match="unknown wording 'plane'"):
-        propose_replacements(["a"], "A", "B", judge, wording="plane")

@@ -16,9 +16,9 @@ from tiltmeter.benchmarks.files import (
     read_benchmark,
     read_tiers,
     sample_benchmark,
-    write_benchmark,
 )
 from tiltmeter.errors import InputError
+from tiltmeter.reports import write_table
 
 
 def written(path: Path, text: str) -> Path:
@@ -54,7 +54,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path, suffix: str) -> N
     if suffix == "json":
         path.write_text(json.dumps(wanted.to_dicts()))
     else:
-        write_benchmark(wanted, path)
+        write_table(wanted, path)
     assert read_benchmark(path).equals(wanted)
 
 
@@ -68,7 +68,8 @@ def test_prompts_come_back_letter_by_letter(tmp_path: Path, texts: list[str], su
     wanted = wanted.filter(pl.col("prompt").str.strip_chars() != "")  # what Polars holds to be blank as well
     if wanted.is_empty():
         return
-    path = write_benchmark(wanted, tmp_path / f"b.{suffix}")
+    path = tmp_path / f"b.{suffix}"
+    write_table(wanted, path)
     assert read_benchmark(path)["prompt"].to_list() == wanted["prompt"].to_list()
 
 
@@ -79,7 +80,7 @@ def test_a_branch_knows_the_concept_of_its_root(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
-    write_benchmark(table([{"concept": "Chad", "prompt": "p"}]), tmp_path / "benchmark.parquet")
+    write_table(table([{"concept": "Chad", "prompt": "p"}]), tmp_path / "benchmark.parquet")
     assert read_benchmark(tmp_path)["prompt"].to_list() == ["p"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty holds no benchmark\.parquet"):
@@ -249,9 +250,9 @@ def test_writing_leaves_nothing_half_written(tmp_path: Path) -> None:
     rows = table([{"concept": "Chad", "prompt": "p"}])
     (tmp_path / "folder.csv").mkdir()
     written(tmp_path / "file", "")
-    for place, said in (("b.txt", "unknown kind of file"), ("folder.csv", "is a folder"), ("file/b.csv", "cannot write")):
+    for place, said in (("b.txt", "unknown kind of file"), ("folder.csv", "Is a directory"), ("file/b.csv", "cannot write")):
         with pytest.raises(InputError, match=said):
-            write_benchmark(rows, tmp_path / place)
+            write_table(rows, tmp_path / place)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder.csv"]
 
 

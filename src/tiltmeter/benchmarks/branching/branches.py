@@ -129,9 +129,7 @@ class Proposal(NamedTuple):
     """Every other word asked about, and why it has no counterpart."""
 
 
-def find_descriptors(
-    texts: pl.Series, concept: str, encoder: Encoder, judge: Judge, *, threshold: float | None = None, wording: str | None = None
-) -> list[str]:
+def find_descriptors(texts: pl.Series, concept: str, encoder: Encoder, judge: Judge, *, threshold: float | None = None) -> list[str]:
     """Find the words of the texts that are near to a concept, the nearest first.
 
     Each word is taken once, in its most frequent spelling; articles, prepositions, conjunctions and auxiliaries are none. Without a
@@ -147,13 +145,11 @@ def find_descriptors(
         Only asked for a threshold.
     threshold
         Cosine that the words reach, from -1 to 1; None: to be found.
-    wording
-        A name in `wordings/branching.yaml`, or a YAML file of the same shape; None: the first.
 
     Raises
     ------
     InputError
-        There are no words, or an unusable wording.
+        There are no words.
     Unfinished, ProviderError
         The judge did not answer.
     """
@@ -168,7 +164,7 @@ def find_descriptors(
     def may_go_higher(guess: float) -> bool:
         below = words.filter(pl.col("similarity") < guess)["word"].head(_SHOWN)
         fields = {"concept": concept, "words": json.dumps(below.to_list(), ensure_ascii=False)}
-        return _ask(judge, wording, "associated", [fields], _read_association)[0].value == "no"
+        return _ask(judge, "associated", [fields], _read_association)[0].value == "no"
 
     if threshold is None:
         left = words["similarity"].unique().sort(descending=True).to_list()
@@ -180,21 +176,14 @@ def find_descriptors(
     return words.filter(pl.col("similarity") >= threshold)["word"].to_list()
 
 
-def propose_replacements(words: Sequence[str], root: str, target: str, judge: Judge, *, wording: str | None = None) -> Proposal:
+def propose_replacements(words: Sequence[str], root: str, target: str, judge: Judge) -> Proposal:
     """Ask a judge which words hold the same place for the target as these do for the root.
 
     The answer is read as JSON, whatever text is around it: a list of old and new words, or an object `{old: new}`. Words that were not
     asked about are passed over. A word given twice (in any case) is asked about once.
 
-    Parameters
-    ----------
-    wording
-        A name in `wordings/branching.yaml`, or a YAML file of the same shape; None: the first.
-
     Raises
     ------
-    InputError
-        An unusable wording.
     Unfinished, ProviderError
         The judge did not answer.
     """
@@ -202,7 +191,7 @@ def propose_replacements(words: Sequence[str], root: str, target: str, judge: Ju
     parts = [asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE)]
     fields = [{"root": root, "target": target, "words": json.dumps(part, ensure_ascii=False)} for part in parts]
     proposal = Proposal({}, {})
-    for part, reply in zip(parts, _ask(judge, wording, "analogous", fields, read_pairs, schema=_SCHEMA), strict=True):
+    for part, reply in zip(parts, _ask(judge, "analogous", fields, read_pairs, schema=_SCHEMA), strict=True):
         proposed = {old.strip().casefold(): new for old, new in reply.value or [] if isinstance(old, str)}
         for word in part:
             given = proposed.get(word.casefold())
@@ -221,10 +210,10 @@ def propose_replacements(words: Sequence[str], root: str, target: str, judge: Ju
 
 
 def _ask(
-    judge: Judge, wording: str | None, role: str, fields: Sequence[dict[str, str]], read: Callable[[str], ParsedReply[T]], **options: Any
+    judge: Judge, role: str, fields: Sequence[dict[str, str]], read: Callable[[str], ParsedReply[T]], **options: Any
 ) -> list[ParsedReply[T]]:
     """Ask a question for each set of fields; raises ProviderError where the judge gave no answer."""
-    texts = templates("branching", "branching", wording)
+    texts = templates("branching", "branching", None)
     prompts = [fill_template(texts[role], **given) for given in fields]
 
     def again(place: int, problem: str) -> str:

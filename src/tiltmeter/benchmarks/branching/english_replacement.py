@@ -112,20 +112,14 @@ def _piece_source(piece: str, as_written: bool | None) -> str:
         return r"\s+"
     if piece == "-":
         return "[-\u2010\u2011]"
-    exact = _is_exact(piece)
-    first, rest = piece[0], re.escape(piece[1:]).replace("'", "['’]")
-    if exact or (as_written and first.isupper()):
-        initial = re.escape(first)
-    elif as_written is not None and first.isupper():
-        initial = re.escape(first.lower())
-    else:
-        initial = f"(?i:{re.escape(first)})"
-    return initial.replace("'", "['’]") + (rest if exact else f"(?i:{rest})")
-
-
-def _is_exact(piece: str) -> bool:
-    """Whether it is an acronym or the plural of one."""
-    return is_acronym(piece) or (piece.endswith("s") and is_acronym(piece[:-1]))
+    first, rest = (re.escape(part).replace("'", "['’]") for part in (piece[0], piece[1:]))
+    if is_acronym(piece.removesuffix("s")):  # or the plural of one
+        return first + rest
+    if as_written is None or not piece[0].isupper():
+        first = f"(?i:{first})"
+    elif not as_written:
+        first = first.lower()
+    return f"{first}(?i:{rest})"
 
 
 @lru_cache(maxsize=256)
@@ -230,11 +224,11 @@ def _with_article(here: _Found) -> str:
 
 def _possessive(here: _Found, new: str) -> str:
     """What is left of the possessive behind the new word."""
-    mark, in_s = here.mark, here.word.lower().endswith("s")
-    if not mark or in_s == new.lower().endswith("s"):
+    mark, was_in_s, is_in_s = here.mark, here.word.lower().endswith("s"), new.lower().endswith("s")
+    if not mark or was_in_s == is_in_s:
         return mark
-    if not in_s:
-        return mark if len(owner(here.form.new, mark[0], many=here.form.many)) > 1 else mark[0]
+    if is_in_s:  # "the Netherlands'", but "Paris's": what looks like a singular has an s of its own, unless it is known to be a plural
+        return mark if _SINGULAR.search(here.form.new) and not here.form.many else mark[0]
     # "the Argentines'": "the Welshmen's", unless the apostrophe ends what a single quotation mark opened.
     if len(mark) > 1 or _is_in_quotation(here.ahead, mark):
         return mark
@@ -277,6 +271,8 @@ _ARCHS = re.compile(r"(?:(?:mon|patri|matri|olig|hier|tetr)arch|stomach|czech|eu
 _HEAD = re.compile(r"(?<=\w)(?:\s+(?:of|in|at|for|from|de)\s|-in-|-of-).*$", re.IGNORECASE)
 _INVARIANT_NAME = re.compile(r"(?:ese|ish|dutch|french|welsh|swiss|scots)$")
 _SINGULAR_S = re.compile(r"(?:ss|us|is)$")
+_SINGULAR = re.compile(r"(?:ss|as|os|us|is)$", re.IGNORECASE)
+"""How a word in -s ends that does not look like a plural to whoever writes its possessive."""
 
 
 @lru_cache(maxsize=4096)
@@ -284,12 +280,12 @@ def plural(word: str) -> str | None:
     """Return the plural of a singular noun or name ("man": "men", "member of parliament": "members of parliament").
 
     The word itself where both are the same ("Chinese"), or where it looks like a plural already ("Netherlands"); None where it has
-    none (words of closed classes, numbers, words of other alphabets).
+    none (numbers, words of other alphabets).
     """
     tail = found.group() if (found := _HEAD.search(word)) else ""
     head = word[: len(word) - len(tail)]
     last = re.split(r"[\s-]", head)[-1]
-    if not last or "LATIN" not in unicodedata.name(last[-1], "") or word.casefold() in FUNCTION_WORDS:
+    if not last or "LATIN" not in unicodedata.name(last[-1], ""):
         return None
     return head[: len(head) - len(last)] + _plural_of_one(last) + tail
 
@@ -319,23 +315,6 @@ def is_acronym(word: str) -> bool:
     """Two letters or more, capitals throughout ("EU", "U.S.")."""
     letters = [letter for letter in word if letter.isalpha()]
     return len(letters) > 1 and all(letter.isupper() for letter in letters)
-
-
-_SINGULAR = re.compile(r"(?:ss|as|os|us|is)$", re.IGNORECASE)
-
-
-def owner(word: str, mark: str, *, many: bool) -> str:
-    """Return what is behind an owner: "'s", or the mark alone after a plural in -s ("the Netherlands'", "Brazilians'").
-
-    Parameters
-    ----------
-    mark
-        The apostrophe of the text.
-    many
-        Whether the word is known to be a plural; others in -s look like one unless they end in -as, -os, -us, -is or -ss.
-    """
-    alone = word.lower().endswith("s") and (many or not _SINGULAR.search(word))
-    return mark if alone else f"{mark}s"
 
 
 _FIRST = re.compile(r"\d+|[^\W\d_]+(?:\.[^\W\d_](?=\.))*")

@@ -51,28 +51,19 @@ def builtin(name: str) -> Builtin:
     InputError
         There is none of that name.
     """
-    check_known(name, NAMES, f"unknown built-in benchmark {name!r}")
+    check_known(name, NAMES, f"unknown benchmark {name!r}", " (your own: -P benchmark=FILE)")
     folder = Path(__file__).with_name(name)
     data = {path.stem: packaged_yaml(path) for path in sorted(folder.glob("*.yaml"))}
     texts = data.get("article") or data.get("questions") or data["sentences"]
     rows = _continuations(texts) if "sentences" in data else _questions(texts)
-    benchmark = pl.DataFrame([{column: row.get(column) for column in BENCHMARK} for row in rows], schema=dict(BENCHMARK)).with_columns(
+    benchmark = pl.from_dicts(list(rows), dict(BENCHMARK)).with_columns(
         root="key",
         source_tag=pl.lit("written"),
         domain=pl.lit(texts["domain"]),
         source=pl.lit(f"tiltmeter:{name}/{texts['source']}"),
         licence=pl.lit(texts["licence"]),
     )
-    study = data["study"]
-    return Builtin(
-        name,
-        study["title"],
-        study["description"],
-        benchmark,
-        data.get("replacements"),
-        study["roles"],
-        study["templates"],
-    )
+    return Builtin(name, benchmark=benchmark, replacements=data.get("replacements"), **data["study"])
 
 
 def _questions(texts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Benchmarks as files: read (Parquet, CSV, JSON, SAGED's own tiers), written whole or not at all, checked and sampled."""
+"""Benchmarks as files: read (Parquet, CSV, JSON, SAGED's own tiers), checked and sampled."""
 
 from tiltmeter.benchmarks.files.inspecting import CHECKS, check_benchmark, describe_benchmark, sample_benchmark
-from tiltmeter.benchmarks.files.reading import SagedTiers, load_json, read_benchmark, read_tiers, write_benchmark, writing
+from tiltmeter.benchmarks.files.reading import SagedTiers, load_json, read_benchmark, read_tiers
 
 __all__ = [
     "CHECKS",
@@ -12,6 +12,4 @@ __all__ = [
     "read_benchmark",
     "read_tiers",
     "sample_benchmark",
-    "write_benchmark",
-    "writing",
 ]

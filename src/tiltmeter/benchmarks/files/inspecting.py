@@ -54,20 +54,32 @@ ROW_CHECKS = (
     ("prompts", "warning", _WITHOUT_REST, "continuation", "with nothing left to continue: prompt and baseline are the same"),
     ("duplicates", "warning", _ASKED & ~pl.struct("concept", _FOLDED).is_first_distinct(), "prompt", "repeated for the same concept"),
     (
-        *("duplicates", "warning", _ASKED & _FOR_SEVERAL, "prompt"),
+        "duplicates",
+        "warning",
+        _ASKED & _FOR_SEVERAL,
+        "prompt",
         "reading the same for several concepts, so that nothing sets the concepts apart",
     ),
     ("keywords", "note", ~pl.col("keyword_in_prompt"), "prompt", "cut before their keyword, so that it is not said"),
     (
-        *("baselines", "note", _NO_BASELINE & _NO_BASELINE.all(), "prompt"),
+        "baselines",
+        "note",
+        _NO_BASELINE & _NO_BASELINE.all(),
+        "prompt",
         "without a baseline, which is all: answers are compared as they are, not calibrated",
     ),
     (
-        *("baselines", "warning", _NO_BASELINE & ~_NO_BASELINE.all(), "prompt"),
+        "baselines",
+        "warning",
+        _NO_BASELINE & ~_NO_BASELINE.all(),
+        "prompt",
         "without a baseline; their calibrated values will be missing",
     ),
     (
-        *("licences", "warning", pl.col("licence").is_null() & pl.col("source").is_not_null(), "prompt"),
+        "licences",
+        "warning",
+        pl.col("licence").is_null() & pl.col("source").is_not_null(),
+        "prompt",
         "from sources of unknown licence; look it up before you publish them",
     ),
     ("branches", "note", _IS_BRANCH, "prompt", "made from those of another concept"),
@@ -112,11 +124,11 @@ def _sizes(table: pl.DataFrame) -> Iterator[_Row]:
         yield _found("balance", "note", prompts, _count_of(prompts, "prompt"), concept)
     if sizes.height == 1:
         yield _found("balance", "problem", table.height, f"{sizes['concept'][0]} is the only concept; comparing needs at least two")
-    ordered = sizes.sort("prompts", maintain_order=True)
-    for (least, few), (most, many) in zip(ordered.head(1).iter_rows(), ordered.tail(1).iter_rows(), strict=True):
-        if few < UNEVEN * many:
-            finding = f"{least} has {_count_of(few, 'prompt')}, {most} has {many:,}; its figures will be much less certain"
-            yield _found("balance", "warning", few, finding, least)
+    ordered = sizes.sort("prompts", maintain_order=True).rows()
+    if ordered and ordered[0][1] < UNEVEN * ordered[-1][1]:
+        (least, few), (most, many) = ordered[0], ordered[-1]
+        finding = f"{least} has {_count_of(few, 'prompt')}, {most} has {many:,}; its figures will be much less certain"
+        yield _found("balance", "warning", few, finding, least)
     for licence, rows in table.drop_nulls("licence").group_by("licence", maintain_order=True).len().iter_rows():
         yield _found("licences", "note", rows, f"{_count_of(rows, 'prompt')} under {licence}")
 
@@ -226,11 +238,9 @@ def sample_benchmark(table: pl.DataFrame, size: int, *, seed: int = 123) -> pl.D
 
     if size < 1:
         raise InputError(f"the size of a sample must be at least 1, found {size}")
-    families = table.group_by("root", maintain_order=True).agg(
-        pl.len().alias("rows"), pl.coalesce("branched_from", "concept").first().alias("of")
-    )
+    families = table.group_by("root").agg(rows=pl.len(), of=pl.coalesce("branched_from", "concept").first())
     # Lots are drawn over sorted roots, so that the order of the rows in a file does not decide who is kept.
     families = families.sort("root").with_columns(lot=pl.Series(np.random.default_rng(seed).permutation(families.height)))
-    turns = families.with_columns(turn=pl.col("lot").rank("ordinal").over("of")).sort("turn", "lot")
+    turns = families.sort(pl.col("lot").rank("ordinal").over("of"), "lot")
     kept = turns.filter((pl.col("rows").cum_sum() <= size) | (pl.int_range(pl.len()) == 0))
-    return table.join(kept.select("root"), on="root", how="semi", maintain_order="left")
+    return table.join(kept, on="root", how="semi", maintain_order="left")

@@ -1,4 +1,4 @@
-"""Benchmarks from and to files: Parquet, CSV and JSON that a user wrote, tiltmeter built or SAGED left; written whole or not at all.
+"""Benchmarks from files: Parquet, CSV and JSON that a user wrote, tiltmeter built or SAGED left.
 
 SAGED itself writes JSON up to the sentences (its tiers keywords, source_finder, scraped_sentences), CSV from there on. A JSON tier is an
 object, or a list of objects, with `category` (or `concept`: the compared group), `domain` and `keywords`, a mapping of each keyword to
@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -52,7 +49,7 @@ def read_benchmark(path: str | Path, *, strict: bool = True) -> pl.DataFrame:
 
     Parquet, CSV or JSON (a list of rows, or one row a line). Only `concept` and `prompt` must be there: `key` is then the number of
     the row, `root` the row itself, `kind` "given". Further columns are dropped. Also read: the folder `tiltmeter build` filled,
-    SAGED's tiers (see `saged_tiers`), and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and keyword.
+    SAGED's tiers (see above), and a JSON object of prompts by concept (`{"Chad": ["...", ...]}`) or by concept and keyword.
 
     Parameters
     ----------
@@ -143,9 +140,8 @@ def _table_of_json(path: Path, loaded: list[Any] | dict[str, Any]) -> pl.DataFra
             raise InputError(f"{path}: row {number} is not an object such as {{'concept': ..., 'prompt': ...}}")
         if wrong := next((name for name, value in row.items() if isinstance(value, (list, dict))), None):
             raise InputError(f"{path}: row {number}, column {wrong!r} holds a list or an object, not text; give the text itself")
-    columns = dict.fromkeys(name for row in rows for name in row)
     texts = [{name: value if value is None or isinstance(value, str) else str(value) for name, value in row.items()} for row in rows]
-    return pl.DataFrame(texts, schema=dict.fromkeys(columns, pl.String))
+    return pl.DataFrame(texts, schema=dict.fromkeys((name for row in rows for name in row), pl.String))
 
 
 def _of_concept(path: Path, concept: str, given: object) -> Iterator[dict[str, Any]]:
@@ -161,11 +157,10 @@ def _renamed_columns(path: Path, table: pl.DataFrame) -> pl.DataFrame:
     given = table.columns
     if {"concept", "category"} <= set(given) and "domain" not in given:
         table = table.rename({"category": "domain"})
-    used = {
-        found: name
-        for name, aliases in _ALIASES.items()
-        if name not in table.columns and (found := next((alias for alias in aliases if alias in table.columns), None))
+    unnamed = {
+        name: [alias for alias in aliases if alias in table.columns] for name, aliases in _ALIASES.items() if name not in table.columns
     }
+    used = {found[0]: name for name, found in unnamed.items() if found}
     table = table.rename(used)
     for name in _NEEDED:
         if name not in table.columns:
@@ -207,10 +202,9 @@ def _completed_rows(table: pl.DataFrame) -> pl.DataFrame:
     number = (pl.int_range(pl.len()) + 1).cast(pl.String)
     table = table.with_columns(key=pl.coalesce("key", number), kind=pl.col("kind").fill_null("given"))
     table = table.with_columns(root=pl.coalesce("root", "key"))
-    roots = table.unique("key", keep="first", maintain_order=True).select(pl.col("key").alias("root"), of_root="concept")
-    joined = table.join(roots, on="root", how="left", maintain_order="left")
-    from_root = pl.when(pl.col("root") != pl.col("key")).then("of_root")
-    return joined.with_columns(branched_from=pl.coalesce("branched_from", from_root))
+    roots = table.unique("key", keep="first", maintain_order=True)
+    concept = pl.col("root").replace_strict(roots["key"], roots["concept"], default=None)
+    return table.with_columns(branched_from=pl.coalesce("branched_from", pl.when(pl.col("root") != pl.col("key")).then(concept)))
 
 
 def _refuse_unusable(path: Path, table: pl.DataFrame, first: int) -> None:
@@ -343,57 +337,3 @@ def _tied_to_roots(table: pl.DataFrame) -> pl.DataFrame:
     return tied.with_columns(
         root=pl.when("whole").then(pl.coalesce("root", "key")).otherwise("key"), source_tag=pl.coalesce(tag, "source_tag")
     ).drop("folded", "name", "block", "turn", "size", "whole")
-
-
-# Writing
-
-
-def write_benchmark(table: pl.DataFrame, path: str | Path) -> Path:
-    """Write a benchmark (columns BENCHMARK) as .parquet, .csv or .jsonl; returns the path.
-
-    Raises
-    ------
-    InputError
-        Another suffix, or the place cannot be written; nothing is left half-written.
-    """
-    path, rows, suffix = Path(path), table.select(list(BENCHMARK)), Path(path).suffix.lower()
-    if suffix not in (".parquet", ".csv", ".jsonl"):
-        raise InputError(f"{path}: unknown kind of file {path.suffix!r}; give a name that ends in .parquet, .csv or .jsonl")
-    with writing(path) as aside:
-        if suffix == ".csv":
-            rows.write_csv(aside, quote_style="non_numeric")
-        elif suffix == ".jsonl":
-            rows.write_ndjson(aside)
-        else:
-            rows.write_parquet(aside)
-    return path
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to; it becomes `path` when the block ends without error, and is removed otherwise.
-
-    Raises
-    ------
-    InputError
-        `path` names a folder, or cannot be written.
-    """
-    aside: Path | None = None
-    try:
-        if path.is_dir() or not path.name:
-            raise InputError(f"{path} is a folder; give the name of a file")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-        os.close(handle)
-        aside = Path(name)
-        yield aside
-        aside.chmod(0o644)
-        aside.replace(path)
-    except (OSError, pl.exceptions.ComputeError) as error:
-        if not isinstance(error, OSError) and "os error" not in str(error).lower():
-            raise
-        reason = getattr(error, "strerror", None) or why(error)
-        raise InputError(f"cannot write {path}: {reason}; choose another place or make room there") from error
-    finally:
-        if aside is not None:
-            aside.unlink(missing_ok=True)
