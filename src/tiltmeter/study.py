@@ -573,8 +573,11 @@ class MeasuredPart(Part):
         """
 
     @abstractmethod
-    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """Findings (FINDINGS) of one model, from its measures joined with the design's factors."""
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
+        """Findings (FINDINGS) of one model, from its measures joined with the design's factors.
+
+        A part whose stage "findings" makes further tables gives all of them by name.
+        """
 
     def examples(
         self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS

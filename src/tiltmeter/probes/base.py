@@ -201,15 +201,10 @@ class Probe(MeasuredPart):
     def stages(self) -> tuple[Stage, ...]:
         """See Part.stages: beside its findings a probe says how they are graded."""
         measures, findings, examples = super().stages
-        tables = {**findings.tables, "grades": StageTable(GRADES)}
-        return measures, dataclasses.replace(findings, tables=tables, run=self.grade), examples
+        return measures, dataclasses.replace(findings, tables={**findings.tables, "grades": StageTable(GRADES)}), examples
 
-    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """See Part.analyse. With several wordings, the key metrics are also given for each."""
-        return self.grade(measures, settings)["findings"]
-
-    def grade(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, pl.DataFrame]:
-        """The tables `findings` and `grades` of one model."""
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, pl.DataFrame]:
+        """See MeasuredPart.analyse: the tables `findings` and `grades`. With several wordings, the key metrics are also given for each."""
         probe = self.under(settings.definition)
         rows = probe._rows(measures, settings, None)
         variants = measures["wording"].unique().sort().to_list()
@@ -310,7 +305,7 @@ class Probe(MeasuredPart):
         imagined = self.imagine(design, dict.fromkeys(HARMS, 0.0), settings.seed)
         if imagined is None:
             return {}
-        found = self.analyse(imagined, dataclasses.replace(settings, resamples=FEW_RESAMPLES))
+        found = self.analyse(imagined, dataclasses.replace(settings, resamples=FEW_RESAMPLES))["findings"]
         known = found.filter(pl.col("key") & pl.col("wording").is_null() & pl.col("low").is_not_null())
         lengths = known.select("metric", (pl.col("high") - pl.col("low")) / (2 * stats.half_width(1.0, settings.level)))
         return dict(lengths.iter_rows())
