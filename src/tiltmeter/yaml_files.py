@@ -77,9 +77,9 @@ _EXPECTED = {
     "missing": "is missing",
     "too_short": "is empty",
     "string_too_short": "is an empty text",
-    "string_type": "must be a text (put numbers and words such as yes and no in quotes)",
+    "string_type": "must be a text (put numbers, dates and words such as yes and no in quotes)",
     "string_pattern_mismatch": "must be one line of text",
-    "int_type": "must be a whole number",
+    "int_type": "must be a whole number such as 10",
     "bool_type": "must be true or false",
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
@@ -99,8 +99,13 @@ def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
     first = first_error(error)
     kind, where = first["type"], [str(key) for key in first["loc"] if key != "[key]"]
     above = f"{'.'.join(where[:-1])}: " if where[:-1] else ""
-    if len(where) < len(first["loc"]) or kind == "invalid_key":
-        return f"{'.'.join(where)}: a key must be a text of one line: put numbers, dates and words such as yes and no in quotes"
+    is_key = kind == "invalid_key" or len(where) < len(first["loc"])
+    if kind == "value_error":  # said by a validator of ours
+        said = str(first["ctx"]["error"])
+        return f"{above}a key {said}" if is_key else ": ".join(filter(None, [".".join(where), said]))
+    if is_key:
+        needs = "must be a text of one line (put numbers, dates and words such as yes and no in quotes)"
+        return f"{above}a key {needs}, found {first['input']!r}"
     if kind == "extra_forbidden":
         lacking = error.errors()[0]
         missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""
