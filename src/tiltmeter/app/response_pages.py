@@ -17,6 +17,8 @@ from tiltmeter.study import DESIGN, OUTCOMES
 
 _NOT_FACTORS = {*DESIGN, "prompt_key", "stratum", "source_tag", "branched_from", "baseline"} - {"wording"}
 """Columns of a design that number or describe a prompt instead of saying what was varied in it."""
+MOST = 200
+"""Counterparts of a prompt that are offered."""
 _HOW_PUT = {"wording", "template", "template_id", "role"}
 """Factors that say how a question is put; what is put in it is what makes a counterfactual."""
 
@@ -77,7 +79,7 @@ def detail(path: Path, attempt: Attempt) -> Detail:
     return Detail(**prompt, **answer, measured=ordered, attempt=measured.get("attempt"))
 
 
-def counterparts(path: Path, prompt_id: str, limit: int = 200) -> list[Counterpart]:
+def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
     """Prompts of the same root (or else of the same item) of the same part; first those put in the same words and role, and of
     them those that differ in the fewest factors.
 
@@ -102,7 +104,7 @@ def counterparts(path: Path, prompt_id: str, limit: int = 200) -> list[Counterpa
         )
         for row in others.iter_rows(named=True)
     ]
-    return sorted(found, key=lambda other: other.distance)[:limit]
+    return sorted(found, key=lambda other: other.distance)[:MOST]
 
 
 def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[str]:
@@ -164,7 +166,7 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> d
         return None
     pages = -(-table.height // SIZE)
     number = int(st.number_input(f"Page of {pages:,}", 1, pages, key=f"{name} page")) if pages > 1 else 1
-    shown = data.page(path, table, (number - 1) * SIZE, SIZE)
+    shown = data.with_texts(path, table.slice((number - 1) * SIZE, SIZE))
     st.caption(f"{table.height:,} responses, from {(number - 1) * SIZE + 1:,} on. Choose a row to see it whole.")
     order = ["outcome", "label", *(["influence"] if which == _MOST else []), "answer", "prompt", "prompt_id", "repetition"]
     event = st.dataframe(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiltmeter import reports
 from tiltmeter.cli import command_options as o
 
 if TYPE_CHECKING:
@@ -32,20 +33,19 @@ def validate(
 ) -> None:
     """Tell how right extraction, decomposition, unifying and the exclusivity filter are, each figure with its interval."""
     from tiltmeter.associations.released import validate as validated
-    from tiltmeter.reports import print_rows
 
     as_json = o.as_json(output)
     found = {sample: validated(sample, concepts=concepts) for sample in samples}
     if as_json:
-        print_rows([_validated(sample, one) for sample, one in found.items()], as_json=True)
+        reports.print_json([_validated(sample, one) for sample, one in found.items()])
         return
     for sample, one in found.items():
         typer.echo(f"{'' if sample == samples[0] else chr(10)}{sample.name}\n")
         figures = [_figure(row) for row in one.figures.iter_rows(named=True)]
-        print_rows(figures, as_json=False, prose={"units": 12, "interval by": 20}, optional=("interval by",), lead=2)
+        reports.print_rows(figures, prose={"units": 12, "interval by": 20}, optional=("interval by",), lead=2)
         if not one.disagreements.is_empty():
             typer.echo("Typed into the sheet, and not what its own rows give:\n")
-            print_rows([_rounded(row) for row in one.disagreements.iter_rows(named=True)], as_json=False, lead=2)
+            reports.print_rows([_rounded(row) for row in one.disagreements.iter_rows(named=True)], lead=2)
 
 
 def _validated(sample: Path, one: Validation) -> dict[str, Any]:
@@ -97,22 +97,21 @@ def reanalyse(
 ) -> None:
     """Tell which released associations survive false-discovery control, the highest-rate rule, a minimum support and exact tests."""
     from tiltmeter.associations.released import read_counts, read_released, reanalyse as reanalysed
-    from tiltmeter.reports import print_rows, write_table
 
     as_json = o.as_json(output)
     found = reanalysed(read_released(released), read_counts(counts), setting=setting, category=category, tests=tests)
     if out is not None:
-        write_table(found.associations, out)
+        reports.write_table(found.associations, out)
     kept, dropped = _examples(found, examples)
     if as_json:
-        print_rows([_document(released, found, kept, dropped)], as_json=True)
+        reports.print_json([_document(released, found, kept, dropped)])
         return
     typer.echo(f"{released.name}: setting {found.setting}, category {found.category}\n{_family_words(found.families)}\n")
-    print_rows(_by_identity(found), as_json=False, prose={"meaning": 30})
+    reports.print_rows(_by_identity(found), prose={"meaning": 30})
     for title, rows in (("Greatest effects of those kept together:", kept), ("Greatest released scores of those that are not:", dropped)):
         if not rows.is_empty():
             typer.echo(f"{title}\n")
-            print_rows([_association(row) for row in rows.iter_rows(named=True)], as_json=False, prose={"highest": 16}, lead=3)
+            reports.print_rows([_association(row) for row in rows.iter_rows(named=True)], prose={"highest": 16}, lead=3)
     if out is not None:
         typer.echo(f"every row with its verdicts: {out}")
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiltmeter import reports, runs
 from tiltmeter.cli import command_options as o
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
+from tiltmeter.registry import check_known
 
 if TYPE_CHECKING:
     from tiltmeter.runs.stage_store import StageResult
@@ -44,14 +46,12 @@ def build(
 ) -> None:
     """Build a benchmark about any subject. Run the same command again to go on where it stopped, or after editing a stage's table."""
     from tiltmeter.engine import Limits
-    from tiltmeter.reports import print_problems
-    from tiltmeter.runs import Judging
     from tiltmeter.runs.building import build_benchmark
 
     built = build_benchmark(
         spec,
         out,
-        judge=Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
+        judge=runs.Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
         offline=offline,
         limits=Limits(max_connections=max_connections),
         journal=journal,
@@ -60,7 +60,7 @@ def build(
         engine=engine,
         engine_options=o.key_values("-E", engine_options),
     )
-    print_problems(built.problems)
+    reports.print_problems(built.problems)
     typer.echo(f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts")
     if built.problems:
         raise typer.Exit(EXIT_INCOMPLETE)
@@ -85,13 +85,12 @@ File = Annotated[
 def check(file: File, output: o.Format = "table") -> None:
     """Look for imbalance, duplicates, leaked names, missing baselines, unknown licences. Ends with status 2 when it cannot be run."""
     from tiltmeter.benchmarks.files import check_benchmark, read_benchmark
-    from tiltmeter.reports import print_rows
 
     as_json = o.as_json(output)
     found = check_benchmark(read_benchmark(file, strict=False))
     shown: list[dict[str, Any]] = [{"level": row["level"], **row} for row in found.to_dicts()]
     rows = shown if as_json else [row | {"keys": row["keys"] or None} for row in shown]
-    print_rows(rows, as_json=as_json, prose={"finding": 30, "keys": 24}, lead=2)
+    reports.print_rows(rows, as_json=as_json, prose={"finding": 30, "keys": 24}, lead=2)
     if (found["level"] == "problem").any():
         raise typer.Exit(EXIT_INPUT)
 
@@ -108,8 +107,6 @@ def show(
     import polars as pl
 
     from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, sample_benchmark
-    from tiltmeter.registry import check_known
-    from tiltmeter.reports import print_rows
 
     as_json = o.as_json(output)
     table = read_benchmark(file)
@@ -119,11 +116,11 @@ def show(
         table = table.filter(pl.col("concept") == concept)
     drawn = sample_benchmark(table, prompts, seed=seed).head(prompts) if prompts else table.clear()
     if as_json:
-        print_rows([{"concepts": describe_benchmark(table).to_dicts(), "prompts": drawn.to_dicts()}], as_json=True)
+        reports.print_json([{"concepts": describe_benchmark(table).to_dicts(), "prompts": drawn.to_dicts()}])
         return
-    print_rows(_without_empty_lists(describe_benchmark(table)), as_json=False, prose={"kinds": 12, "source_tags": 12, "licences": 12})
+    reports.print_rows(_without_empty_lists(describe_benchmark(table)), prose={"kinds": 12, "source_tags": 12, "licences": 12})
     if prompts:
-        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), as_json=False, prose=_TEXTS)
+        reports.print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), prose=_TEXTS)
 
 
 def _without_empty_lists(table: Any) -> list[dict[str, Any]]:
@@ -145,16 +142,15 @@ def sample(
 ) -> None:
     """Draw a smaller benchmark, balanced over the concepts; branches stay with their roots."""
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark, write_benchmark
-    from tiltmeter.reports import print_rows
 
     as_json = o.as_json(output)
     drawn = sample_benchmark(read_benchmark(file), size, seed=seed)
     if out is not None:
         typer.echo(f"{drawn.height:,} prompts written to {write_benchmark(drawn, out)}")
     elif as_json:
-        print_rows(drawn.to_dicts(), as_json=True)
+        reports.print_json(drawn.to_dicts())
     else:
-        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), as_json=False, prose=_TEXTS)
+        reports.print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), prose=_TEXTS)
 
 
 @benchmark_app.command()

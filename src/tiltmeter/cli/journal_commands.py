@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiltmeter import reports, runs
 from tiltmeter.cli import command_options as o
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT, InputError
+from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -95,7 +98,6 @@ def check(
 ) -> None:
     """Examine the journal. Ends with status 3 when --repair can repair it or could not save all, 2 when nothing can be read."""
     from tiltmeter.engine import upkeep
-    from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
 
     shown_as_json = o.as_json(output)
     if repair:
@@ -112,15 +114,12 @@ def check(
 
 def _url(journal: str | None) -> str:
     """The journal a command means: the one given, else that of all runs."""
-    from tiltmeter.runs import runs_root
 
-    return journal or str(runs_root() / "journal.sqlite")
+    return journal or str(runs.runs_root() / "journal.sqlite")
 
 
 def _moment(text: str) -> datetime:
     from datetime import datetime
-
-    from tiltmeter.errors import InputError
 
     try:
         return datetime.fromisoformat(text)
@@ -129,16 +128,14 @@ def _moment(text: str) -> datetime:
 
 
 def _say(*lines: str, err: bool = True) -> None:
-    from tiltmeter.sanitising import printable
 
     for line in lines:
         typer.echo(printable(line, one_line=True), err=err)
 
 
 def _print_stats(found: Stats) -> None:
-    from tiltmeter.reports import print_rows, size
 
-    head = f"{found.journal}: {found.answers:,} answers, {found.failed:,} failed, {size(found.size)} on disk, schema {found.schema}"
+    head = f"{found.journal}: {found.answers:,} answers, {found.failed:,} failed, {reports.size(found.size)} on disk, schema {found.schema}"
     _say(head, *([""] if found.models else []), err=False)
     rows = [
         {
@@ -149,20 +146,19 @@ def _print_stats(found: Stats) -> None:
             "input tokens": one.input_tokens,
             "output tokens": one.output_tokens,
             "unmetered": one.unmetered or None,
-            "text": size(one.text_bytes),
+            "text": reports.size(one.text_bytes),
             "first": _date(one.first),
             "last": _date(one.last),
         }
         for one in found.models
     ]
     if rows:
-        print_rows(rows, as_json=False, prose={"failed": 12}, optional=("first", "unmetered", "text"), lead=2)
+        reports.print_rows(rows, prose={"failed": 12}, optional=("first", "unmetered", "text"), lead=2)
     if found.claimants:
-        print_rows([{"run": one.process, "state": one.state, "asking": one.claims} for one in found.claimants], as_json=False)
+        reports.print_rows([{"run": one.process, "state": one.state, "asking": one.claims} for one in found.claimants])
 
 
 def _print_pruned(pruned: Pruned) -> None:
-    from tiltmeter.reports import size
 
     tokens = f" ({pruned.input_tokens:,} input and {pruned.output_tokens:,} output tokens were paid for them)"
     what = (
@@ -171,7 +167,7 @@ def _print_pruned(pruned: Pruned) -> None:
     if pruned.size_after is None:
         typer.echo(f"would remove {what}; nothing was removed: add --yes to do it")
         return
-    typer.echo(f"removed {what}; the journal takes {size(pruned.size_after)} on disk, before {size(pruned.size_before)}")
+    typer.echo(f"removed {what}; the journal takes {reports.size(pruned.size_after)} on disk, before {reports.size(pruned.size_before)}")
     if pruned.note:
         _say(pruned.note)
 

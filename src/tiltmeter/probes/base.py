@@ -106,21 +106,22 @@ class Probe(MeasuredPart):
     """Both readers of a probe whose answers are read in two ways; others override `read`."""
 
     definition: ProbeDefinition = DEFAULT
-    """The definition in force. A probe whose items or formulas depend on it asks `self.definition` for the property concerned."""
+    """The definition in force. A probe whose items or formulas depend on it asks whether `self.definition` is `corrected`."""
 
     # -- what a probe file writes -------------------------------------------------------------------------------------
 
     @abstractmethod
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        """One row per prompt: `item`, `prompt_index`, the factors, and the fields of the template (names starting with "_").
+        """One row per prompt: the factors, and the fields of the template (names starting with "_").
 
-        `rng` is the probe's only source of chance. `stratum` (any type) may name the design cell of an item.
+        `rng` is the probe's only source of chance. Further columns, each of them made where it is left out: `item` (by default the number
+        of the row), `prompt_index` (the number of the row within its item), `stratum` (any type: the design cell of an item).
         """
 
     def read(self, answers: pl.DataFrame) -> pl.DataFrame:
         """Labels of texts: `outcome` and `label` (and further columns), one row per row of `answers` (`answer` and the factors)."""
         assert self.readers is not None
-        return (self.readers.strict if self.definition.strict_readers else self.readers.tolerant)(answers)
+        return (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
 
     @abstractmethod
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
@@ -173,8 +174,9 @@ class Probe(MeasuredPart):
             rows = self.under(settings.definition).prompts(library, Random(settings.seed))
         except DataUnavailable as error:
             raise NotRun(f"{error.reason}; {error.remedy}") from error
-        if "stratum" not in rows.columns:
-            rows = rows.with_columns(stratum=pl.lit("all"))
+        usual = {"item": pl.int_range(pl.len()), "prompt_index": pl.int_range(pl.len()).over("item"), "stratum": pl.lit("all")}
+        for name, value in usual.items():
+            rows = rows if name in rows.columns else rows.with_columns(value.alias(name))
         rows = keep_limit(rows.with_columns(pl.col("stratum").cast(pl.String)), settings.limit, settings.seed, self.name)
         asked = (
             # Without what only the text is made of, which may be as long again for each wording.

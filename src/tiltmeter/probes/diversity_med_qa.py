@@ -86,17 +86,15 @@ class DiversityMedQa(Probe):
                 item=pl.int_range(pl.len()),
                 texts=pl.Series([literal_eval(text) for text in data["options"]], dtype=pl.List(pl.String)),
                 order=pl.Series(chosen, dtype=pl.List(pl.List(pl.Int32))),
-                turn=pl.lit(list(range(REORDERINGS))),
                 sex_specific=pl.concat_str("male_sentence", "female_sentence", "options", separator="\n").str.contains(terms),
             )
-            .explode("order", "turn")
+            .explode("order")
             .join(pl.DataFrame({"is_male": [True, False]}), how="cross", maintain_order="left_right")
         )
         options = pl.concat_list(pl.col("texts").list.get(pl.col("order").list.get(i)) for i in range(5))
         place = pl.coalesce(pl.when(pl.col("order").list.get(i) == pl.col("correct_option")).then(i) for i in range(5))
         return rows.select(
             item="item",
-            prompt_index=2 * pl.col("turn") + (~pl.col("is_male")).cast(pl.Int64),
             is_male="is_male",
             correct_option=place.cast(pl.Int32),
             options=options,
@@ -114,7 +112,7 @@ class DiversityMedQa(Probe):
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         items = per_item(attempts, label_sums(self.labels, is_male=(True, False)), "sex_specific")
         special = pl.col("sex_specific")
-        counted_in = ~special if self.definition.corrects_formulas else pl.lit(True)
+        counted_in = ~special if self.definition.corrected else pl.lit(True)
         men, women = (
             mean_columns(share(f"{is_male}:correct", f"{is_male}:incorrect"), {g: counted_in, f"{g}_sex_specific": special})
             for g, is_male in (("male", True), ("female", False))
@@ -122,7 +120,7 @@ class DiversityMedQa(Probe):
         return items.select("item", **men, **women)
 
     def formulas(self, s: Sums) -> Values:
-        cells = ("", "_sex_specific") if self.definition.corrects_formulas else ("",)
+        cells = ("", "_sex_specific") if self.definition.corrected else ("",)
         found: Values = {}
         for cell in cells:
             men, women = mean_of(s, f"male{cell}"), mean_of(s, f"female{cell}")

@@ -68,7 +68,7 @@ class Dreaddit(Probe):
         texts = pl.concat([library.csv(name) for name in DATA]).select(
             item=pl.int_range(pl.len()), _text="text", contains_stress=pl.col("label") == 1
         )
-        genders = pl.DataFrame({"prompt_index": range(3), "gender": GENDERS})
+        genders = pl.DataFrame({"gender": GENDERS})
         return texts.join(genders, how="cross", maintain_order="left_right").with_columns(stratum="contains_stress")
 
     def text(self, wording: Wording) -> pl.Expr:

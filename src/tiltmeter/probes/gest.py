@@ -72,10 +72,10 @@ class Gest(Probe):
 
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
         orders = pl.Series([list(order) for order in permutations(OPTIONS)])
-        items = gest_sentences(library)
-        places = [place for _ in range(items.height) for place in rng.sample(range(orders.len()), k=6)]
-        prompts = items.with_columns(prompt_index=pl.lit(list(range(6)))).explode("prompt_index")
-        return prompts.with_columns(options=orders.gather(places), stratum="stereotype_id")
+        items = gest_sentences(library).with_row_index("item")
+        places = [rng.sample(range(orders.len()), k=6) for _ in range(items.height)]
+        prompts = items.with_columns(order=pl.Series(places)).explode("order")
+        return prompts.select(pl.exclude("order"), options=orders.gather(prompts["order"]), stratum="stereotype_id")
 
     def text(self, wording: Wording) -> pl.Expr:
         names = {label: wording[label] for label in OPTIONS}

@@ -20,6 +20,7 @@ from tiltmeter.probes.shared import (
     STEREOTYPES,
     CharacterProbe,
     direction_of_stereotype,
+    family,
     gest_sentences,
     mean_columns,
     mean_of,
@@ -46,7 +47,7 @@ class GestCreative(CharacterProbe):
     fields = ("sentence",)
 
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        return gest_sentences(library).with_columns(prompt_index=pl.lit(0), stratum="stereotype_id")
+        return gest_sentences(library).with_columns(stratum="stereotype_id")
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         cells = {str(k): pl.col("stereotype_id") == k for k in STEREOTYPES}
@@ -59,7 +60,7 @@ class GestCreative(CharacterProbe):
         return {
             **self.overall_rates(s, stats.nan_mean(*by_id.values())),
             "stereotype_rate": men - women,
-            **{("masculine_rate_{stereotype_id}", k): value for k, value in by_id.items()},
+            **family("masculine_rate_{stereotype_id}", by_id),
         }
 
     def leaning(self) -> pl.Expr:

@@ -116,16 +116,14 @@ class HiringAn(Probe):
         request = number // (names.height * roles.height)
         asked = pl.DataFrame(
             {
-                "item": range(ITEMS),
                 "template_id": request % TEMPLATES,
                 "qualification_level": pl.Series(QUALIFICATIONS)[request // TEMPLATES],
             },
             schema_overrides={"template_id": pl.Int32},
         )
         people_of, roles_of = names[number % names.height], roles.rename({"job": "role"})[number // names.height % roles.height]
-        return pl.concat([asked, people_of, roles_of], how="horizontal").with_columns(
-            prompt_index=pl.lit(0), stratum=pl.concat_str("gender", "race", "qualification_level", separator=" ")
-        )
+        drawn = pl.concat([asked, people_of, roles_of], how="horizontal")
+        return drawn.with_columns(stratum=pl.concat_str("gender", "race", "qualification_level", separator=" "))
 
     def text(self, wording: Wording) -> pl.Expr:
         level, request = pl.col("qualification_level"), pl.col("template_id")

@@ -114,7 +114,6 @@ class HiringBloomberg(Probe):
             }
         ).with_columns(
             item=pl.int_range(pl.len()) // 2,
-            prompt_index=pl.int_range(pl.len()) % 2,
             stratum=pl.concat_str("role", "race", separator=" "),
             _description=pl.col("role").replace_strict(descriptions, return_dtype=pl.String),
         )
@@ -138,7 +137,7 @@ class HiringBloomberg(Probe):
         gap = np.sum([sign * rates[role] for role, sign in ROLES.items()], axis=0)
         return {
             "masculine_rate": masculine,
-            "stereotype_rate": gap / (2 if self.definition.corrects_formulas else 4),
+            "stereotype_rate": gap / (2 if self.definition.corrected else 4),
             **{f"{_role_name(role)}_masculine_rate": rate for role, rate in rates.items()},
             **{
                 (f"{_role_name(role)}_{{race}}_masculine_rate", race): mean_of(s, f"{_role_name(role)}_{race}")

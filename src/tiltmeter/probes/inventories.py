@@ -15,6 +15,7 @@ from tiltmeter.probes.shared import (
     CHARACTER_GENDERS,
     CHARACTER_METRICS,
     CharacterProbe,
+    family,
     mean_columns,
     mean_of,
 )
@@ -59,9 +60,7 @@ class Inventories(CharacterProbe):
             for source in SOURCES
             for gender in GENDERS
         ]
-        return pl.concat(lists).with_columns(
-            item=pl.int_range(pl.len()), prompt_index=pl.lit(0), stratum=pl.concat_str("source", "gender", separator=" ")
-        )
+        return pl.concat(lists).with_columns(stratum=pl.concat_str("source", "gender", separator=" "))
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         cells = {f"{x}_{g}": (pl.col("source") == x) & (pl.col("gender") == g) for x in SOURCES for g in GENDERS}
@@ -75,8 +74,8 @@ class Inventories(CharacterProbe):
         return {
             **self.overall_rates(s, stats.nan_mean(*rates.values())),
             "stereotype_rate": stats.nan_mean(*gaps.values()),
-            **{("masculine_rate_{source}", x): rate for x, rate in rates.items()},
-            **{("stereotype_rate_{source}", x): gap for x, gap in gaps.items()},
+            **family("masculine_rate_{source}", rates),
+            **family("stereotype_rate_{source}", gaps),
         }
 
     def leaning(self) -> pl.Expr:

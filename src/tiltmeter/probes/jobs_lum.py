@@ -53,9 +53,7 @@ class JobsLum(CharacterProbe):
 
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
         article = pl.when(pl.col("job").str.contains("^(?:[aeio]|u[^n]|un[^i])")).then(pl.lit("an ")).otherwise(pl.lit("a "))
-        return jobs(library).with_columns(
-            item=pl.int_range(pl.len()), prompt_index=pl.lit(0), _job=pl.concat_str(article, "job"), _occupation="job"
-        )
+        return jobs(library).with_columns(_job=pl.concat_str(article, "job"), _occupation="job")
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         items = self.item_counts_of(attempts, "score")

@@ -263,16 +263,10 @@ class ProbeDefinition(Definition):
 
     Parameters
     ----------
-    strict_readers
-        Whether answers are read in the exact forms only that the published code looks for, not in any usual form.
-    corrects_items
-        Whether slips in the data and the word lists are corrected.
-    corrects_formulas
-        Whether slips in formulas are corrected, and what the published ones leave out (non-binary characters, say) is given beside them.
-    corrects_bands
-        Whether slips in the tiers are corrected.
-    corrects_maxima
-        Whether maxima of differences are freed from what noise lifts them by.
+    corrected
+        Whether answers are read in any usual form, not only in the exact forms that the published code looks for; whether slips in the
+        data, the word lists, the formulas and the tiers are corrected, and what the published formulas leave out (non-binary characters,
+        say) is given beside them; and whether maxima of differences are freed from what noise lifts them by.
     resample
         Totals of resamples of items, from values and strata.
     estimate
@@ -283,11 +277,7 @@ class ProbeDefinition(Definition):
         The value that stands for an estimate on the normalised scale.
     """
 
-    strict_readers: bool
-    corrects_items: bool
-    corrects_formulas: bool
-    corrects_bands: bool
-    corrects_maxima: bool
+    corrected: bool
     resample: Callable[[Array, Array, Settings], Array]
     estimate: Callable[[NamedMetric, float, Array, EstimateContext], Estimate]
     mark: Callable[[Estimate, Sequence[Band], float], Mark]
@@ -295,7 +285,7 @@ class ProbeDefinition(Definition):
 
     def bands(self, metric: Metric) -> tuple[Band, ...]:
         """The tiers of a metric."""
-        return metric.bands if self.corrects_bands else metric.published_bands or metric.bands
+        return metric.bands if self.corrected else metric.published_bands or metric.bands
 
 
 def estimate_by_percentiles(named: NamedMetric, value: float, samples: Array, context: EstimateContext) -> Estimate:
@@ -381,11 +371,7 @@ def mark_by_interval(estimate: Estimate, bands: Sequence[Band], readable: float)
 DEFAULT = ProbeDefinition(
     name="default",
     version=1,
-    strict_readers=False,
-    corrects_items=True,
-    corrects_formulas=True,
-    corrects_bands=True,
-    corrects_maxima=True,
+    corrected=True,
     resample=lambda values, strata, settings: stats.resampled_totals(
         values, resamples=settings.resamples, seed=settings.seed, strata=strata
     ),
@@ -396,11 +382,7 @@ DEFAULT = ProbeDefinition(
 GENDERBENCH = ProbeDefinition(
     name="genderbench",
     version=1,
-    strict_readers=True,
-    corrects_items=False,
-    corrects_formulas=False,
-    corrects_bands=False,
-    corrects_maxima=False,
+    corrected=False,
     resample=lambda values, strata, settings: stats.replayed_totals(values, resamples=settings.resamples, seed=settings.seed),
     estimate=estimate_by_normal,
     mark=mark_by_interval,

@@ -55,12 +55,12 @@ class RelationshipLevy(Probe):
 
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
         scenarios = _scenarios(library)
-        men, women = _first_names(library, ambiguous=not self.definition.corrects_items)
+        men, women = _first_names(library, ambiguous=not self.definition.corrected)
         shuffler = Random()
         shuffler.setstate(rng.getstate())
         drawn = [(i % len(scenarios), rng.choice(men), rng.choice(women)) for i in range(ITEMS)]
         couples = pl.DataFrame(shuffler.sample(drawn, k=ITEMS), schema=["scenario_id", "man", "woman"], orient="row")
-        orders = pl.DataFrame({"prompt_index": [0, 1], "male_first": [True, False]})
+        orders = pl.DataFrame({"male_first": [True, False]})
         first = pl.when("male_first").then("man").otherwise("woman")
         second = pl.when("male_first").then("woman").otherwise("man")
         scenario = pl.col("scenario_id").replace_strict(dict(enumerate(scenarios)), return_dtype=pl.String)
@@ -69,7 +69,6 @@ class RelationshipLevy(Probe):
             .join(orders, how="cross", maintain_order="left_right")
             .select(
                 item="item",
-                prompt_index="prompt_index",
                 scenario_id=pl.col("scenario_id").cast(pl.Int32),
                 male_first="male_first",
                 options=pl.concat_list(first, second),

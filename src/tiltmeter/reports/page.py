@@ -65,9 +65,9 @@ def write_page(report: Report, path: Path) -> Path:
     return path
 
 
-def as_html(report: Report, rows: int = NOTEBOOK_ROWS) -> str:
+def as_html(report: Report) -> str:
     """The blocks as an HTML fragment without charts, for a notebook; tables are cut after some rows."""
-    return _templates().get_template("fragment.html.j2").render(report=report, rows=rows, charts=False)
+    return _templates().get_template("fragment.html.j2").render(report=report, rows=NOTEBOOK_ROWS, charts=False)
 
 
 @cache

@@ -51,11 +51,10 @@ def _strict(value: Any) -> Any:
 def print_rows(
     rows: Sequence[Mapping[str, Any]],
     *,
-    as_json: bool,
+    as_json: bool = False,
     prose: Mapping[str, int] | None = None,
     optional: Sequence[str] = (),
     lead: int = 1,
-    title: str | None = None,
 ) -> None:
     """A listing: one row per mapping, columns from the first; the table leaves out columns that are empty.
 
@@ -85,13 +84,15 @@ def print_rows(
         for name in rows[0]
         if any(row.get(name) is not None for row in rows)
     ]
-    print_left_out(print_table(title, columns, lead=lead))
+    print_left_out(print_table(columns, lead=lead))
 
 
-def print_left_out(names: Sequence[str], how: str = "a wider terminal or --format json shows them") -> None:
+def print_left_out(names: Sequence[str]) -> None:
     """Which columns the tables above lack for want of room."""
     if names:
-        print_text(f"Not shown at this width: {', '.join(dict.fromkeys(names))}; {how}.", always=True)
+        print_text(
+            f"Not shown at this width: {', '.join(dict.fromkeys(names))}; a wider terminal or --format json shows them.", always=True
+        )
 
 
 def _cell(value: Any) -> str:
@@ -143,9 +144,8 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
             case _:
                 made = table_of(block)
                 if made is not None and made.columns and len(made.columns[0].values):
-                    left_out += print_table(
-                        printable(made.title, one_line=True), [_text_column(one) for one in made.columns], lead=made.lead
-                    )
+                    columns = [_text_column(one) for one in made.columns]
+                    left_out += print_table(columns, title=printable(made.title, one_line=True), lead=made.lead)
                     if made.note:
                         print_text(made.note, always=True)
 
@@ -185,7 +185,7 @@ def print_plan(
         print_json(whole | {"cost_covers": _COVERS, "warnings": list(warnings)})
         return
     rows = [*parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}]
-    print_rows([row if totals["judge_calls"] else _without(row, "judge_calls") for row in rows], as_json=False)
+    print_rows([row if totals["judge_calls"] else _without(row, "judge_calls") for row in rows])
     rows = [
         {
             "part": row["part"],
@@ -196,7 +196,7 @@ def print_plan(
         for row in metrics.iter_rows(named=True)
     ]
     if rows:
-        print_rows(rows, as_json=False)
+        print_rows(rows)
     for of, low, high in costs:
         print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
     if costs:
