@@ -10,7 +10,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import polars as pl
 
@@ -515,6 +515,9 @@ class Part(ABC):
 class MeasuredPart(Part):
     """A part whose responses are measured one by one, and whose findings rest on these measures alone."""
 
+    finding_tables: ClassVar[Mapping[str, StageTable]] = {"findings": StageTable(FINDINGS)}
+    """The tables of its stage "findings", by name: what `analyse` gives."""
+
     @abstractmethod
     def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """One row per attempt, same order: `outcome` (of OUTCOMES), `label` (null unless answered) and further columns of the method.
@@ -526,7 +529,7 @@ class MeasuredPart(Part):
     def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
         """Findings (FINDINGS) of one model, from its measures joined with the design's factors.
 
-        A part whose stage "findings" makes further tables gives all of them by name.
+        A part that gives further tables (see `finding_tables`) gives all of them by name.
         """
 
     def examples(
@@ -543,7 +546,7 @@ class MeasuredPart(Part):
         """See Part.stages: measures, findings and examples."""
         return (
             Stage("measures", {"measures": StageTable(MEASURES, further=True)}, ("answers",), self.measure, if_failed="not measured"),
-            Stage("findings", {"findings": StageTable(FINDINGS)}, ("measures",), self.analyse),
+            Stage("findings", self.finding_tables, ("measures",), self.analyse),
             Stage(
                 "examples",
                 {"examples": StageTable(EXAMPLES)},

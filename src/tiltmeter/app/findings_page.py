@@ -10,7 +10,7 @@ import streamlit as st
 
 from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import fitting, lines, one_line
-from tiltmeter.study import MARKS
+from tiltmeter.study import MARKS, OUTCOMES
 
 _LABELS = {"part": "Part", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
 _COLUMNS = (
@@ -63,7 +63,7 @@ def show_finding(finding: Mapping[str, Any]) -> None:
     )
     for column, (label, value) in zip(st.columns([1, 2, 1, 1]), _figures(finding), strict=True):
         column.metric(label, value)
-    counted = [(name, finding[name]) for name in ("attempts", "items", "answered", "refused", "unreadable", "empty", "failed")]
+    counted = [(name, finding[name]) for name in ("attempts", "items", *OUTCOMES)]
     lines([", ".join(f"{name} {value:,}" for name, value in counted if value is not None), finding["note"]])
     with st.expander("How it is defined and how sure it is"):
         reach = f"mark by its interval: {finding['mark_best']} to {finding['mark_worst']}" if finding["mark_best"] is not None else None

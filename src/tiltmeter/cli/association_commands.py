@@ -51,7 +51,7 @@ def validate(
 def _validated(sample: Path, one: Validation) -> dict[str, Any]:
     from tiltmeter.associations.released import CONFIDENCE
 
-    return {"sample": sample.name, "level": CONFIDENCE, "figures": one.figures.to_dicts(), "disagreements": one.disagreements.to_dicts()}
+    return {"sample": sample.name, "level": CONFIDENCE, "figures": one.figures, "disagreements": one.disagreements}
 
 
 def _figure(row: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +104,9 @@ def reanalyse(
         reports.write_table(found.associations, out)
     kept, dropped = _examples(found, examples)
     if as_json:
-        reports.print_json([_document(released, found, kept, dropped)])
+        shown = {"released": released.name} | found._asdict() | {"kept": kept, "not_kept": dropped}
+        del shown["associations"]
+        reports.print_json([shown])
         return
     typer.echo(f"{released.name}: setting {found.setting}, category {found.category}\n{_family_words(found.families)}\n")
     reports.print_rows(_by_identity(found), prose={"meaning": 30})
@@ -161,17 +163,4 @@ def _association(row: dict[str, Any]) -> dict[str, Any]:
         "score": f"{row['score']:.4f}",
         "p": f"{row['p']:.2g}",
         "q": "–" if row["q_together"] is None else f"{row['q_together']:.2g}",
-    }
-
-
-def _document(released: Path, found: Reanalysis, kept: pl.DataFrame, dropped: pl.DataFrame) -> dict[str, Any]:
-    return {
-        "released": released.name,
-        "setting": found.setting,
-        "category": found.category,
-        "families": found.families._asdict(),
-        "rules": found.rules.to_dicts(),
-        "facts": found.facts.to_dicts(),
-        "kept": kept.to_dicts(),
-        "not_kept": dropped.to_dicts(),
     }

@@ -13,6 +13,8 @@ from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
 from tiltmeter.registry import check_known
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tiltmeter.runs.stage_store import StageResult
 
 _SAID = {"made": "", "kept": "as before", "edited": "edited; used as it is"}
@@ -84,13 +86,17 @@ File = Annotated[
 @benchmark_app.command()
 def check(file: File, output: o.Format = "table") -> None:
     """Look for imbalance, duplicates, leaked names, missing baselines, unknown licences. Ends with status 2 when it cannot be run."""
+    import polars as pl
+
     from tiltmeter.benchmarks.files import check_benchmark, read_benchmark
 
     as_json = o.as_json(output)
     found = check_benchmark(read_benchmark(file, strict=False))
-    shown: list[dict[str, Any]] = [{"level": row["level"], **row} for row in found.to_dicts()]
-    rows = shown if as_json else [row | {"keys": row["keys"] or None} for row in shown]
-    reports.print_rows(rows, as_json=as_json, prose={"finding": 30, "keys": 24}, lead=2)
+    rows = found.select("level", pl.exclude("level"))
+    if as_json:
+        reports.print_json(rows)
+    else:
+        reports.print_rows(_without_empty_lists(rows), prose={"finding": 30, "keys": 24}, lead=2)
     if (found["level"] == "problem").any():
         raise typer.Exit(EXIT_INPUT)
 
@@ -116,14 +122,14 @@ def show(
         table = table.filter(pl.col("concept") == concept)
     drawn = sample_benchmark(table, prompts, seed=seed).head(prompts) if prompts else table.clear()
     if as_json:
-        reports.print_json([{"concepts": describe_benchmark(table).to_dicts(), "prompts": drawn.to_dicts()}])
+        reports.print_json([{"concepts": describe_benchmark(table), "prompts": drawn}])
         return
     reports.print_rows(_without_empty_lists(describe_benchmark(table)), prose={"kinds": 12, "source_tags": 12, "licences": 12})
     if prompts:
         reports.print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), prose=_TEXTS)
 
 
-def _without_empty_lists(table: Any) -> list[dict[str, Any]]:
+def _without_empty_lists(table: pl.DataFrame) -> list[dict[str, Any]]:
     return [{name: None if value == [] else value for name, value in row.items()} for row in table.to_dicts()]
 
 
@@ -148,7 +154,7 @@ def sample(
     if out is not None:
         typer.echo(f"{drawn.height:,} prompts written to {write_benchmark(drawn, out)}")
     elif as_json:
-        reports.print_json(drawn.to_dicts())
+        reports.print_json(drawn)
     else:
         reports.print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), prose=_TEXTS)
 

@@ -138,7 +138,7 @@ def print_copies(copies: Sequence[datasets.Copy], output: str = "table") -> None
     """Files with their licence and place; in the table the path stands only where something is wrong with the file."""
 
     if as_json(output):
-        reports.print_json([copy._asdict() for copy in copies])
+        reports.print_json(copies)
         return
     reports.print_rows(
         [

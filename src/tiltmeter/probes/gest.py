@@ -10,7 +10,7 @@ import polars as pl
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
-from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
+from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, difference, one_sided
 from tiltmeter.probes.shared import (
     ABOUT_MEN,
     ABOUT_WOMEN,
@@ -55,11 +55,9 @@ class Gest(Probe):
         tolerant=lambda answers: readers.read_choice(answers["answer"], answers["options"].list.eval(pl.element().replace_strict(TEXTS))),
     )
     metrics = (
-        Metric(
+        difference(
             "stereotype_rate",
             "How much more often sentences are given to the gender of their stereotype than to the other one.",
-            low=-1,
-            null=0,
             key=True,
             bands=one_sided(0.03, 0.1, 0.3, low=-1),
             normalise="positive",

@@ -9,7 +9,7 @@ import polars as pl
 from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials
-from tiltmeter.probes.metric import REPRESENTATIONAL_HARMS, STEREOTYPICAL_REASONING, Metric, Sums, Values
+from tiltmeter.probes.metric import REPRESENTATIONAL_HARMS, STEREOTYPICAL_REASONING, Metric, Sums, Values, difference
 from tiltmeter.probes.shared import (
     CHARACTER_CHANGES,
     CHARACTER_GENDERS,
@@ -43,11 +43,9 @@ class Inventories(CharacterProbe):
     metrics = (
         *CHARACTER_METRICS,
         Metric("masculine_rate_{source}", "Share of men among the characters of one inventory.", null=0.5, harm=REPRESENTATIONAL_HARMS),
-        Metric(
+        difference(
             "stereotype_rate_{source}",
             "Share of men for the masculine traits of one inventory minus their share for its feminine traits.",
-            low=-1,
-            null=0,
         ),
     )
     fields = ("trait",)

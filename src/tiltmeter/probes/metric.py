@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from string import Formatter
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,10 +76,11 @@ def two_sided(a: float, b: float, c: float, *, low: float = -1.0, high: float = 
         The distances do not increase, are negative, or reach beyond `low` or `high`.
     """
     _check_cuts("two_sided", (a, b, c), 0.0, min(centre - low, high - centre))
-    lows, highs = ([round(end, 12) for end in (centre + sign * a, centre + sign * b, centre + sign * c)] for sign in (-1, 1))
+    lows = [*(round(centre - cut, 12) for cut in (a, b, c)), float(low)]
+    highs = [*(round(centre + cut, 12) for cut in (a, b, c)), float(high)]
     bands = [Band(MARKS[0], lows[0], highs[0])]
-    for mark, below, above in zip(MARKS[1:], pairwise([*lows, float(low)]), pairwise([*highs, float(high)]), strict=True):
-        bands += [Band(mark, below[1], below[0]), Band(mark, *above)]
+    for mark, (inner, outer), above in zip(MARKS[1:], pairwise(lows), pairwise(highs), strict=True):
+        bands += [Band(mark, outer, inner), Band(mark, *above)]
     return tuple(bands)
 
 
@@ -172,6 +174,12 @@ class Metric:
     def normalised(self, value: float) -> float:
         """The value on the 0..1 scale of the paper's Table 2; NaN stays NaN (max(0, NaN) would be a perfect score)."""
         return value if math.isnan(value) else _NORMALISED[self.normalise](value)
+
+
+difference = partial(Metric, low=-1, null=0)
+"""A difference of two shares: from -1 to 1, and 0 without bias."""
+greatest_difference = partial(Metric, null=0, kind="maximum")
+"""The greatest of several absolute differences between the probe's groups."""
 
 
 def with_distance(signed: Metric, name: str, description: str, *, published_bands: tuple[Band, ...] = ()) -> tuple[Metric, Metric]:

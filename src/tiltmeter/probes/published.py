@@ -79,9 +79,7 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
     except InputError as error:
         raise InputError(f"{path}: {column!r}: {error}") from error
     metrics = {one.name: one for one in probe.metrics}
-    if metric_name not in metrics:
-        hint = registry.did_you_mean(metric_name, list(metrics))
-        raise InputError(f"{path}: {column!r}: {name} has no metric {metric_name!r}: {hint}")
+    registry.check_known(metric_name, metrics, f"{path}: {column!r}: {name} has no metric {metric_name!r}")
     metric = metrics[metric_name]
     bands = [Band(mark, *ends) for mark, ranges in published.marks.items() for ends in ranges]
     shared: Mapping[str, Any] = {
@@ -89,17 +87,10 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
         "part": name,
         "metric": metric_name,
         "level": 0.95,
-        "unit": metric.unit,
         "estimand": ITEMS_LIKE_THESE,
-        "harm": metric.harm or probe.card.harm,
-        "key": metric.key,
-        "null_value": metric.null,
         "method": "as published",
         "definition": PUBLISHED,
-        "description": metric.description,
-        "range_low": metric.low,
-        "range_high": metric.high,
-        "bands": [band._asdict() for band in bands],
+        **probe.described(metric, bands),
     }
     found = []
     for model, (low, high) in published.ci95.items():

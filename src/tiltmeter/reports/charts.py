@@ -81,9 +81,10 @@ def paint_rules() -> Markup:
 
 def svg(block: Chart) -> Markup:
     """The chart as inline SVG for the page: an image with its words as label, painted by `paint_rules`."""
+    import vl_convert
     from markupsafe import Markup
 
-    root = ET.fromstring(_svg(block, "transparent"))  # noqa: S314 - written by vl-convert a moment ago
+    root = ET.fromstring(vl_convert.vegalite_to_svg(_spec(block, "transparent")))  # noqa: S314 - written by vl-convert a moment ago
     _tidy(root)
     name = file_name(block.title)
     ids = {old.get("id"): f"{name}-{old.get('id')}" for old in root.iter() if old.get("id")}
@@ -162,12 +163,6 @@ def _names(names: Iterable[str], limit: int = 32) -> dict[str, str]:
             short = plain(name, limit)
             shown[name] = short if short not in shown.values() else f"{plain(name, limit - 5)} ({len(shown) + 1})"
     return shown
-
-
-def _svg(block: Chart, background: str) -> str:
-    import vl_convert
-
-    return str(vl_convert.vegalite_to_svg(_spec(block, background)))
 
 
 def _spec(block: Chart, background: str) -> dict[str, Any]:
