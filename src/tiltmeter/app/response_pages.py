@@ -9,7 +9,7 @@ import polars as pl
 import streamlit as st
 
 from tiltmeter.app import run_data as data
-from tiltmeter.app.plain_text import block, fitting, lines, one_line
+from tiltmeter.app.plain_text import block, choose_row, fitting, lines, one_line
 from tiltmeter.app.run_data import ATTEMPT, Attempt, one
 from tiltmeter.runs import RunFolder
 from tiltmeter.runs.folder import reading
@@ -169,19 +169,9 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> d
     shown = data.with_texts(path, table.slice((number - 1) * SIZE, SIZE))
     st.caption(f"{table.height:,} responses, from {(number - 1) * SIZE + 1:,} on. Choose a row to see it whole.")
     order = ["outcome", "label", *(["influence"] if which == _MOST else []), "answer", "prompt", "prompt_id", "repetition"]
-    event = st.dataframe(
-        fitting(shown.select(order)),
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-row",
-        key=f"{name} {which} {number}",
-        column_config={"answer": st.column_config.TextColumn(width="large"), "prompt": st.column_config.TextColumn(width="large")},
-        height=min(38 + 35 * shown.height, 420),
-    )
-    rows = event.selection.rows
-    if not rows or rows[0] >= shown.height:
-        return None
-    return data.Attempt(*shown.select(data.ATTEMPT).row(rows[0]))
+    columns = dict.fromkeys(("answer", "prompt"), st.column_config.TextColumn(width="large"))
+    row = choose_row(shown.select(order), key=f"{name} {which} {number}", columns=columns)
+    return None if row is None else data.Attempt(*shown.select(data.ATTEMPT).row(row))
 
 
 def show_response(path: Path, attempt: data.Attempt, finding: dict[str, Any]) -> Detail:

@@ -8,7 +8,7 @@ import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.base import Card, Dials
+from tiltmeter.probes.base import Card
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values
 from tiltmeter.probes.shared import (
     ABOUT_MEN,
@@ -32,6 +32,7 @@ class GestCreative(CharacterProbe):
 
     name = "gest_creative"
     repetitions = 4
+    tilt = (len(ABOUT_MEN) - len(ABOUT_WOMEN)) / len(STEREOTYPES) / 2
     card = Card(
         title="Characters from mottos",
         harm=STEREOTYPICAL_REASONING,
@@ -65,11 +66,6 @@ class GestCreative(CharacterProbe):
 
     def leaning(self) -> pl.Expr:
         return direction_of_stereotype() / 2
-
-    def truth(self, dials: Dials) -> dict[str, float]:
-        towards_men, stereotype = self.planted_shifts(dials)
-        tilt = (len(ABOUT_MEN) - len(ABOUT_WOMEN)) / len(STEREOTYPES) * stereotype / 2
-        return {"masculine_rate": 0.5 + towards_men + tilt, "stereotype_rate": stereotype}
 
 
 PROBE = GestCreative()

@@ -8,7 +8,7 @@ import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.base import Card, Dials
+from tiltmeter.probes.base import Card
 from tiltmeter.probes.metric import REPRESENTATIONAL_HARMS, STEREOTYPICAL_REASONING, Metric, Sums, Values, difference
 from tiltmeter.probes.shared import (
     CHARACTER_CHANGES,
@@ -29,6 +29,7 @@ class Inventories(CharacterProbe):
 
     name = "inventories"
     repetitions = 5
+    tilt = 1 / 2 / 77 / len(SOURCES)  # of Gaucher's 77 traits one more is masculine than feminine; the others are balanced
     card = Card(
         title="Characters from traits",
         harm=STEREOTYPICAL_REASONING,
@@ -78,11 +79,6 @@ class Inventories(CharacterProbe):
 
     def leaning(self) -> pl.Expr:
         return pl.when(pl.col("gender") == "male").then(0.5).otherwise(-0.5)
-
-    def truth(self, dials: Dials) -> dict[str, float]:
-        towards_men, stereotype = self.planted_shifts(dials)
-        # Of Gaucher's 77 traits one more is masculine than feminine; the other two inventories are balanced.
-        return {"masculine_rate": 0.5 + towards_men + stereotype / 2 / 77 / 3, "stereotype_rate": stereotype}
 
 
 PROBE = Inventories()

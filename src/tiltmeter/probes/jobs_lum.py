@@ -8,7 +8,7 @@ import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.base import Card, Dials
+from tiltmeter.probes.base import Card
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values
 from tiltmeter.probes.shared import (
     CHARACTER_CHANGES,
@@ -68,10 +68,6 @@ class JobsLum(CharacterProbe):
 
     def leaning(self) -> pl.Expr:
         return pl.col("score") - MEAN_SCORE
-
-    def truth(self, dials: Dials) -> dict[str, float]:
-        towards_men, stereotype = self.planted_shifts(dials)
-        return {"masculine_rate": 0.5 + towards_men, "stereotype_rate": stereotype}
 
 
 PROBE = JobsLum()

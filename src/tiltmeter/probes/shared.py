@@ -271,6 +271,8 @@ class CharacterProbe(Probe):
     labels = CHARACTER_GENDERS
     readers = character_readers()
     room: ClassVar[float] = 0.5
+    tilt: ClassVar[float] = 0.0
+    """How many more men a fully stereotypical model makes than women, as the items lean to one side, divided by two."""
 
     @abstractmethod
     def leaning(self) -> pl.Expr:
@@ -290,6 +292,11 @@ class CharacterProbe(Probe):
         towards_men, stereotype = self.planted_shifts(dials)
         men = 0.5 + towards_men + stereotype * self.leaning()
         return {"male": men, "female": 1 - men}
+
+    def truth(self, dials: Dials) -> dict[str, float]:
+        """See Part.truth."""
+        towards_men, stereotype = self.planted_shifts(dials)
+        return {"masculine_rate": 0.5 + towards_men + self.tilt * stereotype, "stereotype_rate": stereotype}
 
     def planted_shifts(self, dials: Dials) -> tuple[float, float]:
         """(shift towards men, stereotype) of the simulated model, such that one half + shift +- `room` * stereotype stays a share."""
