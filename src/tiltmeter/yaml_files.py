@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 _MOST_VALUES = 1_000_000
 
 
+def content_of(path: Path, what: str) -> bytes:
+    """The content of a file of the user's; `what` it is, for the message. Raises InputError where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the {what} {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+
+
 def read_yaml(path: Path, what: str) -> Any:
     """The value of a YAML file of the user's; a key may stand only once in a mapping, as YAML would keep the last one silently.
 
@@ -48,10 +56,7 @@ def read_yaml(path: Path, what: str) -> Any:
                     seen.add(key.value.strip())
             return super().construct_mapping(node, deep)
 
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read the {what} {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+    content = content_of(path, what)
     if encoding := not_utf8(content):
         raise InputError(f"cannot read the {what} {path}: {encoding}")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,8 +75,7 @@ def detail(path: Path, attempt: Attempt) -> Detail:
     answer, prompt = one(said, f"the response to {attempt.prompt_id}"), one(asked, f"the prompt {attempt.prompt_id}")
     measured = read.row(0, named=True) if read.height else {}
     shown = {name: _said(value) for name, value in measured.items() if value is not None and name not in (*ATTEMPT, "attempt")}
-    first = [name for name in ("outcome", "label") if name in shown]
-    ordered = {name: shown[name] for name in [*first, *(name for name in shown if name not in first)]}
+    ordered = {name: shown[name] for name in ("outcome", "label") if name in shown} | shown
     return Detail(**prompt, **answer, measured=ordered, attempt=measured.get("attempt"))
 
 
@@ -195,7 +195,7 @@ def show_response(path: Path, attempt: data.Attempt, finding: dict[str, Any]) ->
             lines(found)
     with read:
         st.caption("Measure")
-        _shown_table(shown.measured)
+        _show_texts(list(shown.measured.items()), "column", "value")
     return shown
 
 
@@ -250,12 +250,8 @@ def _compared(other: Counterpart, mine: Detail, theirs: Detail) -> None:
     rows = [(name, mine.measured.get(name, "none"), theirs.measured.get(name, "none")) for name in names]
     differing = [row for row in rows if row[1] != row[2] or row[0] in ("outcome", "label")]
     st.caption("Measures and factors that differ, and outcome and label")
-    frame = pl.DataFrame(differing, schema={"": pl.String, "here": pl.String, "there": pl.String}, orient="row")
-    st.dataframe(fitting(frame), hide_index=True)
+    _show_texts(differing, "", "here", "there")
 
 
-def _shown_table(values: dict[str, str]) -> None:
-    st.dataframe(
-        fitting(pl.DataFrame({"column": list(values), "value": list(values.values())}, schema={"column": pl.String, "value": pl.String})),
-        hide_index=True,
-    )
+def _show_texts(rows: Sequence[tuple[str, ...]], *columns: str) -> None:
+    st.dataframe(fitting(pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")), hide_index=True)

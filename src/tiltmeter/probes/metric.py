@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tiltmeter import stats
 from tiltmeter.blocks import Band as Band
 from tiltmeter.errors import InputError
+from tiltmeter.registry import check_known
 from tiltmeter.study import MARKS, Definition, Settings
 
 if TYPE_CHECKING:
@@ -401,6 +402,5 @@ DEFINITIONS = {one.name: one for one in (DEFAULT, GENDERBENCH)}
 
 def definition_named(name: str) -> ProbeDefinition:
     """The definition of that name; raises InputError for an unknown one."""
-    if name not in DEFINITIONS:
-        raise InputError(f"unknown definition {name!r} for probes; known: {', '.join(DEFINITIONS)}")
+    check_known(name, DEFINITIONS, f"unknown definition {name!r} for probes")
     return DEFINITIONS[name]

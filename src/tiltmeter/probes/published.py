@@ -15,6 +15,7 @@ from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.probes.metric import PUBLISHED, Band, marks_between
 from tiltmeter.study import FINDINGS, GRADES, ITEMS_LIKE_THESE, conform
+from tiltmeter.yaml_files import content_of
 
 SHAPE = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
 
@@ -58,9 +59,7 @@ def read_published(path: Path) -> dict[str, pl.DataFrame]:
     """
     shape = TypeAdapter(Annotated[dict[str, PublishedMetric], Field(min_length=1)])
     try:
-        content = shape.validate_json(path.read_bytes().removeprefix(BOM_UTF8))
-    except OSError as error:
-        raise InputError(f"cannot read the published results {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+        content = shape.validate_json(content_of(path, "published results").removeprefix(BOM_UTF8))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
