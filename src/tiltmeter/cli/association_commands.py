@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tiltmeter.associations.released import Families, Reanalysis, Validation
 
 
+PartOfCounts = Annotated[str | None, typer.Option(metavar="NAME", help="Part of the counts [default: the one that fits].")]
+
+
 def validate(
     samples: Annotated[
         list[Path],
@@ -78,8 +81,8 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 def reanalyse(
     released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations as released with BADF.", show_default=False)],
     counts: Annotated[Path, typer.Option(metavar="FILE", help="The counts recovered behind them.", show_default=False)],
-    setting: Annotated[str | None, typer.Option(metavar="NAME", help="Part of the counts [default: the one that fits].")] = None,
-    category: Annotated[str | None, typer.Option(metavar="NAME", help="Part of the counts [default: the one that fits].")] = None,
+    setting: PartOfCounts = None,
+    category: PartOfCounts = None,
     tests: Annotated[
         int | None,
         typer.Option(

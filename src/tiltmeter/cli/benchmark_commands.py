@@ -75,6 +75,7 @@ def _tell(stage: StageResult) -> None:
 benchmark_app = typer.Typer(help="Benchmarks: what is in them, whether they can be used, a smaller one.", no_args_is_help=True)
 _TEXTS = {"prompt": 40, "baseline": 30}
 """Columns of prompts that may wrap, from these widths on."""
+Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")]
 File = Annotated[
     Path,
     typer.Argument(
@@ -106,7 +107,7 @@ def show(
     file: File,
     prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print so many prompts, drawn from all concepts.")] = 0,
     concept: Annotated[str | None, typer.Option(metavar="NAME", help="Only this concept.")] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")] = 123,
+    seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
     """Tell how much there is of each concept, and print some prompts."""
@@ -143,7 +144,7 @@ def sample(
             "--out", "-o", callback=o.local_only, metavar="FILE", help="Where to write it (.parquet, .csv or .jsonl) [default: printed]."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")] = 123,
+    seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
     """Draw a smaller benchmark, balanced over the concepts; branches stay with their roots."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EXAMPLES = 10
 """Answers shown unless the user says otherwise."""
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
+OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")]
 
 
 def show(
@@ -33,7 +34,7 @@ def show(
     ] = False,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
+    model: OnlyModel = None,
     group: Annotated[
         str | None, typer.Option("--group", "--subject", metavar="GROUP", help="Only numbers about this group or identity, every one.")
     ] = None,
@@ -125,7 +126,7 @@ def report(
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.", show_default=False)],
+    first: RunName,
     second: Annotated[
         str | None,
         typer.Argument(metavar="RUN", help="The run to compare it with [default: two models of the first].", show_default=False),
@@ -157,7 +158,7 @@ def compare(
 
 
 def gate(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.", show_default=False)],
+    run: RunName,
     fail_on: Annotated[
         str,
         typer.Option(
@@ -222,7 +223,7 @@ def view(
 
 
 def export(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")],
+    name: RunName,
     format_name: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
     table: Annotated[
         str | None,
@@ -232,7 +233,7 @@ def export(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones (plain tables always hold every row).")] = False,
-    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
+    model: OnlyModel = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", callback=local_only, metavar="PATH", help="The file or folder to make [default: in RUN/exports/]."),
