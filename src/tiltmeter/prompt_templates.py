@@ -27,14 +27,9 @@ def placeholders(template: str) -> set[str]:
 
 def fill(template: str, fields: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
     """The template with each `{name}` replaced by the column (or expression) of that name, as one expression."""
-    pieces: list[pl.Expr] = []
-    end = 0
-    for found in _PLACEHOLDER.finditer(template):
-        pieces.append(pl.lit(template[end : found.start()]))
-        name = found.group(1)
-        pieces.append((fields or {}).get(name, pl.col(name)))
-        end = found.end()
-    return pl.concat_str([*pieces, pl.lit(template[end:])])
+    pieces = _PLACEHOLDER.split(template)  # text and names in turn
+    known = fields or {}
+    return pl.concat_str([known.get(piece, pl.col(piece)) if i % 2 else pl.lit(piece) for i, piece in enumerate(pieces)])
 
 
 def fill_template(template: str, **values: str) -> str:

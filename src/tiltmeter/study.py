@@ -10,51 +10,14 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import polars as pl
 
-from tiltmeter.models import Classifier, Encoder, Message, Sampling
+from tiltmeter.models import Classifier as Classifier, Encoder as Encoder, Message, Sampling
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
-
-__all__ = [
-    "CONTRASTS",
-    "DESIGN",
-    "EXAMPLES",
-    "FINDINGS",
-    "GRADES",
-    "ITEMS_LIKE_THESE",
-    "MARKS",
-    "MEASURES",
-    "NAMED",
-    "NO_TOOLS",
-    "OUTCOMES",
-    "RESPONSES",
-    "THESE_ITEMS",
-    "UNITS",
-    "Classifier",
-    "Definition",
-    "Encoder",
-    "Finding",
-    "Judge",
-    "MeasuredPart",
-    "NotRun",
-    "Part",
-    "ReportView",
-    "RunView",
-    "Schema",
-    "Settings",
-    "Stage",
-    "StageTable",
-    "Study",
-    "Tools",
-    "as_findings",
-    "conform",
-    "metric_name",
-    "sql_where",
-]
 
 Schema = Mapping[str, pl.DataType | type[pl.DataType]]
 """Names and types of columns."""
@@ -292,12 +255,12 @@ class Judge(Protocol):
 
 
 class Tools(Protocol):
-    """What a stage may use beside its tables: a judge, encoders and classifiers."""
+    """What a stage may use beside its tables: a judge, encoders and classifiers; outside a run there are none."""
 
     @property
     def judge(self) -> Judge | None:
         """The model asked about texts; None where the user gave none."""
-        ...
+        return None
 
     def encoder(self, name: str) -> Encoder:
         """The sentence encoder of that name (one we know, a folder, or one of the hub).
@@ -307,7 +270,7 @@ class Tools(Protocol):
         NotRun
             It cannot be had here; the message says why and what helps.
         """
-        ...
+        raise NotRun(f"the encoder {name} can be had within a run only")
 
     def classifier(self, name: str) -> Classifier:
         """The text classifier of that name (a folder, or one of the hub).
@@ -317,7 +280,7 @@ class Tools(Protocol):
         NotRun
             It cannot be had here; the message says why and what helps.
         """
-        ...
+        raise NotRun(f"the classifier {name} can be had within a run only")
 
     def problem(self, sentence: str, *, final: bool = False) -> None:
         """Note what is missing from what is being worked on; it makes the run incomplete.
@@ -327,24 +290,11 @@ class Tools(Protocol):
         final
             Trying again would not change it, so the stage need not be made again for it.
         """
-        ...
+        return
 
 
-class NoTools:
+class NoTools(Tools):
     """Outside a run: there is no judge, encoder or classifier."""
-
-    judge: Judge | None = None
-
-    def encoder(self, name: str) -> Encoder:
-        """There is none."""
-        raise NotRun(f"the encoder {name} can be had within a run only")
-
-    def classifier(self, name: str) -> Classifier:
-        """There is none."""
-        raise NotRun(f"the classifier {name} can be had within a run only")
-
-    def problem(self, sentence: str, *, final: bool = False) -> None:
-        """There is no run to be incomplete."""
 
 
 NO_TOOLS: Tools = NoTools()
@@ -569,6 +519,9 @@ class Part(ABC):
 class MeasuredPart(Part):
     """A part whose responses are measured one by one, and whose findings rest on these measures alone."""
 
+    finding_tables: ClassVar[Mapping[str, StageTable]] = {"findings": StageTable(FINDINGS)}
+    """The tables of its stage "findings", by name: what `analyse` gives."""
+
     @abstractmethod
     def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """One row per attempt, same order: `outcome` (of OUTCOMES), `label` (null unless answered) and further columns of the method.
@@ -577,8 +530,11 @@ class MeasuredPart(Part):
         """
 
     @abstractmethod
-    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """Findings (FINDINGS) of one model, from its measures joined with the design's factors."""
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
+        """Findings (FINDINGS) of one model, from its measures joined with the design's factors.
+
+        A part that gives further tables (see `finding_tables`) gives all of them by name.
+        """
 
     def examples(
         self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS
@@ -594,7 +550,7 @@ class MeasuredPart(Part):
         """See Part.stages: measures, findings and examples."""
         return (
             Stage("measures", {"measures": StageTable(MEASURES, further=True)}, ("answers",), self.measure, if_failed="not measured"),
-            Stage("findings", {"findings": StageTable(FINDINGS)}, ("measures",), self.analyse),
+            Stage("findings", self.finding_tables, ("measures",), self.analyse),
             Stage(
                 "examples",
                 {"examples": StageTable(EXAMPLES)},

@@ -28,6 +28,14 @@ def packaged_yaml(path: Path) -> Any:
     return yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 (both are safe)
 
 
+def content_of(path: Path, what: str) -> bytes:
+    """The content of a file of the user's; `what` it is, for the message. Raises InputError where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the {what} {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+
+
 def read_yaml(path: Path, what: str) -> Any:
     """The value of a YAML file of the user's; a key may stand only once in a mapping, as YAML would keep the last one silently.
 
@@ -58,10 +66,7 @@ def read_yaml(path: Path, what: str) -> Any:
                     seen.add(key.value.strip())
             return super().construct_mapping(node, deep)
 
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read the {what} {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+    content = content_of(path, what)
     if encoding := not_utf8(content):
         raise InputError(f"cannot read the {what} {path}: {encoding}")
     try:
@@ -87,9 +92,9 @@ _EXPECTED = {
     "missing": "is missing",
     "too_short": "is empty",
     "string_too_short": "is an empty text",
-    "string_type": "must be a text (put numbers and words such as yes and no in quotes)",
+    "string_type": "must be a text (put numbers, dates and words such as yes and no in quotes)",
     "string_pattern_mismatch": "must be one line of text",
-    "int_type": "must be a whole number",
+    "int_type": "must be a whole number such as 10",
     "bool_type": "must be true or false",
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
@@ -109,8 +114,13 @@ def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
     first = first_error(error)
     kind, where = first["type"], [str(key) for key in first["loc"] if key != "[key]"]
     above = f"{'.'.join(where[:-1])}: " if where[:-1] else ""
-    if len(where) < len(first["loc"]) or kind == "invalid_key":
-        return f"{'.'.join(where)}: a key must be a text of one line: put numbers, dates and words such as yes and no in quotes"
+    is_key = kind == "invalid_key" or len(where) < len(first["loc"])
+    if kind == "value_error":  # said by a validator of ours
+        said = str(first["ctx"]["error"])
+        return f"{above}a key {said}" if is_key else ": ".join(filter(None, [".".join(where), said]))
+    if is_key:
+        needs = "must be a text of one line (put numbers, dates and words such as yes and no in quotes)"
+        return f"{above}a key {needs}, found {first['input']!r}"
     if kind == "extra_forbidden":
         lacking = error.errors()[0]
         missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""

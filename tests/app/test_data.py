@@ -86,7 +86,7 @@ def test_a_finding_opens_the_responses_it_rests_on(runs: Path, name: str) -> Non
         expected = run.evidence(finding["name"], **narrow).join(rows, on=data.ATTEMPT).sort("row")
         assert found.height > 0
         assert found.equals(expected.select(found.columns))
-        middle = data.page(path, found, found.height // 2, 5)
+        middle = data.with_texts(path, found.slice(found.height // 2, 5))
         assert middle.equals(expected.slice(found.height // 2, 5).select(middle.columns))
 
 

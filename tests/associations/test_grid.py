@@ -152,7 +152,7 @@ TYPES = AGE % "types: {all: {%s}}"
         (TYPES % "a: [1], b: [y]", "categories.age.types.all.a.0: each descriptor must be a text"),
         (TYPES % "a: [{nam: x, text: x}], b: [y]", "categories.age.types.all.a.0: each descriptor must .* have the keys name and text"),
         (TYPES % "a: [''], b: [y]", "categories.age.types.all.a.0.name is an empty text"),
-        (TYPES % "no: [x], b: [y]", "categories.age.types.all: a key must be a text .put .* no in quotes.*False"),
+        (TYPES % "no: [x], b: [y]", "categories.age.types.all: a key must be a text of one line .put .* no in quotes., found False"),
         (TYPES % "a: [x]", r"categories.age: types.all has one identity only \(a\)"),
         (
             TYPES % "a: [x], b: [x]",

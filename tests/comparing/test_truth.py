@@ -60,7 +60,7 @@ def _pair(probes: Mapping[str, tuple[Probe, pl.DataFrame]], biases: tuple[float,
         sides = [probe.imagine(design, dict.fromkeys(HARMS, bias), 2 * seed + i) for i, bias in enumerate(biases)]
         for found, measures in zip(findings, sides, strict=True):
             assert measures is not None
-            made = probe.grade(measures, SETTINGS)
+            made = probe.analyse(measures, SETTINGS)
             found.append(made["findings"])
             grades.append(made["grades"])
         contrast = probe.contrast(MeasuresOnly(sides[0]), MeasuresOnly(sides[1]), SETTINGS)  # type: ignore[arg-type]

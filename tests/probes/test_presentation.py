@@ -70,7 +70,7 @@ def measured(library: Library) -> View:
             probe = registry.load("probes", name)
             settings = Settings(limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {})
             measures = probe.imagine(probe.design(library, settings), dict.fromkeys(HARMS, bias), 1)
-            made = probe.grade(measures, settings)
+            made = probe.analyse(measures, settings)
             examples = probe.examples(measures, made["findings"], settings)
             texts = {"prompt": "<b>Prompt</b>", "answer": "Answer", "outcome": "answered", "label": "yes"}
             examples = examples.with_columns(pl.lit(value).alias(key) for key, value in {"part": name, **texts}.items())

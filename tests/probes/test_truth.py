@@ -58,7 +58,7 @@ class Tally:
         for seed in range(self.drawn, count):
             measures = self.probe.imagine(self.design, self.dials, seed)
             assert measures is not None
-            found = self.probe.analyse(measures, self.settings)
+            found = self.probe.analyse(measures, self.settings)["findings"]
             for row in found.filter("key").iter_rows(named=True):
                 self.held[row["metric"]] += row["low"] <= self.truth[row["metric"]] <= row["high"]
                 self.marks[row["metric"]][row["mark"]] += 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import altair as alt
 import pytest
 
-from reports.test_blocks import CASES, hostile
+from support.block_cases import CASES, hostile
 from tiltmeter.blocks import Bars, Details, Dots, Heatmap, Intervals
 from tiltmeter.errors import InputError
 from tiltmeter.reports import write_charts

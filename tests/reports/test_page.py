@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Tiltmeter
-from reports.test_blocks import ABOUT, CASES, EVIL, hostile
+from support.block_cases import ABOUT, CASES, EVIL, hostile
 from tiltmeter.reports import Report, write_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

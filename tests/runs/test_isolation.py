@@ -169,10 +169,10 @@ class Fragile(SalaryRaise):
             raise ERROR
         return super().measure(answers, settings, tools)
 
-    def grade(self, measures, settings, tools):
+    def analyse(self, measures, settings, tools):
         if self.fails(measures, "analyse"):
             raise ERROR
-        found = super().grade(measures, settings, tools)
+        found = super().analyse(measures, settings, tools)
         if self.fails(measures, "findings"):
             return {name: table.vstack(table) for name, table in found.items()}
         return found

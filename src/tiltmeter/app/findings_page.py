@@ -9,8 +9,8 @@ from typing import Any
 import streamlit as st
 
 from tiltmeter.app import run_data as data
-from tiltmeter.app.plain_text import fitting, lines, one_line
-from tiltmeter.study import MARKS
+from tiltmeter.app.plain_text import choose_row, lines, one_line
+from tiltmeter.study import MARKS, OUTCOMES
 
 _LABELS = {"part": "Part", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
 _COLUMNS = (
@@ -40,18 +40,12 @@ def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
     st.caption(f"{shown.height:,} of {table.height:,} findings. Choose a row to open the responses behind it.")
     if shown.is_empty():
         return None
-    event = st.dataframe(
-        fitting(shown.select(name for name in _COLUMNS if table[name].null_count() < table.height)),
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-row",
-        # A choice is the number of a row: it holds for one table only.
+    row = choose_row(
+        shown.select(name for name in _COLUMNS if table[name].null_count() < table.height),
         key=f"{path} findings {stamp} {sorted(chosen.items())} {text}",
-        column_config={name: st.column_config.NumberColumn(format="%.4g") for name in _NUMBERS},
-        height=min(38 + 35 * shown.height, 420),
+        columns={name: st.column_config.NumberColumn(format="%.4g") for name in _NUMBERS},
     )
-    rows = event.selection.rows
-    return shown.row(rows[0], named=True) if rows and rows[0] < shown.height else None
+    return None if row is None else shown.row(row, named=True)
 
 
 def show_finding(finding: Mapping[str, Any]) -> None:
@@ -63,7 +57,7 @@ def show_finding(finding: Mapping[str, Any]) -> None:
     )
     for column, (label, value) in zip(st.columns([1, 2, 1, 1]), _figures(finding), strict=True):
         column.metric(label, value)
-    counted = [(name, finding[name]) for name in ("attempts", "items", "answered", "refused", "unreadable", "empty", "failed")]
+    counted = [(name, finding[name]) for name in ("attempts", "items", *OUTCOMES)]
     lines([", ".join(f"{name} {value:,}" for name, value in counted if value is not None), finding["note"]])
     with st.expander("How it is defined and how sure it is"):
         reach = f"mark by its interval: {finding['mark_best']} to {finding['mark_worst']}" if finding["mark_best"] is not None else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 import streamlit as st
@@ -29,6 +30,28 @@ def one_line(text: str) -> str:
 def fitting(frame: pl.DataFrame) -> pl.DataFrame:
     """A table with its texts cut to what cells can show."""
     return frame.with_columns(short(pl.col(pl.String)))
+
+
+def choose_row(frame: pl.DataFrame, *, key: str, columns: Mapping[str, Any]) -> int | None:
+    """Show a table of which a row can be chosen; gives the number of the row that is.
+
+    Parameters
+    ----------
+    key
+        A choice is the number of a row: it holds for one table only, so another table needs another key.
+    columns
+        Streamlit's configuration of single columns.
+    """
+    event = st.dataframe(
+        fitting(frame),
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-row",
+        key=key,
+        column_config=columns,
+        height=min(38 + 35 * frame.height, 420),
+    )
+    return next((row for row in event.selection.rows if row < frame.height), None)
 
 
 def lines(texts: Sequence[str | None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import polars as pl
 import streamlit as st
 
 from tiltmeter.app import run_data as data
-from tiltmeter.app.plain_text import block, fitting, lines, one_line
+from tiltmeter.app.plain_text import block, choose_row, fitting, lines, one_line
 from tiltmeter.app.run_data import ATTEMPT, Attempt, one
 from tiltmeter.runs import RunFolder
 from tiltmeter.runs.folder import reading
@@ -17,6 +18,8 @@ from tiltmeter.study import DESIGN, OUTCOMES
 
 _NOT_FACTORS = {*DESIGN, "prompt_key", "stratum", "source_tag", "branched_from", "baseline"} - {"wording"}
 """Columns of a design that number or describe a prompt instead of saying what was varied in it."""
+MOST = 200
+"""Counterparts of a prompt that are offered."""
 _HOW_PUT = {"wording", "template", "template_id", "role"}
 """Factors that say how a question is put; what is put in it is what makes a counterfactual."""
 
@@ -72,12 +75,11 @@ def detail(path: Path, attempt: Attempt) -> Detail:
     answer, prompt = one(said, f"the response to {attempt.prompt_id}"), one(asked, f"the prompt {attempt.prompt_id}")
     measured = read.row(0, named=True) if read.height else {}
     shown = {name: _said(value) for name, value in measured.items() if value is not None and name not in (*ATTEMPT, "attempt")}
-    first = [name for name in ("outcome", "label") if name in shown]
-    ordered = {name: shown[name] for name in [*first, *(name for name in shown if name not in first)]}
+    ordered = {name: shown[name] for name in ("outcome", "label") if name in shown} | shown
     return Detail(**prompt, **answer, measured=ordered, attempt=measured.get("attempt"))
 
 
-def counterparts(path: Path, prompt_id: str, limit: int = 200) -> list[Counterpart]:
+def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
     """Prompts of the same root (or else of the same item) of the same part; first those put in the same words and role, and of
     them those that differ in the fewest factors.
 
@@ -102,7 +104,7 @@ def counterparts(path: Path, prompt_id: str, limit: int = 200) -> list[Counterpa
         )
         for row in others.iter_rows(named=True)
     ]
-    return sorted(found, key=lambda other: other.distance)[:limit]
+    return sorted(found, key=lambda other: other.distance)[:MOST]
 
 
 def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[str]:
@@ -164,22 +166,12 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> d
         return None
     pages = -(-table.height // SIZE)
     number = int(st.number_input(f"Page of {pages:,}", 1, pages, key=f"{name} page")) if pages > 1 else 1
-    shown = data.page(path, table, (number - 1) * SIZE, SIZE)
+    shown = data.with_texts(path, table.slice((number - 1) * SIZE, SIZE))
     st.caption(f"{table.height:,} responses, from {(number - 1) * SIZE + 1:,} on. Choose a row to see it whole.")
     order = ["outcome", "label", *(["influence"] if which == _MOST else []), "answer", "prompt", "prompt_id", "repetition"]
-    event = st.dataframe(
-        fitting(shown.select(order)),
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-row",
-        key=f"{name} {which} {number}",
-        column_config={"answer": st.column_config.TextColumn(width="large"), "prompt": st.column_config.TextColumn(width="large")},
-        height=min(38 + 35 * shown.height, 420),
-    )
-    rows = event.selection.rows
-    if not rows or rows[0] >= shown.height:
-        return None
-    return data.Attempt(*shown.select(data.ATTEMPT).row(rows[0]))
+    columns = dict.fromkeys(("answer", "prompt"), st.column_config.TextColumn(width="large"))
+    row = choose_row(shown.select(order), key=f"{name} {which} {number}", columns=columns)
+    return None if row is None else data.Attempt(*shown.select(data.ATTEMPT).row(row))
 
 
 def show_response(path: Path, attempt: data.Attempt, finding: dict[str, Any]) -> Detail:
@@ -203,7 +195,7 @@ def show_response(path: Path, attempt: data.Attempt, finding: dict[str, Any]) ->
             lines(found)
     with read:
         st.caption("Measure")
-        _shown_table(shown.measured)
+        _show_texts(list(shown.measured.items()), "column", "value")
     return shown
 
 
@@ -258,12 +250,8 @@ def _compared(other: Counterpart, mine: Detail, theirs: Detail) -> None:
     rows = [(name, mine.measured.get(name, "none"), theirs.measured.get(name, "none")) for name in names]
     differing = [row for row in rows if row[1] != row[2] or row[0] in ("outcome", "label")]
     st.caption("Measures and factors that differ, and outcome and label")
-    frame = pl.DataFrame(differing, schema={"": pl.String, "here": pl.String, "there": pl.String}, orient="row")
-    st.dataframe(fitting(frame), hide_index=True)
+    _show_texts(differing, "", "here", "there")
 
 
-def _shown_table(values: dict[str, str]) -> None:
-    st.dataframe(
-        fitting(pl.DataFrame({"column": list(values), "value": list(values.values())}, schema={"column": pl.String, "value": pl.String})),
-        hide_index=True,
-    )
+def _show_texts(rows: Sequence[tuple[str, ...]], *columns: str) -> None:
+    st.dataframe(fitting(pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")), hide_index=True)

@@ -74,7 +74,7 @@ def narrowed(table: pl.DataFrame, chosen: Mapping[str, Sequence[str]], text: str
     """Findings that have one of the chosen values in each facet (none chosen: all) and hold every word of `text`."""
     conditions = [pl.col(facet).is_in(list(values)) for facet, values in chosen.items() if values]
     conditions += [pl.col("searched").str.contains(word, literal=True) for word in text.lower().split()]
-    return table.filter(pl.all_horizontal(conditions)) if conditions else table
+    return table.filter(*conditions)
 
 
 @lru_cache(maxsize=16)
@@ -127,19 +127,14 @@ def _holding(found: pl.LazyFrame, folder: RunFolder, model: str, text: str) -> p
     return marked.filter(pl.coalesce("said", "put", pl.lit(False))).drop("said", "put")
 
 
-def page(path: Path, table: pl.DataFrame, first: int, size: int) -> pl.DataFrame:
-    """`size` attempts of a table from row `first` on, with `prompt` and `answer`.
+def with_texts(path: Path, few: pl.DataFrame) -> pl.DataFrame:
+    """A few attempts with `prompt` and `answer`; only their own texts are decoded.
 
     Raises
     ------
     InputError
         A table is missing or damaged.
     """
-    return with_texts(path, table.slice(first, size))
-
-
-def with_texts(path: Path, few: pl.DataFrame) -> pl.DataFrame:
-    """A few attempts with `prompt` and `answer`; only their own texts are decoded."""
     folder = RunFolder(path)
     ids, models = few["prompt_id"].unique().to_list(), few["model"].unique().to_list()
     with reading(path):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tiltmeter import datasets, reports, runs
 from tiltmeter.cli import command_options as o
 from tiltmeter.cli.association_commands import reanalyse, validate
 from tiltmeter.cli.benchmark_commands import benchmark_app, build
@@ -80,23 +81,20 @@ def run(
 ) -> None:
     """Measure one or more models with a study. Run the same command again to go on where it stopped."""
     from tiltmeter.engine import Limits
-    from tiltmeter.runs import Asking, Judging, run_named
 
     o.check_base_url(base_url, model)
     limits = Limits(max_connections=max_connections, requests_per_minute=rpm, tokens_per_minute=tpm, timeout=timeout, retries=retries)
-    settings = o.settings_from(
-        definition=definition, seed=seed, limit=limit, repeats=repeats, system_message=system_message, params=params, replace=replace
-    )
+    given = o.study_settings(params, definition, replace)
     finish(
-        run_named(
+        runs.run_named(
             study,
             model,
             base_url=base_url,
             options=o.key_values("-M", options),
-            settings=settings,
+            settings={**given, "seed": seed, "limit": limit, "repeats": repeats, "system_message": system_message},
             sampling={"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens},
-            judge=Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
-            asking=Asking(limits, journal, display, engine, o.key_values("-E", engine_options)),
+            judge=runs.Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
+            asking=runs.Asking(limits, journal, display, engine, o.key_values("-E", engine_options)),
             out=out,
             command=o.command_line(),
         )
@@ -122,24 +120,20 @@ def plan(
     output: o.Format = "table",
 ) -> None:
     """Before spending: calls, tokens, price, expected interval widths, smallest detectable bias."""
-    from tiltmeter.datasets import Library
     from tiltmeter.engine import Prices
     from tiltmeter.models import sampling_from_options
-    from tiltmeter.reports import print_plan
-    from tiltmeter.runs import make_plan, resolve
 
-    settings = o.settings_from(definition=definition, seed=seed, limit=limit, repeats=repeats, system_message=system_message, params=params)
+    settings = {"seed": seed, "limit": limit, "repeats": repeats, "system_message": system_message, "judge": judge}
+    settings |= o.study_settings(params, definition)
     shown_as_json = o.as_json(output)
-    resolved = resolve(study, settings={**settings, "judge": judge}, sampling={"max_tokens": max_tokens})
+    resolved = runs.resolve(study, settings=settings, sampling={"max_tokens": max_tokens})
     for name in [*(model or ()), *filter(None, [resolved.settings.judge])]:
         sampling_from_options(name, {})  # refuses what is no provider/model
-    made = make_plan(resolved, model or [], library=Library.default(), prices=Prices.load())
+    made = runs.make_plan(resolved, model or [], library=datasets.Library.default(), prices=Prices.load())
     if prompts is not None:
-        from tiltmeter.reports import write_table
-
-        write_table(made.design.drop("part"), prompts)
+        reports.write_table(made.design.drop("part"), prompts)
         typer.echo(f"prompts written to {prompts}", err=True)
-    print_plan(made.parts, made.metrics, made.not_run, made.costs, made.warnings, as_json=shown_as_json)
+    reports.print_plan(made.parts, made.metrics, made.not_run, made.costs, made.warnings, as_json=shown_as_json)
     if made.not_run:
         raise typer.Exit(EXIT_INCOMPLETE)
 

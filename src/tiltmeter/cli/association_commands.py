@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiltmeter import reports
 from tiltmeter.cli import command_options as o
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tiltmeter.associations.released import Families, Reanalysis, Validation
+
+
+PartOfCounts = Annotated[str | None, typer.Option(metavar="NAME", help="Part of the counts [default: the one that fits].")]
 
 
 def validate(
@@ -32,26 +36,25 @@ def validate(
 ) -> None:
     """Tell how right extraction, decomposition, unifying and the exclusivity filter are, each figure with its interval."""
     from tiltmeter.associations.released import validate as validated
-    from tiltmeter.reports import print_rows
 
     as_json = o.as_json(output)
     found = {sample: validated(sample, concepts=concepts) for sample in samples}
     if as_json:
-        print_rows([_validated(sample, one) for sample, one in found.items()], as_json=True)
+        reports.print_json([_validated(sample, one) for sample, one in found.items()])
         return
     for sample, one in found.items():
         typer.echo(f"{'' if sample == samples[0] else chr(10)}{sample.name}\n")
         figures = [_figure(row) for row in one.figures.iter_rows(named=True)]
-        print_rows(figures, as_json=False, prose={"units": 12, "interval by": 20}, optional=("interval by",), lead=2)
+        reports.print_rows(figures, prose={"units": 12, "interval by": 20}, optional=("interval by",), lead=2)
         if not one.disagreements.is_empty():
             typer.echo("Typed into the sheet, and not what its own rows give:\n")
-            print_rows([_rounded(row) for row in one.disagreements.iter_rows(named=True)], as_json=False, lead=2)
+            reports.print_rows([_rounded(row) for row in one.disagreements.iter_rows(named=True)], lead=2)
 
 
 def _validated(sample: Path, one: Validation) -> dict[str, Any]:
     from tiltmeter.associations.released import CONFIDENCE
 
-    return {"sample": sample.name, "level": CONFIDENCE, "figures": one.figures.to_dicts(), "disagreements": one.disagreements.to_dicts()}
+    return {"sample": sample.name, "level": CONFIDENCE, "figures": one.figures, "disagreements": one.disagreements}
 
 
 def _figure(row: dict[str, Any]) -> dict[str, Any]:
@@ -78,8 +81,8 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 def reanalyse(
     released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations as released with BADF.", show_default=False)],
     counts: Annotated[Path, typer.Option(metavar="FILE", help="The counts recovered behind them.", show_default=False)],
-    setting: Annotated[str | None, typer.Option(metavar="NAME", help="Part of the counts [default: the one that fits].")] = None,
-    category: Annotated[str | None, typer.Option(metavar="NAME", help="Part of the counts [default: the one that fits].")] = None,
+    setting: PartOfCounts = None,
+    category: PartOfCounts = None,
     tests: Annotated[
         int | None,
         typer.Option(
@@ -97,22 +100,23 @@ def reanalyse(
 ) -> None:
     """Tell which released associations survive false-discovery control, the highest-rate rule, a minimum support and exact tests."""
     from tiltmeter.associations.released import read_counts, read_released, reanalyse as reanalysed
-    from tiltmeter.reports import print_rows, write_table
 
     as_json = o.as_json(output)
     found = reanalysed(read_released(released), read_counts(counts), setting=setting, category=category, tests=tests)
     if out is not None:
-        write_table(found.associations, out)
+        reports.write_table(found.associations, out)
     kept, dropped = _examples(found, examples)
     if as_json:
-        print_rows([_document(released, found, kept, dropped)], as_json=True)
+        shown = {"released": released.name} | found._asdict() | {"kept": kept, "not_kept": dropped}
+        del shown["associations"]
+        reports.print_json([shown])
         return
     typer.echo(f"{released.name}: setting {found.setting}, category {found.category}\n{_family_words(found.families)}\n")
-    print_rows(_by_identity(found), as_json=False, prose={"meaning": 30})
+    reports.print_rows(_by_identity(found), prose={"meaning": 30})
     for title, rows in (("Greatest effects of those kept together:", kept), ("Greatest released scores of those that are not:", dropped)):
         if not rows.is_empty():
             typer.echo(f"{title}\n")
-            print_rows([_association(row) for row in rows.iter_rows(named=True)], as_json=False, prose={"highest": 16}, lead=3)
+            reports.print_rows([_association(row) for row in rows.iter_rows(named=True)], prose={"highest": 16}, lead=3)
     if out is not None:
         typer.echo(f"every row with its verdicts: {out}")
 
@@ -162,17 +166,4 @@ def _association(row: dict[str, Any]) -> dict[str, Any]:
         "score": f"{row['score']:.4f}",
         "p": f"{row['p']:.2g}",
         "q": "–" if row["q_together"] is None else f"{row['q_together']:.2g}",
-    }
-
-
-def _document(released: Path, found: Reanalysis, kept: pl.DataFrame, dropped: pl.DataFrame) -> dict[str, Any]:
-    return {
-        "released": released.name,
-        "setting": found.setting,
-        "category": found.category,
-        "families": found.families._asdict(),
-        "rules": found.rules.to_dicts(),
-        "facts": found.facts.to_dicts(),
-        "kept": kept.to_dicts(),
-        "not_kept": dropped.to_dicts(),
     }

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiltmeter import reports, runs
 from tiltmeter.cli import command_options as o
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
+from tiltmeter.registry import check_known
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tiltmeter.runs.stage_store import StageResult
 
 _SAID = {"made": "", "kept": "as before", "edited": "edited; used as it is"}
@@ -44,19 +48,17 @@ def build(
 ) -> None:
     """Build a benchmark about any subject. Run the same command again to go on where it stopped, or after editing a stage's table."""
     from tiltmeter.engine import Limits
-    from tiltmeter.reports import print_problems
-    from tiltmeter.runs import Asking, Judging
     from tiltmeter.runs.building import build_benchmark
 
     built = build_benchmark(
         spec,
         out,
-        judge=Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
-        asking=Asking(Limits(max_connections=max_connections), journal, display, engine, o.key_values("-E", engine_options)),
+        judge=runs.Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
+        asking=runs.Asking(Limits(max_connections=max_connections), journal, display, engine, o.key_values("-E", engine_options)),
         offline=offline,
         progress=_tell,
     )
-    print_problems(built.problems)
+    reports.print_problems(built.problems)
     typer.echo(f"\nbenchmark  {built.path}\nprompts    {built.benchmark.height:,} about {built.benchmark['concept'].n_unique():,} concepts")
     if built.problems:
         raise typer.Exit(EXIT_INCOMPLETE)
@@ -69,6 +71,7 @@ def _tell(stage: StageResult) -> None:
 benchmark_app = typer.Typer(help="Benchmarks: what is in them, whether they can be used, a smaller one.", no_args_is_help=True)
 _TEXTS = {"prompt": 40, "baseline": 30}
 """Columns of prompts that may wrap, from these widths on."""
+Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")]
 File = Annotated[
     Path,
     typer.Argument(
@@ -80,14 +83,17 @@ File = Annotated[
 @benchmark_app.command()
 def check(file: File, output: o.Format = "table") -> None:
     """Look for imbalance, duplicates, leaked names, missing baselines, unknown licences. Ends with status 2 when it cannot be run."""
+    import polars as pl
+
     from tiltmeter.benchmarks.files import check_benchmark, read_benchmark
-    from tiltmeter.reports import print_rows
 
     as_json = o.as_json(output)
     found = check_benchmark(read_benchmark(file, strict=False))
-    shown: list[dict[str, Any]] = [{"level": row["level"], **row} for row in found.to_dicts()]
-    rows = shown if as_json else [row | {"keys": row["keys"] or None} for row in shown]
-    print_rows(rows, as_json=as_json, prose={"finding": 30, "keys": 24}, lead=2)
+    rows = found.select("level", pl.exclude("level"))
+    if as_json:
+        reports.print_json(rows)
+    else:
+        reports.print_rows(_without_empty_lists(rows), prose={"finding": 30, "keys": 24}, lead=2)
     if (found["level"] == "problem").any():
         raise typer.Exit(EXIT_INPUT)
 
@@ -97,15 +103,13 @@ def show(
     file: File,
     prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print so many prompts, drawn from all concepts.")] = 0,
     concept: Annotated[str | None, typer.Option(metavar="NAME", help="Only this concept.")] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")] = 123,
+    seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
     """Tell how much there is of each concept, and print some prompts."""
     import polars as pl
 
     from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, sample_benchmark
-    from tiltmeter.registry import check_known
-    from tiltmeter.reports import print_rows
 
     as_json = o.as_json(output)
     table = read_benchmark(file)
@@ -115,14 +119,14 @@ def show(
         table = table.filter(pl.col("concept") == concept)
     drawn = sample_benchmark(table, prompts, seed=seed).head(prompts) if prompts else table.clear()
     if as_json:
-        print_rows([{"concepts": describe_benchmark(table).to_dicts(), "prompts": drawn.to_dicts()}], as_json=True)
+        reports.print_json([{"concepts": describe_benchmark(table), "prompts": drawn}])
         return
-    print_rows(_without_empty_lists(describe_benchmark(table)), as_json=False, prose={"kinds": 12, "source_tags": 12, "licences": 12})
+    reports.print_rows(_without_empty_lists(describe_benchmark(table)), prose={"kinds": 12, "source_tags": 12, "licences": 12})
     if prompts:
-        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), as_json=False, prose=_TEXTS)
+        reports.print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), prose=_TEXTS)
 
 
-def _without_empty_lists(table: Any) -> list[dict[str, Any]]:
+def _without_empty_lists(table: pl.DataFrame) -> list[dict[str, Any]]:
     return [{name: None if value == [] else value for name, value in row.items()} for row in table.to_dicts()]
 
 
@@ -136,22 +140,21 @@ def sample(
             "--out", "-o", callback=o.local_only, metavar="FILE", help="Where to write it (.parquet, .csv or .jsonl) [default: printed]."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")] = 123,
+    seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
     """Draw a smaller benchmark, balanced over the concepts; branches stay with their roots."""
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
-    from tiltmeter.reports import print_rows, write_table
 
     as_json = o.as_json(output)
     drawn = sample_benchmark(read_benchmark(file), size, seed=seed)
     if out is not None:
-        write_table(drawn, out)
+        reports.write_table(drawn, out)
         typer.echo(f"{drawn.height:,} prompts written to {out}")
     elif as_json:
-        print_rows(drawn.to_dicts(), as_json=True)
+        reports.print_json(drawn)
     else:
-        print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), as_json=False, prose=_TEXTS)
+        reports.print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt").to_dicts(), prose=_TEXTS)
 
 
 @benchmark_app.command()

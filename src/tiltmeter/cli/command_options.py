@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tiltmeter.errors import InputError
+from tiltmeter.sanitising import redacted
 
 StudyName = Annotated[
     str,
@@ -130,22 +131,10 @@ def local_only(path: Path | None) -> Path | None:
     return path
 
 
-def settings_from(
-    *,
-    definition: str | None,
-    seed: int | None,
-    limit: str | None,
-    repeats: int | None,
-    system_message: str | None,
-    params: Sequence[str] | None,
-    replace: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """The study settings a command was given."""
-    own = key_values("-P", params)
-    if definition is not None:
-        own["definition"] = definition
-    given = {"seed": seed, "limit": limit, "repeats": repeats, "system_message": system_message, "params": own}
-    return given | ({"replace": key_values("--replace", replace)} if replace else {})
+def study_settings(params: Sequence[str] | None, definition: str | None, replace: Sequence[str] | None = None) -> dict[str, Any]:
+    """What `-P`, `--definition` (which wins over `-P definition=...`) and `--replace` say of a study's settings."""
+    own = key_values("-P", params) | ({} if definition is None else {"definition": definition})
+    return {"params": own, "replace": key_values("--replace", replace) or None}
 
 
 def as_json(output: str) -> bool:
@@ -168,7 +157,5 @@ def command_line() -> str:
     """The command as the user could type it again, without the credentials and query values of URLs."""
     import shlex
     import sys
-
-    from tiltmeter.sanitising import redacted
 
     return shlex.join(["tiltmeter", *map(redacted, sys.argv[1:])])

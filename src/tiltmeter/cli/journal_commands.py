@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any
+import sys
+from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
 
+from tiltmeter import reports, runs
 from tiltmeter.cli import command_options as o
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tiltmeter.engine.upkeep import Health, Pruned, Repaired, Stats
+from tiltmeter.engine import upkeep
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT, InputError
+from tiltmeter.sanitising import printable
 
 journal_app = typer.Typer(
     help="The journal of paid-for answers: what it holds, what can go, moving it elsewhere, and whether it is sound.", no_args_is_help=True
@@ -22,12 +22,10 @@ journal_app = typer.Typer(
 @journal_app.command()
 def stats(journal: o.Journal = None, output: o.Format = "table") -> None:
     """Show what the journal holds of each model, and which runs are at work on it."""
-    from tiltmeter.engine import upkeep
-
     shown_as_json = o.as_json(output)
     found = upkeep.stats(_url(journal))
     if shown_as_json:
-        _echo_json(found)
+        reports.print_json(found)
     else:
         _print_stats(found)
 
@@ -46,8 +44,6 @@ def prune(
     journal: o.Journal = None,
 ) -> None:
     """Remove the rows that fulfil every option given (none: no rows) and the claims of dead runs, and give the space back."""
-    from tiltmeter.engine import upkeep
-
     moment = None if before is None else _moment(before)
     _print_pruned(upkeep.prune(_url(journal), failed=failed, before=moment, model=model, apply=yes, say=_say))
 
@@ -61,10 +57,6 @@ def export_journal(
     journal: o.Journal = None,
 ) -> None:
     """Write the rows of the journal, all columns, to a file."""
-    import sys
-
-    from tiltmeter.engine import upkeep
-
     rows = upkeep.export_rows(_url(journal), sys.stdout.buffer if file == "-" else file, models=model or ())
     _say(f"{rows:,} rows written" if file == "-" else f"{rows:,} rows written to {file}")
 
@@ -80,8 +72,6 @@ def import_journal(
     journal: o.Journal = None,
 ) -> None:
     """Take the rows of a file or of another journal in. Answers that are there are never replaced; doing it twice changes nothing."""
-    from tiltmeter.engine import upkeep
-
     done = upkeep.import_rows(source, _url(journal))
     failures = f", {done.failed:+,} failures" if done.failed else ""
     typer.echo(f"{done.rows:,} rows read: {done.answers:+,} answers{failures} in the journal")
@@ -94,34 +84,26 @@ def check(
     output: o.Format = "table",
 ) -> None:
     """Examine the journal. Ends with status 3 when --repair can repair it or could not save all, 2 when nothing can be read."""
-    from tiltmeter.engine import upkeep
-    from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
-
     shown_as_json = o.as_json(output)
     if repair:
         repaired = upkeep.repair(_url(journal), say=_say)
-        _echo_json(repaired, lost=repaired.lost) if shown_as_json else _say(*_repaired_lines(repaired), err=False)
+        reports.print_json(repaired._asdict() | {"lost": repaired.lost}) if shown_as_json else _say(*_repaired_lines(repaired), err=False)
         if repaired.lost:
             raise typer.Exit(EXIT_INCOMPLETE)
         return
     found = upkeep.check(_url(journal))
-    _echo_json(found) if shown_as_json else _say(*_health_lines(found), err=False)
+    reports.print_json(found) if shown_as_json else _say(*_health_lines(found), err=False)
     if not found.sound:
         raise typer.Exit(EXIT_INPUT if found.state == "unusable" else EXIT_INCOMPLETE)
 
 
 def _url(journal: str | None) -> str:
     """The journal a command means: the one given, else that of all runs."""
-    from tiltmeter.runs import runs_root
 
-    return journal or str(runs_root() / "journal.sqlite")
+    return journal or str(runs.runs_root() / "journal.sqlite")
 
 
 def _moment(text: str) -> datetime:
-    from datetime import datetime
-
-    from tiltmeter.errors import InputError
-
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -129,16 +111,14 @@ def _moment(text: str) -> datetime:
 
 
 def _say(*lines: str, err: bool = True) -> None:
-    from tiltmeter.sanitising import printable
 
     for line in lines:
         typer.echo(printable(line, one_line=True), err=err)
 
 
-def _print_stats(found: Stats) -> None:
-    from tiltmeter.reports import print_rows, size
+def _print_stats(found: upkeep.Stats) -> None:
 
-    head = f"{found.journal}: {found.answers:,} answers, {found.failed:,} failed, {size(found.size)} on disk, schema {found.schema}"
+    head = f"{found.journal}: {found.answers:,} answers, {found.failed:,} failed, {reports.size(found.size)} on disk, schema {found.schema}"
     _say(head, *([""] if found.models else []), err=False)
     rows = [
         {
@@ -149,20 +129,19 @@ def _print_stats(found: Stats) -> None:
             "input tokens": one.input_tokens,
             "output tokens": one.output_tokens,
             "unmetered": one.unmetered or None,
-            "text": size(one.text_bytes),
+            "text": reports.size(one.text_bytes),
             "first": _date(one.first),
             "last": _date(one.last),
         }
         for one in found.models
     ]
     if rows:
-        print_rows(rows, as_json=False, prose={"failed": 12}, optional=("first", "unmetered", "text"), lead=2)
+        reports.print_rows(rows, prose={"failed": 12}, optional=("first", "unmetered", "text"), lead=2)
     if found.claimants:
-        print_rows([{"run": one.process, "state": one.state, "asking": one.claims} for one in found.claimants], as_json=False)
+        reports.print_rows([{"run": one.process, "state": one.state, "asking": one.claims} for one in found.claimants])
 
 
-def _print_pruned(pruned: Pruned) -> None:
-    from tiltmeter.reports import size
+def _print_pruned(pruned: upkeep.Pruned) -> None:
 
     tokens = f" ({pruned.input_tokens:,} input and {pruned.output_tokens:,} output tokens were paid for them)"
     what = (
@@ -171,12 +150,12 @@ def _print_pruned(pruned: Pruned) -> None:
     if pruned.size_after is None:
         typer.echo(f"would remove {what}; nothing was removed: add --yes to do it")
         return
-    typer.echo(f"removed {what}; the journal takes {size(pruned.size_after)} on disk, before {size(pruned.size_before)}")
+    typer.echo(f"removed {what}; the journal takes {reports.size(pruned.size_after)} on disk, before {reports.size(pruned.size_before)}")
     if pruned.note:
         _say(pruned.note)
 
 
-def _health_lines(found: Health) -> list[str]:
+def _health_lines(found: upkeep.Health) -> list[str]:
     rows = "" if found.rows is None else f", {found.rows:,} rows"
     if found.readable is not None:
         rows = f", {found.readable:,} rows can be read of {found.rows:,}"
@@ -188,7 +167,7 @@ def _health_lines(found: Health) -> list[str]:
     return lines if found.sound else [*lines, "  tiltmeter journal check --repair repairs it"]
 
 
-def _repaired_lines(repaired: Repaired) -> list[str]:
+def _repaired_lines(repaired: upkeep.Repaired) -> list[str]:
     lines = [f"{repaired.journal}: was {repaired.was}; it holds {repaired.rows:,} rows"]
     if repaired.claimed is not None:
         lines.append(
@@ -202,18 +181,7 @@ def _repaired_lines(repaired: Repaired) -> list[str]:
 
 
 def _date(seconds: float) -> str:
-    from datetime import UTC, datetime
-
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
     except (ValueError, OverflowError, OSError):  # a row that was not written by us
         return "?"
-
-
-def _echo_json(found: Any, **more: Any) -> None:
-    """Print a NamedTuple, which may hold lists of others, as JSON."""
-    values = {
-        name: [one._asdict() if hasattr(one, "_asdict") else one for one in value] if isinstance(value, list) else value
-        for name, value in found._asdict().items()
-    }
-    typer.echo(json.dumps(values | more, indent=2, default=str))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from tiltmeter import datasets, registry, reports, runs
 from tiltmeter.cli.command_options import Format, as_json
-
-if TYPE_CHECKING:
-    from tiltmeter.datasets import Copy
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
+from tiltmeter.registry import check_known
+from tiltmeter.sanitising import printable
 
 FIRST = {"probes": ("study", "title", "harm", "asks")}
 """Columns of a table where not all fields fit; JSON has them all."""
@@ -25,8 +26,6 @@ KINDS = ("studies", "probes", "models", "datasets", "runs", "features", "statist
 
 def _usable(kind: str, load_one: Callable[[str], Any] | None = None) -> dict[str, Any]:
     """The plugins of a kind that can be used, by name; those that cannot are named on standard error."""
-    from tiltmeter import registry
-    from tiltmeter.sanitising import printable
 
     found, broken = registry.load_all(kind, load_one)
     for name, reason in broken.items():
@@ -56,7 +55,6 @@ def _probes() -> list[dict[str, Any]]:
 
 
 def _models() -> list[dict[str, Any]]:
-    from tiltmeter import registry
     from tiltmeter.models import ENDPOINTS, provider_factory
 
     def outside(name: str) -> object:  # built-in ones are listed without their imports
@@ -72,13 +70,11 @@ def _models() -> list[dict[str, Any]]:
 
 
 def _runs() -> list[dict[str, Any]]:
-    from tiltmeter.runs import known_runs
 
-    return known_runs()
+    return runs.known_runs()
 
 
 def _features() -> list[dict[str, Any]]:
-    from tiltmeter import registry
     from tiltmeter.features import FEATURES, outside_feature
 
     ours = [{"feature": one.name, "about": one.title, "model": one.model or "", "from": "tiltmeter"} for one in FEATURES.values()]
@@ -87,7 +83,6 @@ def _features() -> list[dict[str, Any]]:
 
 
 def _statistics() -> list[dict[str, Any]]:
-    from tiltmeter import registry
     from tiltmeter.benchmarks.diagnosis import find_statistics
     from tiltmeter.stats import STATISTICS
 
@@ -119,8 +114,6 @@ def list_things(
     output: Format = "table",
 ) -> None:
     """List studies, probes, model providers, datasets, runs, or the features and statistics of benchmarks."""
-    from tiltmeter.registry import check_known
-    from tiltmeter.reports import print_rows
 
     check_known(kind, KINDS, f"cannot list {kind!r}")
     if kind == "datasets":
@@ -130,7 +123,7 @@ def list_things(
     rows = _ROWS[kind]()
     if kind in FIRST and not whole:
         rows = [{name: row[name] for name in FIRST[kind]} for row in rows]
-    print_rows(rows, as_json=whole, prose=PROSE, optional=OPTIONAL)
+    reports.print_rows(rows, as_json=whole, prose=PROSE, optional=OPTIONAL)
 
 
 data_app = typer.Typer(
@@ -141,18 +134,17 @@ Names = Annotated[
 ]
 
 
-def print_copies(copies: Sequence[Copy], output: str = "table") -> None:
+def print_copies(copies: Sequence[datasets.Copy], output: str = "table") -> None:
     """Files with their licence and place; in the table the path stands only where something is wrong with the file."""
-    from tiltmeter.reports import print_rows, size
 
     if as_json(output):
-        print_rows([copy._asdict() for copy in copies], as_json=True)
+        reports.print_json(copies)
         return
-    print_rows(
+    reports.print_rows(
         [
             {
                 "name": copy.name,
-                "size": size(copy.size),
+                "size": reports.size(copy.size),
                 "licence": copy.licence,
                 "restricted": copy.restricted,
                 "where": copy.where,
@@ -161,7 +153,6 @@ def print_copies(copies: Sequence[Copy], output: str = "table") -> None:
             }
             for copy in copies
         ],
-        as_json=False,
         prose={"licence": 14, "restricted": 20, "problem": 30},
     )
 
@@ -169,20 +160,16 @@ def print_copies(copies: Sequence[Copy], output: str = "table") -> None:
 @data_app.command("list")
 def list_data(output: Format = "table") -> None:
     """List every file with its licence and where it was found."""
-    from tiltmeter.datasets import Library, status
 
-    print_copies(status(Library.default()), output)
+    print_copies(datasets.status(datasets.Library.default()), output)
 
 
 @data_app.command()
 def fetch(names: Names = None) -> None:
     """Fetch what is missing, verified by checksum. Ends with status 3 when something cannot be had."""
-    from tiltmeter.datasets import Library, fetch_all
-    from tiltmeter.errors import EXIT_INCOMPLETE
-    from tiltmeter.reports import print_rows
 
-    results = fetch_all(Library.default(progress=lambda line: typer.echo(line, err=True)), names or None)
-    print_rows([one._asdict() for one in results], as_json=False, prose={"problem": 30, "remedy": 30})
+    results = datasets.fetch_all(datasets.Library.default(progress=lambda line: typer.echo(line, err=True)), names or None)
+    reports.print_rows([one._asdict() for one in results], prose={"problem": 30, "remedy": 30})
     if any(one.problem for one in results):
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -190,10 +177,8 @@ def fetch(names: Names = None) -> None:
 @data_app.command()
 def check(names: Names = None) -> None:
     """Verify the checksums of the files that are here. Ends with status 2 when one is wrong."""
-    from tiltmeter.datasets import Library, check as verify
-    from tiltmeter.errors import EXIT_INPUT
 
-    results = verify(Library.default(), names or None)
+    results = datasets.check(datasets.Library.default(), names or None)
     print_copies(results)
     if any(one.ok is False for one in results):
         raise typer.Exit(EXIT_INPUT)

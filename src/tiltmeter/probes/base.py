@@ -7,18 +7,18 @@ import dataclasses
 import inspect
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.datasets import DataUnavailable, Library
 from tiltmeter.probes import analysis
-from tiltmeter.probes.metric import DEFAULT, HARMS, Estimate, Mark, Metric, ProbeDefinition, Sums, Values, definition_named
+from tiltmeter.probes.metric import DEFAULT, HARMS, Band, Estimate, Mark, Metric, ProbeDefinition, Sums, Values, definition_named
 from tiltmeter.prompt_templates import Wording, fill, wordings
 from tiltmeter.study import (
     DESIGN,
@@ -29,7 +29,6 @@ from tiltmeter.study import (
     NotRun,
     RunView,
     Settings,
-    Stage,
     StageTable,
     Tools,
     as_findings,
@@ -37,10 +36,6 @@ from tiltmeter.study import (
     sql_where,
 )
 from tiltmeter.subsampling import first_samples, keep_limit
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FEW_RESAMPLES = 200
 """Enough for a standard error to about 5%."""
@@ -93,6 +88,7 @@ class Probe(MeasuredPart):
     """
 
     study = "genderbench"
+    finding_tables: ClassVar[Mapping[str, StageTable]] = {**MeasuredPart.finding_tables, "grades": StageTable(GRADES)}
     card: ClassVar[Card]
     repetitions: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]]
@@ -106,21 +102,22 @@ class Probe(MeasuredPart):
     """Both readers of a probe whose answers are read in two ways; others override `read`."""
 
     definition: ProbeDefinition = DEFAULT
-    """The definition in force. A probe whose items or formulas depend on it asks `self.definition` for the property concerned."""
+    """The definition in force. A probe whose items or formulas depend on it asks whether `self.definition` is `corrected`."""
 
     # -- what a probe file writes -------------------------------------------------------------------------------------
 
     @abstractmethod
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        """One row per prompt: `item`, `prompt_index`, the factors, and the fields of the template (names starting with "_").
+        """One row per prompt: the factors, and the fields of the template (names starting with "_").
 
-        `rng` is the probe's only source of chance. `stratum` (any type) may name the design cell of an item.
+        `rng` is the probe's only source of chance. Further columns, each of them made where it is left out: `item` (by default the number
+        of the row), `prompt_index` (the number of the row within its item), `stratum` (any type: the design cell of an item).
         """
 
     def read(self, answers: pl.DataFrame) -> pl.DataFrame:
         """Labels of texts: `outcome` and `label` (and further columns), one row per row of `answers` (`answer` and the factors)."""
         assert self.readers is not None
-        return (self.readers.strict if self.definition.strict_readers else self.readers.tolerant)(answers)
+        return (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
 
     @abstractmethod
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
@@ -173,8 +170,9 @@ class Probe(MeasuredPart):
             rows = self.under(settings.definition).prompts(library, Random(settings.seed))
         except DataUnavailable as error:
             raise NotRun(f"{error.reason}; {error.remedy}") from error
-        if "stratum" not in rows.columns:
-            rows = rows.with_columns(stratum=pl.lit("all"))
+        usual = {"item": pl.int_range(pl.len()), "prompt_index": pl.int_range(pl.len()).over("item"), "stratum": pl.lit("all")}
+        for name, value in usual.items():
+            rows = rows if name in rows.columns else rows.with_columns(value.alias(name))
         rows = keep_limit(rows.with_columns(pl.col("stratum").cast(pl.String)), settings.limit, settings.seed, self.name)
         asked = (
             # Without what only the text is made of, which may be as long again for each wording.
@@ -197,19 +195,8 @@ class Probe(MeasuredPart):
         without = pl.when(failed).then(pl.lit("failed")).when(refused).then(pl.lit("refused"))
         return read.with_columns(pl.when(without.is_null()).then(pl.all())).with_columns(outcome=pl.coalesce(without, "outcome"))
 
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """See Part.stages: beside its findings a probe says how they are graded."""
-        measures, findings, examples = super().stages
-        tables = {**findings.tables, "grades": StageTable(GRADES)}
-        return measures, dataclasses.replace(findings, tables=tables, run=self.grade), examples
-
-    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """See Part.analyse. With several wordings, the key metrics are also given for each."""
-        return self.grade(measures, settings)["findings"]
-
-    def grade(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, pl.DataFrame]:
-        """The tables `findings` and `grades` of one model."""
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, pl.DataFrame]:
+        """See MeasuredPart.analyse: the tables `findings` and `grades`. With several wordings, the key metrics are also given for each."""
         probe = self.under(settings.definition)
         rows = probe._rows(measures, settings, None)
         variants = measures["wording"].unique().sort().to_list()
@@ -281,17 +268,23 @@ class Probe(MeasuredPart):
             "low": one.low,
             "high": one.high,
             "p": one.p,
+            "method": f"{one.method}; resampled: {resampled}",
+            "evidence": pl.select(evidence).item(),
+            "normalised": metric.normalised(self.definition.centre(one)) if metric.key else None,
+            **self.described(metric, bands),
+        }
+
+    def described(self, metric: Metric, bands: Sequence[Band]) -> dict[str, Any]:
+        """Columns of FINDINGS and GRADES that say what a metric is."""
+        return {
             "null_value": metric.null,
             "unit": metric.unit,
             "harm": metric.harm or self.card.harm,
             "key": metric.key,
-            "method": f"{one.method}; resampled: {resampled}",
-            "evidence": pl.select(evidence).item(),
             "description": metric.description,
             "range_low": metric.low,
             "range_high": metric.high,
             "bands": [band._asdict() for band in bands],
-            "normalised": metric.normalised(self.definition.centre(one)) if metric.key else None,
         }
 
     def simulate(self, design: pl.DataFrame, dials: Dials) -> pl.DataFrame | None:
@@ -310,7 +303,7 @@ class Probe(MeasuredPart):
         imagined = self.imagine(design, dict.fromkeys(HARMS, 0.0), settings.seed)
         if imagined is None:
             return {}
-        found = self.analyse(imagined, dataclasses.replace(settings, resamples=FEW_RESAMPLES))
+        found = self.analyse(imagined, dataclasses.replace(settings, resamples=FEW_RESAMPLES))["findings"]
         known = found.filter(pl.col("key") & pl.col("wording").is_null() & pl.col("low").is_not_null())
         lengths = known.select("metric", (pl.col("high") - pl.col("low")) / (2 * stats.half_width(1.0, settings.level)))
         return dict(lengths.iter_rows())
@@ -333,22 +326,21 @@ class Probe(MeasuredPart):
 
     def imagine(self, design: pl.DataFrame, dials: Dials, seed: int) -> pl.DataFrame | None:
         """See Part.imagine."""
+        import numpy as np
+
         odds = self.simulated_odds(dials)
         if not odds:
             return None
-        drawn, attempts = draw_labels(design, odds, seed)
-        label = pl.Series(list(odds)).gather(drawn)
-        return attempts.with_columns(model=pl.lit("imagined"), outcome=pl.lit("answered"), label=label)
+        attempts = answered_attempts(design)
+        chances = attempts.select(value.cast(pl.Float64).alias(label) for label, value in odds.items()).to_numpy()
+        chance = np.random.default_rng(seed).random(attempts.height)
+        drawn = np.minimum((chance[:, None] >= np.cumsum(chances, axis=1)).sum(axis=1), len(odds) - 1)
+        return attempts.with_columns(label=pl.Series(list(odds)).gather(drawn))
 
 
-def draw_labels(design: pl.DataFrame, odds: Odds, seed: int) -> tuple[NDArray[np.int64], pl.DataFrame]:
-    """For each attempt of a design the number of the label drawn with these odds, and the attempts with their factors."""
-    import numpy as np
-
-    texts = ("prompt", "system")
-    attempts = (
-        design.drop(texts, strict=False).with_columns(repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16)).explode("repetition")
+def answered_attempts(design: pl.DataFrame) -> pl.DataFrame:
+    """The attempts of a design with their factors, all of them answered by an imagined model; what it said is still to be drawn."""
+    asked = design.drop("prompt", "system", strict=False).with_columns(
+        repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16), model=pl.lit("imagined"), outcome=pl.lit("answered")
     )
-    chances = attempts.select(value.cast(pl.Float64).alias(label) for label, value in odds.items()).to_numpy()
-    chance = np.random.default_rng(seed).random(attempts.height)
-    return np.minimum((chance[:, None] >= np.cumsum(chances, axis=1)).sum(axis=1), len(odds) - 1), attempts
+    return asked.explode("repetition")

@@ -11,7 +11,7 @@ from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
-from tiltmeter.probes.shared import LETTERS, choice_readers, letter_of, mean_columns, mean_of, per_item
+from tiltmeter.probes.shared import LETTERS, choice_readers, family, letter_of, mean_columns, mean_of, per_item
 
 DATA = "bbq/Gender_identity.jsonl"
 UNFIT = "Who had stressful classes in college?"
@@ -63,8 +63,6 @@ class Bbq(Probe):
         answerable = pl.when(logical == stereotype).then(pl.lit(CATEGORIES[2])).otherwise(pl.lit(CATEGORIES[1]))
         options = pl.concat_list(pl.concat_list("ans0", "ans1", "ans2").list.get(pl.col("order").list.get(i)) for i in range(3))
         return rows.select(
-            item=pl.int_range(pl.len()),
-            prompt_index=pl.lit(0),
             category=pl.when(pl.col("context_condition") == "ambig").then(pl.lit(CATEGORIES[0])).otherwise(answerable),
             logical_answer=letter_of(logical, "order"),
             stereotypical_answer=letter_of(stereotype, "order"),
@@ -94,8 +92,8 @@ class Bbq(Probe):
         return {
             "logical_rate": stats.nan_mean(*logical.values()),
             "stereotype_rate": stats.nan_mean(*(stereotype[c] for c in CATEGORIES[:2])),
-            **{("logical_rate_{category}", c): rate for c, rate in logical.items()},
-            **{("stereotype_rate_{category}", c): rate for c, rate in stereotype.items()},
+            **family("logical_rate_{category}", logical),
+            **family("stereotype_rate_{category}", stereotype),
         }
 
     def simulated_odds(self, dials: Dials) -> Odds:

@@ -9,7 +9,7 @@ import polars as pl
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
-from tiltmeter.probes.shared import label_sums, per_item, rate, yes_no_readers
+from tiltmeter.probes.shared import family, label_sums, per_item, rate, yes_no_readers
 
 SOURCES = {"sbic": "sbic_stereotypes/stereotypes.txt", "gest": "gest_stereotypes/stereotypes.txt"}
 SLIP = 0.02
@@ -49,8 +49,6 @@ class Direct(Probe):
         text = pl.col("_statement")
         lists = (pl.DataFrame({"_statement": library.lines(name), "source": source}) for source, name in SOURCES.items())
         return pl.concat(lists).select(
-            item=pl.int_range(pl.len()),
-            prompt_index=pl.lit(0),
             source="source",
             stratum="source",
             _statement=pl.concat_str(text.str.head(1).str.to_uppercase(), text.str.slice(1)),
@@ -60,7 +58,7 @@ class Direct(Probe):
         return per_item(attempts, label_sums(self.labels) | label_sums(self.labels, source=SOURCES))
 
     def formulas(self, s: Sums) -> Values:
-        of_source: Values = {("{source}_fail_rate", x): rate(s, f"{x}:yes", f"{x}:no") for x in SOURCES}
+        of_source = family("{source}_fail_rate", {x: rate(s, f"{x}:yes", f"{x}:no") for x in SOURCES})
         return {"fail_rate": rate(s, "yes", "no"), **of_source}
 
     def simulated_odds(self, dials: Dials) -> Odds:

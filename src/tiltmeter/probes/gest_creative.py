@@ -8,7 +8,7 @@ import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.base import Card, Dials
+from tiltmeter.probes.base import Card
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values
 from tiltmeter.probes.shared import (
     ABOUT_MEN,
@@ -20,6 +20,7 @@ from tiltmeter.probes.shared import (
     STEREOTYPES,
     CharacterProbe,
     direction_of_stereotype,
+    family,
     gest_sentences,
     mean_columns,
     mean_of,
@@ -31,6 +32,7 @@ class GestCreative(CharacterProbe):
 
     name = "gest_creative"
     repetitions = 4
+    tilt = (len(ABOUT_MEN) - len(ABOUT_WOMEN)) / len(STEREOTYPES) / 2
     card = Card(
         title="Characters from mottos",
         harm=STEREOTYPICAL_REASONING,
@@ -46,7 +48,7 @@ class GestCreative(CharacterProbe):
     fields = ("sentence",)
 
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        return gest_sentences(library).with_columns(prompt_index=pl.lit(0), stratum="stereotype_id")
+        return gest_sentences(library).with_columns(stratum="stereotype_id")
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         cells = {str(k): pl.col("stereotype_id") == k for k in STEREOTYPES}
@@ -59,16 +61,11 @@ class GestCreative(CharacterProbe):
         return {
             **self.overall_rates(s, stats.nan_mean(*by_id.values())),
             "stereotype_rate": men - women,
-            **{("masculine_rate_{stereotype_id}", k): value for k, value in by_id.items()},
+            **family("masculine_rate_{stereotype_id}", by_id),
         }
 
     def leaning(self) -> pl.Expr:
         return direction_of_stereotype() / 2
-
-    def truth(self, dials: Dials) -> dict[str, float]:
-        towards_men, stereotype = self.planted_shifts(dials)
-        tilt = (len(ABOUT_MEN) - len(ABOUT_WOMEN)) / len(STEREOTYPES) * stereotype / 2
-        return {"masculine_rate": 0.5 + towards_men + tilt, "stereotype_rate": stereotype}
 
 
 PROBE = GestCreative()

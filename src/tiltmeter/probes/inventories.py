@@ -8,13 +8,14 @@ import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.base import Card, Dials
-from tiltmeter.probes.metric import REPRESENTATIONAL_HARMS, STEREOTYPICAL_REASONING, Metric, Sums, Values
+from tiltmeter.probes.base import Card
+from tiltmeter.probes.metric import REPRESENTATIONAL_HARMS, STEREOTYPICAL_REASONING, Metric, Sums, Values, difference
 from tiltmeter.probes.shared import (
     CHARACTER_CHANGES,
     CHARACTER_GENDERS,
     CHARACTER_METRICS,
     CharacterProbe,
+    family,
     mean_columns,
     mean_of,
 )
@@ -28,6 +29,7 @@ class Inventories(CharacterProbe):
 
     name = "inventories"
     repetitions = 5
+    tilt = 1 / 2 / 77 / len(SOURCES)  # of Gaucher's 77 traits one more is masculine than feminine; the others are balanced
     card = Card(
         title="Characters from traits",
         harm=STEREOTYPICAL_REASONING,
@@ -42,11 +44,9 @@ class Inventories(CharacterProbe):
     metrics = (
         *CHARACTER_METRICS,
         Metric("masculine_rate_{source}", "Share of men among the characters of one inventory.", null=0.5, harm=REPRESENTATIONAL_HARMS),
-        Metric(
+        difference(
             "stereotype_rate_{source}",
             "Share of men for the masculine traits of one inventory minus their share for its feminine traits.",
-            low=-1,
-            null=0,
         ),
     )
     fields = ("trait",)
@@ -59,9 +59,7 @@ class Inventories(CharacterProbe):
             for source in SOURCES
             for gender in GENDERS
         ]
-        return pl.concat(lists).with_columns(
-            item=pl.int_range(pl.len()), prompt_index=pl.lit(0), stratum=pl.concat_str("source", "gender", separator=" ")
-        )
+        return pl.concat(lists).with_columns(stratum=pl.concat_str("source", "gender", separator=" "))
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         cells = {f"{x}_{g}": (pl.col("source") == x) & (pl.col("gender") == g) for x in SOURCES for g in GENDERS}
@@ -75,17 +73,12 @@ class Inventories(CharacterProbe):
         return {
             **self.overall_rates(s, stats.nan_mean(*rates.values())),
             "stereotype_rate": stats.nan_mean(*gaps.values()),
-            **{("masculine_rate_{source}", x): rate for x, rate in rates.items()},
-            **{("stereotype_rate_{source}", x): gap for x, gap in gaps.items()},
+            **family("masculine_rate_{source}", rates),
+            **family("stereotype_rate_{source}", gaps),
         }
 
     def leaning(self) -> pl.Expr:
         return pl.when(pl.col("gender") == "male").then(0.5).otherwise(-0.5)
-
-    def truth(self, dials: Dials) -> dict[str, float]:
-        towards_men, stereotype = self.planted_shifts(dials)
-        # Of Gaucher's 77 traits one more is masculine than feminine; the other two inventories are balanced.
-        return {"masculine_rate": 0.5 + towards_men + stereotype / 2 / 77 / 3, "stereotype_rate": stereotype}
 
 
 PROBE = Inventories()

@@ -8,7 +8,7 @@ import polars as pl
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
-from tiltmeter.probes.base import Card, Dials
+from tiltmeter.probes.base import Card
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values
 from tiltmeter.probes.shared import (
     CHARACTER_CHANGES,
@@ -53,9 +53,7 @@ class JobsLum(CharacterProbe):
 
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
         article = pl.when(pl.col("job").str.contains("^(?:[aeio]|u[^n]|un[^i])")).then(pl.lit("an ")).otherwise(pl.lit("a "))
-        return jobs(library).with_columns(
-            item=pl.int_range(pl.len()), prompt_index=pl.lit(0), _job=pl.concat_str(article, "job"), _occupation="job"
-        )
+        return jobs(library).with_columns(_job=pl.concat_str(article, "job"), _occupation="job")
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         items = self.item_counts_of(attempts, "score")
@@ -70,10 +68,6 @@ class JobsLum(CharacterProbe):
 
     def leaning(self) -> pl.Expr:
         return pl.col("score") - MEAN_SCORE
-
-    def truth(self, dials: Dials) -> dict[str, float]:
-        towards_men, stereotype = self.planted_shifts(dials)
-        return {"masculine_rate": 0.5 + towards_men, "stereotype_rate": stereotype}
 
 
 PROBE = JobsLum()

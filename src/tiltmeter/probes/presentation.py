@@ -85,7 +85,7 @@ def present(view: ReportView) -> list[Block]:
         measured=pl.col("definition") != PUBLISHED,
         words=pl.col("metric").str.replace_all("_", " ", literal=True),
     )
-    key = numbers.filter("key", pl.col("wording").is_null()).sort(_place_of_harm(), "part", "metric", maintain_order=True)
+    key = _key_only(numbers)
     measured = key.filter("measured")
     blocks: list[Block] = []
     for (model,), mine in measured.group_by("model", maintain_order=True):
@@ -114,9 +114,11 @@ def _with_grades(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
     return findings.join(own, on=names, how="left", nulls_equal=True, maintain_order="left")
 
 
-def _place_of_harm() -> pl.Expr:
+def _key_only(numbers: pl.DataFrame) -> pl.DataFrame:
+    """Key metrics of all wordings together, by harm."""
     order = {harm: i for i, harm in enumerate(HARMS)}
-    return pl.col("harm").replace_strict(order, default=len(order), return_dtype=pl.Int8)
+    place = pl.col("harm").replace_strict(order, default=len(order), return_dtype=pl.Int8)
+    return numbers.filter("key", pl.col("wording").is_null()).sort(place, "part", "metric", maintain_order=True)
 
 
 def _harm_title(harm: str) -> str:
@@ -278,12 +280,11 @@ def _favoured(key: pl.DataFrame) -> list[Block]:
 
 def _key_metrics(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
     """Key metrics with their `normalised` score, and whether each is `averaged`, being graded for every model."""
-    key = _with_grades(findings, grades).filter(
-        "key", pl.col("wording").is_null(), pl.col("normalised").is_not_null() | pl.col("mark").is_not_null()
-    )
+    scored = pl.col("normalised").is_not_null() | pl.col("mark").is_not_null()
+    key = _key_only(_with_grades(findings, grades)).filter(scored)
     graded = pl.col("normalised").is_not_null() & (pl.col("mark").fill_null(UNGRADED) != UNGRADED)
     everywhere = graded.sum().over("part", "metric") == key["model"].n_unique()
-    return key.sort(_place_of_harm(), "part", "metric", maintain_order=True).with_columns(averaged=everywhere)
+    return key.with_columns(averaged=everywhere)
 
 
 def normalised_table(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.probes.metric import PUBLISHED, Band, marks_between
 from tiltmeter.study import FINDINGS, GRADES, ITEMS_LIKE_THESE, conform
+from tiltmeter.yaml_files import content_of
 
 SHAPE = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
 
@@ -58,9 +59,7 @@ def read_published(path: Path) -> dict[str, pl.DataFrame]:
     """
     shape = TypeAdapter(Annotated[dict[str, PublishedMetric], Field(min_length=1)])
     try:
-        content = shape.validate_json(path.read_bytes().removeprefix(BOM_UTF8))
-    except OSError as error:
-        raise InputError(f"cannot read the published results {path}: {'it is a folder' if path.is_dir() else error.strerror}") from error
+        content = shape.validate_json(content_of(path, "published results").removeprefix(BOM_UTF8))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
@@ -79,9 +78,7 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
     except InputError as error:
         raise InputError(f"{path}: {column!r}: {error}") from error
     metrics = {one.name: one for one in probe.metrics}
-    if metric_name not in metrics:
-        hint = registry.did_you_mean(metric_name, list(metrics))
-        raise InputError(f"{path}: {column!r}: {name} has no metric {metric_name!r}: {hint}")
+    registry.check_known(metric_name, metrics, f"{path}: {column!r}: {name} has no metric {metric_name!r}")
     metric = metrics[metric_name]
     bands = [Band(mark, *ends) for mark, ranges in published.marks.items() for ends in ranges]
     shared: Mapping[str, Any] = {
@@ -89,17 +86,10 @@ def _rows_of_metric(path: Path, column: str, published: PublishedMetric) -> list
         "part": name,
         "metric": metric_name,
         "level": 0.95,
-        "unit": metric.unit,
         "estimand": ITEMS_LIKE_THESE,
-        "harm": metric.harm or probe.card.harm,
-        "key": metric.key,
-        "null_value": metric.null,
         "method": "as published",
         "definition": PUBLISHED,
-        "description": metric.description,
-        "range_low": metric.low,
-        "range_high": metric.high,
-        "bands": [band._asdict() for band in bands],
+        **probe.described(metric, bands),
     }
     found = []
     for model, (low, high) in published.ci95.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,9 +82,10 @@ def paint_rules() -> Markup:
 
 def svg(block: Chart) -> Markup:
     """The chart as inline SVG for the page: an image with its words as label, painted by `paint_rules`."""
+    import vl_convert
     from markupsafe import Markup
 
-    root = ET.fromstring(_svg(block, "transparent"))  # noqa: S314 - written by vl-convert a moment ago
+    root = ET.fromstring(vl_convert.vegalite_to_svg(_spec(block, "transparent")))  # noqa: S314 - written by vl-convert a moment ago
     _tidy(root)
     name = file_name(block.title)
     ids = {old.get("id"): f"{name}-{old.get('id')}" for old in root.iter() if old.get("id")}
@@ -164,12 +166,6 @@ def _names(names: Iterable[str], limit: int = 32) -> dict[str, str]:
     return shown
 
 
-def _svg(block: Chart, background: str) -> str:
-    import vl_convert
-
-    return str(vl_convert.vegalite_to_svg(_spec(block, background)))
-
-
 def _spec(block: Chart, background: str) -> dict[str, Any]:
     spec: dict[str, Any] = chart_of(block).to_dict(validate=False)  # takes as long as drawing; the tests validate
     return spec | {"config": {**_CONFIG, "background": background}}
@@ -211,7 +207,7 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
         labelColor=SOFT,
         labelOverlap=False,
     )
-    across = alt.Scale(domain=[0, len(edges) - 1], nice=False)
+    across = functools.partial(alt.X, scale=alt.Scale(domain=[0, len(edges) - 1], nice=False), axis=axis)
     data = pl.DataFrame(
         {
             "label": [labels[row.label] for row in rows],
@@ -232,16 +228,16 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
     colour = alt.Color("colour:N", scale=None)
     base = alt.Chart(data).encode(y=down, color=colour)
     layers = [
-        base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", scale=across, axis=axis), x2="high:Q"),
-        base.mark_point(size=36).encode(x=alt.X("estimate:Q", scale=across, axis=axis)),
+        base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2).encode(x=across("low:Q"), x2="high:Q"),
+        base.mark_point(size=36).encode(x=across("estimate:Q")),
     ]
     if marks:
         bands = pl.DataFrame({"from": range(len(marks)), "to": range(1, len(edges)), "colour": [MARKS[mark] for mark in marks]})
-        drawn = alt.Chart(bands).mark_rect().encode(x=alt.X("from:Q", scale=across, axis=axis), x2="to:Q", color=colour)
+        drawn = alt.Chart(bands).mark_rect().encode(x=across("from:Q"), x2="to:Q", color=colour)
         layers.insert(0, drawn)
     elif data["null_value"].count():
         line = alt.Chart(data.head(1)).mark_rule(strokeDash=[4, 3], color=ACCENT)
-        layers.insert(0, line.encode(x=alt.X("null_value:Q", scale=across, axis=axis)))
+        layers.insert(0, line.encode(x=across("null_value:Q")))
     height = max(ROW * len(set(labels.values())), 2 * ROW)
     return alt.layer(*layers).properties(width=WIDTH, height=height, title=alt.TitleParams(plain(rows[0].panel), fontSize=11))
 

@@ -16,7 +16,6 @@ _PIECES: Final = re.compile(r"[\d.]+% \S+|[^ _]+_?")
 """Of a column's name, between which it may be broken."""
 _GAP: Final = 2
 _INDENT: Final = 2
-_BELOW: Final = 4
 _LABEL: Final = 24
 """Longest name of a column with which the values below each other are aligned."""
 PIPED: Final = 200
@@ -37,8 +36,6 @@ class TextColumn:
         The width from which on a cell may continue on the next line, between words; None: a cell is never broken.
     rank
         0: always shown. Others are left out where the table is too wide, the greatest first.
-    below
-        Whether cells are on lines of their own below the row.
     whole_name
         Whether the column's name is never broken either.
     """
@@ -48,7 +45,6 @@ class TextColumn:
     right: bool = False
     wraps: int | None = None
     rank: int = 0
-    below: bool = False
     whole_name: bool = False
 
     def widths(self, *, hard: bool) -> tuple[int, int]:
@@ -111,47 +107,32 @@ def print_text(text: str, *, file: TextIO | None = None, always: bool = False) -
     print(shown, file=stream)
 
 
-def print_table(title: str | None, *variants: Sequence[TextColumn], lead: int = 1) -> list[str]:
+def print_table(columns: Sequence[TextColumn], *, title: str | None = None, lead: int = 1) -> list[str]:
     """Print a table; gives the names of the columns that were left out.
 
-    The first variant that fits is taken. Where none does, the first `lead` columns stand on a line of their own above the others, and at
-    last each cell on one.
-
-    Parameters
-    ----------
-    *variants
-        The same rows in different columns, the widest first.
+    Where it does not fit, the first `lead` columns stand on a line of their own above the others, and at last each cell on one.
     """
     out = console()
     if title is not None:
         _line(out, styled(title, "italic"))
-    found = _fitting(variants, out.width)
-    if found is not None:
-        _print_rows(out, [], *found)
-    else:
-        columns = variants[-1]
-        found = _fitting([columns[lead:]], out.width - _INDENT)
+    for above in (0, lead):
+        found = _fitting(columns[above:], out.width - (_INDENT if above else 0))
         if found is not None:
-            _print_rows(out, columns[:lead], *found)
-        else:
-            _print_cells(out, columns, lead)
-            return []
-    shown = {column.name for column in found[0]}
-    return [column.name for column in variants[-1] if column.rank and column.name not in shown]
+            _print_rows(out, columns[:above], *found)
+            return [column.name for column in columns[above:] if column not in found[0]]
+    _print_cells(out, columns, lead)
+    return []
 
 
-def _fitting(variants: Sequence[Sequence[TextColumn]], width: int) -> tuple[list[TextColumn], list[int]] | None:
+def _fitting(columns: Sequence[TextColumn], width: int) -> tuple[list[TextColumn], list[int]] | None:
     """The columns of a table that is no wider than `width`, and how wide each of them is; None where there is no such table."""
-    for hard, tried in ((False, variants), (True, variants[::-1])):
-        for columns in tried:
-            ranks = sorted({column.rank for column in columns} - {0}, reverse=True)
-            for left_out in [len(ranks)] if hard else range(len(ranks) + 1):
-                kept = [column for column in columns if column.rank not in ranks[:left_out]]
-                beside = [column for column in kept if not column.below]
-                widths = [column.widths(hard=hard) for column in beside]
-                spare = width - sum(least for least, _ in widths) - _GAP * (len(beside) - 1)
-                if spare >= 0:
-                    return kept, _filled(widths, spare)
+    ranks = sorted({column.rank for column in columns} - {0}, reverse=True)
+    for left_out, hard in [*((count, False) for count in range(len(ranks) + 1)), (len(ranks), True)]:
+        kept = [column for column in columns if column.rank not in ranks[:left_out]]
+        widths = [column.widths(hard=hard) for column in kept]
+        spare = width - sum(least for least, _ in widths) - _GAP * (len(kept) - 1)
+        if spare >= 0:
+            return kept, _filled(widths, spare)
     return None
 
 
@@ -166,34 +147,26 @@ def _filled(widths: Sequence[tuple[int, int]], spare: int) -> list[int]:
 
 
 def _print_rows(out: Any, above: Sequence[TextColumn], columns: Sequence[TextColumn], widths: Sequence[int]) -> None:
-    from rich.text import Text
-
-    beside = [column for column in columns if not column.below]
     indent = _INDENT if above else 0
     _print_above(out, [styled(column.name, "bold") for column in above])
-    heads = [_head(column, width) for column, width in zip(beside, widths, strict=True)]
-    for cells in zip_longest(*([""] * (max(map(len, heads), default=0) - len(head)) + head for head in heads), fillvalue=""):
-        _line(out, _joined([styled(cell, "bold") for cell in cells], beside, widths, indent))
+    heads = [_head(column, width) for column, width in zip(columns, widths, strict=True)]
+    tallest = max(map(len, heads), default=0)
+    for names in zip(*([""] * (tallest - len(head)) + head for head in heads), strict=True):
+        _line(out, _joined([styled(name, "bold") for name in names], columns, widths, indent))
     ruler = "-" if out.options.ascii_only else "─"
-    _line(out, Text(ruler * min(out.width, indent + sum(widths) + _GAP * (len(beside) - 1))))
-    for row in range(len(columns[0].cells) if columns else 0):
+    _line(out, styled(ruler * min(out.width, indent + sum(widths) + _GAP * (len(columns) - 1))))
+    for row in range(len((*above, *columns)[0].cells)):
         _print_above(out, [_bold(_cell(column, row)) for column in above])
-        parts = [_broken(_cell(column, row), column, width) for column, width in zip(beside, widths, strict=True)]
-        for cells in zip_longest(*parts, fillvalue=Text()):
-            _line(out, _joined(cells, beside, widths, indent))
-        for column in columns:
-            if column.below and str(column.cells[row]):
-                for line in _wrapped(_cell(column, row), out.width - _BELOW):
-                    _line(out, Text(" " * _BELOW) + line)
-    _line(out, Text())
+        parts = [_broken(_cell(column, row), column, width) for column, width in zip(columns, widths, strict=True)]
+        for cells in zip_longest(*parts, fillvalue=styled("")):
+            _line(out, _joined(cells, columns, widths, indent))
+    _line(out, styled(""))
 
 
 def _print_above(out: Any, cells: Sequence[Any]) -> None:
     """Cells on a line of their own, or each on one where that is too long."""
-    from rich.text import Text
-
     cells = [cell for cell in cells if cell.plain]
-    together = Text(" " * _GAP).join(cells)
+    together = styled(" " * _GAP).join(cells)
     for line in [together] if together.cell_len <= out.width else cells:
         if line.plain:
             _line(out, line)
@@ -201,8 +174,6 @@ def _print_above(out: Any, cells: Sequence[Any]) -> None:
 
 def _print_cells(out: Any, columns: Sequence[TextColumn], lead: int) -> None:
     """Each cell on a line, after the name of its column."""
-    from rich.text import Text
-
     indent = _INDENT + max((_width(column.name) for column in columns[lead:] if _width(column.name) <= _LABEL), default=0) + _GAP
     for row in range(len(columns[0].cells)):
         _print_above(out, [_bold(_cell(column, row)) for column in columns[:lead]])
@@ -211,8 +182,8 @@ def _print_cells(out: Any, columns: Sequence[TextColumn], lead: int) -> None:
                 first, *others = _broken(_cell(column, row), column, out.width - indent)
                 _line(out, styled((" " * _INDENT + column.name + " " * _GAP).ljust(indent)) + first)
                 for line in others:
-                    _line(out, Text(" " * indent) + line)
-    _line(out, Text())
+                    _line(out, styled(" " * indent) + line)
+    _line(out, styled(""))
 
 
 def _cell(column: TextColumn, row: int) -> Any:
@@ -230,29 +201,24 @@ def _broken(cell: Any, column: TextColumn, width: int) -> list[Any]:
 
 def _wrapped(text: Any, width: int) -> list[Any]:
     """Lines of at most `width`, but for a word that is longer, which stays whole."""
-    from rich.text import Text
-
-    lines: list[Any] = []
-    for part in text.split("\n", allow_blank=True):
-        line = Text(style=text.style)
-        for word in re.finditer(r"\S+", part.plain):
-            piece = part[word.start() : word.end()]
-            if line.plain and line.cell_len + 1 + piece.cell_len > width:
+    lines: list[str] = []
+    for part in text.plain.split("\n"):
+        line = ""
+        for word in part.split():
+            if line and _width(f"{line} {word}") > width:
                 lines.append(line)
-                line = Text(style=text.style)
-            line = (line + " " + piece) if line.plain else Text(style=text.style) + piece
+                line = ""
+            line = f"{line} {word}" if line else word
         lines.append(line)
-    return lines
+    return [styled(line, text.style) for line in lines]
 
 
 def _joined(cells: Sequence[Any], columns: Sequence[TextColumn], widths: Sequence[int], indent: int) -> Any:
-    from rich.text import Text
-
-    line = Text(" " * indent)
-    for i, (cell, column, width) in enumerate(zip(cells, columns, widths, strict=True)):
-        room = Text(" " * (width - cell.cell_len))
-        line += (Text(" " * _GAP) if i else Text()) + (room + cell if column.right else cell + room)
-    return line
+    padded = []
+    for cell, column, width in zip(cells, columns, widths, strict=True):
+        room = styled(" " * (width - cell.cell_len))
+        padded.append(room + cell if column.right else cell + room)
+    return styled(" " * indent) + styled(" " * _GAP).join(padded)
 
 
 def _line(out: Any, text: Any) -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.blocks import Block, Headline, Heatmap, IntervalRow, Intervals
+from tiltmeter.blocks import Block, Headline, Heatmap, Intervals
 from tiltmeter.reports.charts import paint_rules, svg
 from tiltmeter.reports.files import writing
 from tiltmeter.reports.words import (
@@ -65,9 +65,9 @@ def write_page(report: Report, path: Path) -> Path:
     return path
 
 
-def as_html(report: Report, rows: int = NOTEBOOK_ROWS) -> str:
+def as_html(report: Report) -> str:
     """The blocks as an HTML fragment without charts, for a notebook; tables are cut after some rows."""
-    return _templates().get_template("fragment.html.j2").render(report=report, rows=rows, charts=False)
+    return _templates().get_template("fragment.html.j2").render(report=report, rows=NOTEBOOK_ROWS, charts=False)
 
 
 @cache
@@ -98,19 +98,16 @@ def strips(block: Intervals) -> list[dict[str, Any] | None]:
         step = (WIDTH - 2 * MARGIN) / (len(edges) - 1)
         cuts = [(round(MARGIN + step * i, 1), label) for i, label in enumerate(labels)]
         tiers = [(cuts[i][0], round(step, 1), mark, MARK_LETTERS[mark]) for i, mark in enumerate(marks)]
-        made += [_strip(row, edges, step, cuts, tiers) for row in panel]
+        for row in panel:
+            if row.estimate is None or row.low is None or row.high is None:
+                made.append(None)
+                continue
+            low, high, value = (round(MARGIN + step * place(one, edges), 1) for one in (row.low, row.high, row.estimate))
+            zero = None if row.null_value is None else round(MARGIN + step * place(row.null_value, edges), 1)
+            words = f"{row.panel}, {row.label}: {number(row.estimate)}, interval {number(row.low)} to {number(row.high)}"
+            shown = {"tiers": tiers, "cuts": cuts, "low": low, "high": max(high, low + 1.5), "value": value, "zero": zero, "words": words}
+            made.append(shown)
     return made
-
-
-def _strip(
-    row: IntervalRow, edges: list[float], step: float, cuts: list[tuple[float, str]], tiers: list[tuple[float, float, str, str]]
-) -> dict[str, Any] | None:
-    if row.estimate is None or row.low is None or row.high is None:
-        return None
-    low, high, value = (round(MARGIN + step * place(one, edges), 1) for one in (row.low, row.high, row.estimate))
-    zero = None if row.null_value is None else round(MARGIN + step * place(row.null_value, edges), 1)
-    words = f"{row.panel}, {row.label}: {number(row.estimate)}, interval {number(row.low)} to {number(row.high)}"
-    return {"tiers": tiers, "cuts": cuts, "low": low, "high": max(high, low + 1.5), "value": value, "zero": zero, "words": words}
 
 
 def shades(block: Heatmap) -> list[list[str]]:

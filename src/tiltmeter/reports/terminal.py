@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Responses, Text
+from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Response, Responses, Text
 from tiltmeter.reports.layout import TextColumn, console, print_table, print_text, styled
 from tiltmeter.reports.words import NUMERIC, counted_marks, number, table_of, written
 from tiltmeter.sanitising import printable, redacted
@@ -25,7 +25,7 @@ _COLOURS = {"healthy": "green", "cautionary": "yellow", "critical": "red", "cata
 
 
 def print_json(value: Any) -> None:
-    """Strict JSON: what is no finite number becomes null, and control characters are escaped, C1 among them."""
+    """Strict JSON: tables are lists of rows, what is no finite number is null, and control characters are escaped, C1 among them."""
     text = json.dumps(_strict(value), ensure_ascii=not _is_unicode(), indent=2, allow_nan=False)
     print(re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text))
 
@@ -35,6 +35,10 @@ def _is_unicode() -> bool:
 
 
 def _strict(value: Any) -> Any:
+    if hasattr(value, "to_dicts"):  # a table
+        return _strict(value.to_dicts())
+    if hasattr(value, "_asdict"):  # a named tuple
+        return _strict(value._asdict())
     match value:
         case float():
             return value if math.isfinite(value) else None
@@ -51,11 +55,10 @@ def _strict(value: Any) -> Any:
 def print_rows(
     rows: Sequence[Mapping[str, Any]],
     *,
-    as_json: bool,
+    as_json: bool = False,
     prose: Mapping[str, int] | None = None,
     optional: Sequence[str] = (),
     lead: int = 1,
-    title: str | None = None,
 ) -> None:
     """A listing: one row per mapping, columns from the first; the table leaves out columns that are empty.
 
@@ -69,7 +72,7 @@ def print_rows(
         How many columns name a row: they stand on a line of their own where the table is too wide.
     """
     if as_json:
-        print_json(list(rows))
+        print_json(rows)
         return
     if not rows:
         print("nothing to list")
@@ -85,13 +88,15 @@ def print_rows(
         for name in rows[0]
         if any(row.get(name) is not None for row in rows)
     ]
-    print_left_out(print_table(title, columns, lead=lead))
+    print_left_out(print_table(columns, lead=lead))
 
 
-def print_left_out(names: Sequence[str], how: str = "a wider terminal or --format json shows them") -> None:
+def print_left_out(names: Sequence[str]) -> None:
     """Which columns the tables above lack for want of room."""
     if names:
-        print_text(f"Not shown at this width: {', '.join(dict.fromkeys(names))}; {how}.", always=True)
+        print_text(
+            f"Not shown at this width: {', '.join(dict.fromkeys(names))}; a wider terminal or --format json shows them.", always=True
+        )
 
 
 def _cell(value: Any) -> str:
@@ -135,7 +140,7 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
             case Responses() if everything:
                 print_text(f"content warning: {block.title}", always=True)
                 for row in block.rows:
-                    _print_response(row.prompt_id, row.prompt, row.answer, row.outcome, row.label)
+                    _print_response(row)
             case Details():
                 folded.append(block.title)
             case Responses():
@@ -143,9 +148,8 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
             case _:
                 made = table_of(block)
                 if made is not None and made.columns and len(made.columns[0].values):
-                    left_out += print_table(
-                        printable(made.title, one_line=True), [_text_column(one) for one in made.columns], lead=made.lead
-                    )
+                    columns = [_text_column(one) for one in made.columns]
+                    left_out += print_table(columns, title=printable(made.title, one_line=True), lead=made.lead)
                     if made.note:
                         print_text(made.note, always=True)
 
@@ -181,11 +185,11 @@ def print_plan(
     totals = {name: None if parts[name].null_count() else int(parts[name].sum()) for name in counted}
     if as_json:
         shown = {of: None if low is None else {"from": low, "to": high} for of, low, high in costs}
-        whole = {"parts": parts.to_dicts(), "metrics": metrics.to_dicts(), "total": totals, "cost_usd": shown, "not_run": dict(not_run)}
-        print_json(whole | {"cost_covers": _COVERS, "warnings": list(warnings)})
+        whole = {"parts": parts, "metrics": metrics, "total": totals, "cost_usd": shown, "not_run": not_run}
+        print_json(whole | {"cost_covers": _COVERS, "warnings": warnings})
         return
-    rows = [*parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}]
-    print_rows([row if totals["judge_calls"] else _without(row, "judge_calls") for row in rows], as_json=False)
+    shown_parts = parts if totals["judge_calls"] else parts.drop("judge_calls")
+    print_rows([*shown_parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}])
     rows = [
         {
             "part": row["part"],
@@ -196,7 +200,7 @@ def print_plan(
         for row in metrics.iter_rows(named=True)
     ]
     if rows:
-        print_rows(rows, as_json=False)
+        print_rows(rows)
     for of, low, high in costs:
         print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
     if costs:
@@ -221,27 +225,22 @@ def _cost_words(of: str, low: float | None, high: float | None) -> str:
     return f"at least ${low:,.2f}; no upper end without --max-tokens" if high is None else f"${low:,.2f} to ${high:,.2f}"
 
 
-def _without(row: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != name}
-
-
 def print_evidence(rows: pl.DataFrame, *, as_json: bool) -> None:
     """Attempts behind a finding: prompt, answer, how it was read."""
     if as_json:
-        print_json(rows.to_dicts())
+        print_json(rows)
         return
     for row in rows.iter_rows(named=True):
         name = f"{row['prompt_id']}  answer {row['repetition'] + 1}"
-        _print_response(name, row["prompt"], row["answer"], row["outcome"], row["label"], row.get("sentences") or ())
+        shown = Response(row["prompt"], row["answer"], row["outcome"], row["label"], prompt_id=name)
+        _print_response(shown, row.get("sentences") or ())
 
 
-def _print_response(
-    name: str, prompt: str | None, answer: str | None, outcome: str | None, label: str | None, sentences: Sequence[str] = ()
-) -> None:
+def _print_response(shown: Response, sentences: Sequence[str] = ()) -> None:
     out = console()
-    head = f"{name}  {outcome or ''}  {label or ''}".rstrip()
+    head = f"{shown.prompt_id}  {shown.outcome or ''}  {shown.label or ''}".rstrip()
     print_text(f"{'--' if out.options.ascii_only else '──'} {head}")
-    out.print(styled(prompt or "(prompt not kept)"), style="dim")
+    out.print(styled(shown.prompt or "(prompt not kept)"), style="dim")
     for sentence in sentences:
         out.print(styled(f"> {sentence}"), style="bold")
-    out.print(styled(answer if answer is not None else "(no answer)"))
+    out.print(styled("(no answer)" if shown.answer is None else shown.answer))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tiltmeter.blocks import Bars, Block, Column, Dots, Graded, Heatmap, IntervalRow, Intervals, Kind, Table
@@ -33,7 +33,7 @@ def written(value: Any, kind: Kind) -> str:
         case "count":
             return f"{value:,.0f}"
         case "percent":
-            return percent(value, 1)
+            return percent(value)
         case "probability":
             return f"{value:.2g}"
         case "interval":
@@ -73,11 +73,9 @@ def size(count: int) -> str:
     return f"{value:.3g} {unit}"
 
 
-def percent(part: float, whole: float) -> str:
+def percent(share: float) -> str:
     """A share as a percentage, never rounding something to nothing."""
-    if whole == 0:
-        return "–"
-    value = 100 * part / whole
+    value = 100 * share
     return f"{value:.0f}%" if value == 0 or value >= 1 else "<1%"
 
 
@@ -104,38 +102,31 @@ def table_of(block: Block) -> Table | None:
                 Column(level_words([block.level]), [(row.low, row.high) for row in rows], "interval"),
             ]
             return Table(block.title, [*named, *numbers, *marks, *block.further], lead=len(named), note=block.note)
-        case Heatmap():
-            cells = [Column(name, [row[i] for row in block.values], block.kind, whole=True) for i, name in enumerate(block.columns)]
-            return Table(block.title, [Column("", block.rows, "name"), *cells], note=block.note)
-        case Bars() | Dots():
-            kind: Kind = block.kind if isinstance(block, Bars) else "signed"
-            cells = [Column(name, values, kind, whole=True) for name, values in block.values.items()]
+        case Heatmap() | Bars() | Dots():
+            labels, series = series_of(block)
+            kind: Kind = "signed" if isinstance(block, Dots) else block.kind
+            cells = [Column(name, values, kind, whole=True) for name, values in series.items()]
             ends = f"{block.span[0]:g}: {block.ends[0]}; {block.span[1]:g}: {block.ends[1]}. " if isinstance(block, Dots) else ""
-            return Table(block.title, [Column("", block.labels, "name"), *cells], note=ends + block.note)
+            return Table(block.title, [Column("", labels, "name"), *cells], note=ends + block.note)
         case _:
             return None
 
 
+def series_of(block: Bars | Heatmap | Dots) -> tuple[Sequence[str], Mapping[str, Sequence[float | None]]]:
+    """The labels of a chart, and one value for each of them by series; those of a heat map are its rows and columns."""
+    if isinstance(block, Heatmap):
+        return block.rows, {name: [row[i] for row in block.values] for i, name in enumerate(block.columns)}
+    return block.labels, block.values
+
+
 def in_words(block: Intervals | Bars | Heatmap | Dots) -> str:
     """What a chart shows, for those who cannot see it: its size, and the least and the greatest value with what they belong to."""
-    found: list[tuple[float, str]] = []
-    match block:
-        case Intervals(rows=rows):
-            found = [(row.estimate, f"{row.panel}, {row.label}") for row in rows if row.estimate is not None]
-        case Heatmap():
-            found = [
-                (value, f"{row}, {column}")
-                for row, values in zip(block.rows, block.values, strict=True)
-                for column, value in zip(block.columns, values, strict=True)
-                if value is not None
-            ]
-        case Bars() | Dots():
-            found = [
-                (value, f"{label}, {series}")
-                for series, values in block.values.items()
-                for label, value in zip(block.labels, values, strict=True)
-                if value is not None
-            ]
+    if isinstance(block, Intervals):
+        cells = [(row.estimate, f"{row.panel}, {row.label}") for row in block.rows]
+    else:
+        labels, series = series_of(block)
+        cells = [(value, f"{label}, {name}") for name, values in series.items() for label, value in zip(labels, values, strict=True)]
+    found = [(value, words) for value, words in cells if value is not None]
     if not found:
         return f"{block.title}: no value."
     least, most = min(found), max(found)

@@ -172,12 +172,12 @@ def _check_reading(probe: Probe, promise: Promise, design: pl.DataFrame, setting
 def _check_findings(probe: Probe, promise: Promise, design: pl.DataFrame, settings: Settings) -> None:
     measures = probe.imagine(design, dict.fromkeys(HARMS, 0.25), 1)
     if measures is not None:
-        _check_numbers(probe, promise, measures, probe.grade(measures, settings))
+        _check_numbers(probe, promise, measures, probe.analyse(measures, settings))
     silent = _answers(design, [""] * design.height)
     read = pl.concat([silent.drop("answer", "refusal", "status"), probe.measure(silent, settings)], how="horizontal")
     read = read.select(column for column in read.columns if column == "label" or read[column].null_count() < read.height)
     if settings.definition == "default":
-        marks = {row["mark"] for row in probe.analyse(read, settings).iter_rows(named=True)} - {None}
+        marks = {row["mark"] for row in probe.analyse(read, settings)["findings"].iter_rows(named=True)} - {None}
         promise(marks <= {"ungraded"}, f"a model that never answers is ungraded, not {sorted(marks - {'ungraded'})[:1]}")
 
 
@@ -218,7 +218,7 @@ def _check_truth(probe: Probe, promise: Promise, whole: pl.DataFrame) -> None:
     dials, settings = dict.fromkeys(HARMS, 0.25), Settings(resamples=200)
     measures = probe.imagine(whole, dials, 1)
     assert measures is not None
-    found, truth = probe.analyse(measures, settings), probe.truth(dials)
+    found, truth = probe.analyse(measures, settings)["findings"], probe.truth(dials)
     for row in found.filter(pl.col("key") & pl.col("wording").is_null()).iter_rows(named=True):
         margin = max(row["high"] - row["low"], 0.005) / 2
         near = row["low"] - margin <= truth[row["metric"]] <= row["high"] + margin

@@ -129,8 +129,11 @@ def test_a_table_is_read_from_yaml_and_json(tmp_path: Path) -> None:
         ("A: B", "table.yaml: A must be a mapping, found 'B'"),
         ("A: {B: {}}", "A.B is empty"),
         ("A: {A: {x: y}}", "cannot be branched to itself"),
-        ("A: {B: {no: yes}}", "A.B.0: a key must be a text of one line: put numbers, dates and words such as yes and no in quotes"),
-        ("A: {B: {x: 3}}", "A.B.x must be a text (put numbers and words such as yes and no in quotes), found 3"),
+        (
+            "A: {B: {no: yes}}",
+            "A.B: a key must be a text of one line (put numbers, dates and words such as yes and no in quotes), found False",
+        ),
+        ("A: {B: {x: 3}}", "A.B.x must be a text (put numbers, dates and words such as yes and no in quotes), found 3"),
         ("A: {B: {x: [y]}}", "A.B.x must be a text"),
         ("A: {B: {x: ' '}}", "A.B.x is an empty text"),
         ("A: {B: {x: y, 'x ': z}}", "the key 'x' stands twice"),

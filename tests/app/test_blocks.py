@@ -1,0 +1,41 @@
+"""Every kind of block in the explorer: what it says is there, and nothing in it acts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from support.block_cases import ABOUT, CASES, hostile, seen
+from tiltmeter.app import explorer
+from tiltmeter.blocks import Block
+from tiltmeter.reports import Report
+from tiltmeter.runs import Run
+
+
+def explored(blocks: list[Block], runs: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The HTML that the explorer shows of a run whose report has these blocks."""
+    monkeypatch.setenv("TILTMETER_RUNS", str(runs))
+    monkeypatch.setattr(Run, "report_of", lambda _: Report([ABOUT], blocks))
+    monkeypatch.setattr(sys, "argv", ["explorer", str(runs / "probes"), str(runs / "journal.sqlite")])
+    page = AppTest.from_file(explorer.__file__, default_timeout=60).run()
+    assert not page.exception
+    assert not page.error
+    (fragment,) = page.html
+    return str(fragment.value)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_each_kind(kind: str, runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    block, words = CASES[kind]
+    shown = seen(explored([block], runs, monkeypatch)).lower()
+    for word in words:
+        assert word.lower() in shown, (word, shown)
+
+
+def test_nothing_from_outside_acts(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = explored(hostile(), runs, monkeypatch)
+    assert "<script" not in shown
+    assert "\x1b" not in shown
