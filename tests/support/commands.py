@@ -54,7 +54,7 @@ def _here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
         patched.chdir(folder)
         patched.setattr("sys.argv", ["tiltmeter", *arguments])
         patched.setattr("sys.stdin", io.StringIO())
-        patched.setattr(logging.root, "handlers", [])  # warnings go to standard error, as where nothing is set up
+        patched.setattr(logging.getLogger("tiltmeter"), "handlers", [logging.lastResort])  # as where nothing is set up
         os.environ.clear()
         os.environ.update(environment)
         try:
