@@ -14,6 +14,8 @@ from tiltmeter.blocks import Block
 from tiltmeter.reports import Report
 from tiltmeter.runs import Run
 
+pytestmark = pytest.mark.verify
+
 
 def explored(blocks: list[Block], runs: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The HTML that the explorer shows of a run whose report has these blocks."""

@@ -15,6 +15,8 @@ from tiltmeter.errors import InputError
 from tiltmeter.runs import load
 from tiltmeter.study import NAMED, metric_name
 
+pytestmark = pytest.mark.verify
+
 
 @pytest.fixture(autouse=True)
 def _here(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

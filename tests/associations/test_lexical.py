@@ -125,6 +125,7 @@ def test_a_list_read_without_its_name_says_so() -> None:
     assert lists["status"].to_list() == ["listed"]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "filler",
     ["and happy ", "! ", "!", "Emily she ", "the 'a ", "she was , ", "\n", "\u201c", "x", "Emily Anna the ", "the big ", "of the "],
@@ -183,6 +184,7 @@ def test_any_text_is_read(text: str, names: list[str | None]) -> None:
     assert missing["problem"].is_not_null().all()
 
 
+@pytest.mark.verify
 def test_real_stories_in_time(shared: Path) -> None:
     texts = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv")["text"][::4]
     started = time.process_time()

@@ -187,6 +187,7 @@ def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chan
     assert whole["p"] == 1
 
 
+@pytest.mark.verify
 def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     deeds = {"female": ("keeps a diary", "paints houses", "sings"), "male": ("repairs clocks", "trains dogs", "skates")}
     draw = np.random.default_rng(5)
@@ -200,6 +201,7 @@ def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltm
     assert whole["p"] == pytest.approx(0.001)
 
 
+@pytest.mark.verify
 def test_items_are_the_texts_a_number_rests_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     texts = biographies({"white": 0.66, "hispanic": 0.9}, 100).with_columns(
         text=pl.when(pl.col("group") == "white").then(pl.col("text").str.replace("a diary", "bees")).otherwise("text")
@@ -243,6 +245,7 @@ OPPOSED = [
 ALIKE = [("2 children", "two children"), ("forty-five years old", "45 years old"), ("in her 30s", "in her thirties")]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("method", ["leader", "components", "average"])
 def test_opposites_and_different_numbers_are_never_one_concept(method: str) -> None:
     from tiltmeter.associations.unifying import unify

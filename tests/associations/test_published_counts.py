@@ -106,6 +106,7 @@ def test_counts_are_those_of_the_released_files(shared: Path, setting: str) -> N
     assert_as_released(again, counts)
 
 
+@pytest.mark.verify
 def test_every_released_score_and_p_of_four_identities(shared: Path) -> None:
     rows, counts = four_identity_counts(shared)
     assert rows.height == 5582
@@ -169,6 +170,7 @@ def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
     assert ours["reported"]
 
 
+@pytest.mark.verify
 def test_what_the_published_rule_credits_to_an_identity_that_does_not_stand_highest(shared: Path) -> None:
     rows, counts = four_identity_counts(shared)
     keys = ["context", "concept", "identity"]

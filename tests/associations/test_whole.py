@@ -55,6 +55,7 @@ def test_what_is_planted_is_found_and_nothing_else(tiltmeter_once: Tiltmeter, tm
     assert run.about["complete"]
 
 
+@pytest.mark.verify
 def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path) -> None:
     assert tiltmeter_once(*RUN, "--out", "run").returncode == 0
     run = load(tmp_path / "run")
@@ -70,6 +71,7 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tiltmet
     assert "keeps a diary" in (tmp_path / "run" / "report.html").read_text()
 
 
+@pytest.mark.verify
 def test_the_same_again_gives_the_same_tables_and_asks_nothing(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path) -> None:
     judged = (*RUN, "--out", "run", "--judge", "sim/fair")
     assert tiltmeter_once(*judged).returncode == 0
@@ -214,6 +216,7 @@ def test_texts_of_ones_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert "> Ben was cheerful." in shown.stdout
 
 
+@pytest.mark.verify
 def test_a_file_for_each_identity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     for who in ("female", "male"):
         pl.DataFrame([one for one in TEXTS * 12 if one[0] == who], schema=["who", "story"], orient="row").write_csv(tmp_path / f"{who}.csv")
@@ -295,6 +298,7 @@ def test_a_judge_that_is_not_there_is_named_and_the_stories_are_kept(tiltmeter: 
     assert (tally["held"], tally["answered"]) == (40, 0)
 
 
+@pytest.mark.verify
 def test_with_nothing_planted_next_to_nothing_is_reported(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     done = tiltmeter(
         "run", "associations/race", "-m", "sim/fair", "--limit", "60", "-P", "encoder=none", "--display", "none", "--out", "run"

@@ -51,6 +51,7 @@ def test_the_plan_says_how_small_a_difference_would_show(tiltmeter: Tiltmeter, t
     assert list(widths.values()) == pytest.approx([1.96 * apart.std()] * 2, rel=0.03)
 
 
+@pytest.mark.verify
 def test_the_same_again_asks_nothing_and_gives_the_same(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tables = []
     for _ in range(2):
@@ -60,6 +61,7 @@ def test_the_same_again_asks_nothing_and_gives_the_same(tiltmeter: Tiltmeter, tm
     assert tables[1]["models"][0]["tally"]["answered"] == 0
 
 
+@pytest.mark.verify
 def test_a_number_is_opened_down_to_its_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert tiltmeter(*RUN, "--limit", "4").returncode == 0
     run = load(tmp_path / "run")

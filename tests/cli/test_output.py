@@ -87,6 +87,7 @@ def test_which_finding_is_chosen_with_flags(tiltmeter: Tiltmeter, tmp_path: Path
     assert "did you mean jobs_lum" in tiltmeter("show", "run", "--metric", "stereotype_rate", "--part", "jobs_lun").stderr
 
 
+@pytest.mark.verify
 def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct, jobs_lum]\nlimit: 10\n")
     done = tiltmeter(

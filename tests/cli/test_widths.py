@@ -23,6 +23,9 @@ from tiltmeter.blocks import Graded
 from tiltmeter.cli import main
 from tiltmeter.reports.words import mark_words, number, written
 
+pytestmark = pytest.mark.verify
+
+
 WIDTHS = (80, 81, 90, 100, 113, 120, 139, 160, 200)
 SOME = (80, 100, 139)
 LONG = "openrouter/meta-llama/llama_3.3_70b_instruct-with-a-long-name:free"

@@ -25,6 +25,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return library
 
 
+@pytest.mark.verify
 def test_all_of_it_is_intact(published: Library) -> None:
     copies = [copy for copy in check(published) if copy.where != "missing"]
     assert len(copies) == 34

@@ -257,6 +257,7 @@ class TestPackage:
             fetching.path(NAME)
         assert not fetching.cache.exists()
 
+    @pytest.mark.verify
     def test_members_not_as_catalogued_are_left_out(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
         wrong = [record("wrong.txt", b"right", member("p/wrong.txt")), record("gone.txt", b"gone", member("p/gone.txt"))]
         fetching = library(*entries, *wrong, wheel=wheel)

@@ -20,6 +20,9 @@ from tiltmeter.engine import Journal, Keys, Limits, Request, generate, open_jour
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, Sampling, create_model
 
+pytestmark = pytest.mark.verify
+
+
 GREEDY = Sampling(temperature=0.0)
 PASSING: dict[str, Callable[[], Any]] = {
     "429 with Retry-After": lambda: bad.rate_limited(0.05),

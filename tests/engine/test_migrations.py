@@ -126,6 +126,7 @@ def test_migrated_tables_are_those_of_a_new_journal(journal_at: str) -> None:
     old.dispose()
 
 
+@pytest.mark.verify
 def test_of_two_processes_one_migrates_and_the_other_waits(journal_at: str) -> None:
     write_schema_1(journal_at).dispose()
     both = [start(OPEN, journal_at) for _ in range(2)]
@@ -140,6 +141,7 @@ def test_of_two_processes_one_migrates_and_the_other_waits(journal_at: str) -> N
         assert process.communicate(timeout=60) == ("{'ok': 1, 'failed': 1}\n", "")
 
 
+@pytest.mark.verify
 def test_killed_while_migrating_leaves_the_journal_as_it_was(journal_at: str) -> None:
     engine = write_schema_1(journal_at)
     before = content(engine)

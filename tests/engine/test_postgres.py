@@ -165,6 +165,7 @@ WRITERS = """
 """
 
 
+@pytest.mark.verify
 def test_sixteen_processes_ask_every_prompt_once(database: str, tmp_path: Path) -> None:
     folder = tmp_path / "asked"
     folder.mkdir()

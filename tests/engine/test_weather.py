@@ -14,6 +14,9 @@ from support import lockless, misbehaving
 from support.misbehaving import MisbehavingServer
 from support.mounts import within
 
+pytestmark = pytest.mark.verify
+
+
 ASK = """
     import sqlite3, sys
     from support.adder import Adder

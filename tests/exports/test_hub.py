@@ -53,6 +53,7 @@ def front(text: str) -> dict[str, object]:
     return loaded
 
 
+@pytest.mark.verify
 def test_a_dataset_opens_in_its_library_and_is_still_a_run(evil: Path, tmp_path: Path) -> None:
     (evil / "stages").mkdir(exist_ok=True)
     pl.DataFrame({"model": ["a"], "value": [1.5]}).write_parquet(evil / "stages" / "own.parquet")

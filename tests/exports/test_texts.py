@@ -137,6 +137,7 @@ def test_latex_prints_the_text(text: str) -> None:
     assert not re.search(r"^[\[*]", latex(text)), "what begins a row is no argument of the row before"
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("format", ["markdown", "latex"])
 def test_untrusted_names_in_tables(evil: Path, format: str) -> None:
     (place,) = export(evil, format, every=True)

@@ -15,6 +15,9 @@ from tiltmeter.exports import Wanted, export
 from tiltmeter.exports.trackers import tracked
 from tiltmeter.runs import load
 
+pytestmark = pytest.mark.verify
+
+
 MLFLOW = """
 import json, sys, mlflow
 from tiltmeter.exports import export

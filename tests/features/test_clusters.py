@@ -63,6 +63,7 @@ def test_topics_are_found_and_named(encoder: Watched) -> None:
     assert made.themes["size"].to_list() == [4, 4, 4]
 
 
+@pytest.mark.verify
 def test_the_number_of_clusters_can_be_chosen(encoder: Watched) -> None:
     made = clustered(encoder, SHUFFLED, k="silhouette")
     scores = {}
@@ -96,6 +97,7 @@ def test_themes_are_not_the_subject_nor_each_other(encoder: Watched, sentences: 
             assert all(text.count(word) > (size >= 10) for word in theme)
 
 
+@pytest.mark.verify
 def test_each_text_is_encoded_once(minilm: Path, sentences: pl.DataFrame) -> None:
     watched = Opener(minilm).encoder("all-MiniLM-L6-v2")
     texts = pl.concat([sentences["text"], sentences["text"], pl.Series([None, " "])])
@@ -103,6 +105,7 @@ def test_each_text_is_encoded_once(minilm: Path, sentences: pl.DataFrame) -> Non
     assert {watched.seen[text] for text in sentences["text"]} == {1}
 
 
+@pytest.mark.verify
 def test_order_does_not_matter(encoder: Watched, sentences: pl.DataFrame) -> None:
     whole = cluster_texts(sentences["text"], "religion", encoder=encoder, k=3, seed=5)
     shuffled = sentences.with_columns(whole.cluster).sample(fraction=1, shuffle=True, seed=1)

@@ -128,6 +128,7 @@ def test_a_model_that_cannot_be_used_at_all_ends_it(opener: Opener, tmp_path: Pa
         measured(opener, [f"sentiment={folder}"], TEXTS)
 
 
+@pytest.mark.verify
 def test_distances_are_those_published(opener: Opener, shared: Path) -> None:
     golden = shared / "golden" / "saged"
     texts, expected = pl.read_csv(golden / "extract_input.csv"), pl.read_csv(golden / "extract_embedding_distance.csv")

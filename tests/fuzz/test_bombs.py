@@ -13,6 +13,9 @@ import pytest
 
 from support.fuzzing import TARGETS, Target, examine
 
+pytestmark = pytest.mark.verify
+
+
 _OF_KIND = {kind: [name for name, target in TARGETS.items() if target.kind == kind] for kind in ("json", "yaml", "csv", "parquet", "zip")}
 
 

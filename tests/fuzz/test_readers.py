@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.fuzzing import TARGETS, contract, examine, mutated
 
+pytestmark = pytest.mark.verify
+
+
 _SLOW = {"annotated": 5, "run folder": 6, "recovered": 8, "answers": 10, "grid": 10, "sentences": 10}
 """Examples of the readers that take a tenth of a second for each."""
 _EXAMPLES = 16

@@ -13,6 +13,9 @@ from tiltmeter.errors import InputError
 from tiltmeter.gating import Rules, gate
 from tiltmeter.runs import Run
 
+pytestmark = pytest.mark.verify
+
+
 ONLY = Rules(None)
 
 

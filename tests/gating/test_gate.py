@@ -135,6 +135,7 @@ def test_a_limit_is_about_every_part_and_model_it_names(two_models: Run) -> None
     assert about("stereotype_rate[part=gest_creative,model=sim/fair]") == {("sim/fair", "gest_creative")}
 
 
+@pytest.mark.verify
 def test_associations_are_limited_by_number_and_by_concept(associations: Run) -> None:
     named = associations.findings.filter(pl.col("metric") == "association")
     count = named.height

@@ -69,6 +69,7 @@ def estimates(probe: Probe, measures: pl.DataFrame, settings: Settings) -> dict[
     return dict(found.select("metric", "estimate").iter_rows())
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", PROBES)
 @hypothesis_settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
@@ -102,6 +103,7 @@ def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Callab
             assert all(any(value * other < 0 and abs(value) <= abs(other) / 2 + 1e-9 for other in mine["influence"]) for value in left)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["gest", "gest_creative", "relationship_levy", "diversity_med_qa"])
 @hypothesis_settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))

@@ -89,6 +89,7 @@ def test_intervals_hold_the_truth(library: Library, name: str, bias: float) -> N
     pytest.fail(f"after {tally.drawn} data sets: {doubts}")
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("bias", [0.0, 0.3], ids=["fair", "biased"])
 @pytest.mark.parametrize("name", ["direct", "discrimination_tamkin", "jobs_lum"])
 def test_a_rate_a_maximum_and_a_slope_hold_the_truth(library: Library, name: str, bias: float) -> None:

