@@ -24,8 +24,8 @@ from tiltmeter.importing.response_tables import TextColumns, read_responses, rea
 from tiltmeter.models import Model, Sampling
 from tiltmeter.paths import sha256
 from tiltmeter.readers import without_thinking
+from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import RunFolder
-from tiltmeter.runs.judge import Asking
 from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what_is_missing
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.study_run import RunInProgress, RunResult, default_folder

@@ -1,6 +1,6 @@
 from .api import Judging as Judging, run as run, run_named as run_named
+from .asking import Asking as Asking
 from .folder import RunFolder as RunFolder
-from .judge import Asking as Asking
 from .opened_run import Run as Run, known_runs as known_runs, load as load, narrowed as narrowed
 from .places import runs_place as runs_place, runs_root as runs_root
 from .planning import Plan as Plan, make_plan as make_plan

@@ -15,7 +15,7 @@ from tiltmeter.engine import NOTEBOOK, Limits, in_notebook
 from tiltmeter.errors import IncompleteRun, InputError, error_prefix
 from tiltmeter.models import Model, Sampling, create_model, sampling_from_options
 from tiltmeter.models.function import model_of
-from tiltmeter.runs.judge import Asking
+from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.opened_run import Run
 from tiltmeter.runs.resolving import Resolved, resolve
 from tiltmeter.runs.study_run import RunResult, check_models, run_study

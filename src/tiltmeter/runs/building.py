@@ -19,8 +19,9 @@ from tiltmeter.folder_lock import only_writer
 from tiltmeter.models import Sampling
 from tiltmeter.reports.files import writing as writing_aside
 from tiltmeter.runs.api import Judging
+from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import writing
-from tiltmeter.runs.judge import Asking, RunJudge, RunTools
+from tiltmeter.runs.judge import RunJudge, RunTools
 from tiltmeter.runs.stage_store import ASIDE, Pieces, StageResult, StageStore
 from tiltmeter.study import Judge, Settings, Stage, conform
 from tiltmeter.yaml_files import read_yaml

@@ -1,95 +1,31 @@
-"""How models are asked, and what a stage may use while a run is carried out: the judge, encoders and classifiers."""
+"""What a stage may use while a run is carried out: the judge, encoders and classifiers."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tiltmeter.datasets import ENCODERS, DataUnavailable, Library, encoder_folder
-from tiltmeter.engine import Engine, Keys, Limits, Prices, Request, Tally, open_display, open_engine
+from tiltmeter.engine import Engine, Keys, Request, Tally
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, Model, Sampling
+from tiltmeter.runs.asking import Asker
 from tiltmeter.runs.places import runs_root
 from tiltmeter.study import Classifier, Encoder, NotRun
 
 if TYPE_CHECKING:
-    from tiltmeter.engine import Journal
+    pass
 
 _DECLINED = ("bad_request", "not_found", "server", "bad_response")
 """Kinds of failures with which endpoints reject a JSON schema; routers say that no endpoint of theirs was found, some servers break."""
 
 _log = logging.getLogger("tiltmeter.judge")
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """How models are asked, as a user says it.
-
-    Attributes
-    ----------
-    limits
-        How many requests at a time, how often again; None: as usual.
-    journal
-        Where paid-for answers are kept (a path or a database URL); None: where those of all runs are.
-    display
-        The kind of progress shown.
-    engine, engine_options
-        What carries the work out, and its `-E key=value`; see `tiltmeter.engine.open_engine`.
-    """
-
-    limits: Limits | None = None
-    journal: str | None = None
-    display: str | None = "none"
-    engine: str | None = None
-    engine_options: Mapping[str, str] | None = None
-
-    @contextmanager
-    def open(self) -> Iterator[Asker]:
-        """What asks in this way, until the block ends."""
-        with ExitStack() as stack:
-            yield Asker(self, stack.enter_context(open_engine(self.engine, self.engine_options)), stack)
-
-
-class Asker:
-    """Puts requests to models through an engine and keeps the answers in the journal, which is opened when it is first used."""
-
-    def __init__(self, asking: Asking, engine: Engine, stack: ExitStack) -> None:
-        self.engine = engine
-        self._asking, self._stack = asking, stack
-
-    @cached_property
-    def journal(self) -> Journal:
-        """Holds the answers."""
-        from tiltmeter.engine import open_journal
-
-        return self._stack.enter_context(open_journal(self._asking.journal or str(runs_root() / "journal.sqlite")))
-
-    @cached_property
-    def _prices(self) -> Prices:
-        return Prices.load()
-
-    def ask(self, model: Model, requests: Iterable[Request], sampling: Sampling, count: int, label: str) -> Tally:
-        """Ask a model, showing the progress; returns what it took.
-
-        Parameters
-        ----------
-        count
-            How many requests there are.
-        label
-            What is being done, for the progress.
-        """
-        limits = self._asking.limits or Limits()
-        with open_display(self._asking.display, count, label) as progress:
-            return self.engine.generate(
-                model, requests, sampling, journal=self.journal, limits=limits, progress=progress, prices=self._prices
-            )
 
 
 class RunJudge:

@@ -21,8 +21,9 @@ from tiltmeter.engine import Keys, Tally
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, ProviderError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import pipeline as steps
+from tiltmeter.runs.asking import Asker, Asking
 from tiltmeter.runs.folder import RunFolder
-from tiltmeter.runs.judge import Asker, Asking, RunJudge, RunTools
+from tiltmeter.runs.judge import RunJudge, RunTools
 from tiltmeter.runs.opened_run import Run
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
