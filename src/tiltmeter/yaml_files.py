@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 _MOST_VALUES = 1_000_000
+_OPENS = {"[": 1, "{": 1, "]": -1, "}": -1}
+_DEEPEST = 500
+"""Brackets open at once at most: the time PyYAML takes grows with the square of their number."""
 
 
 @cache
@@ -163,6 +167,8 @@ def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
     """
     import yaml
 
+    if max(accumulate(_OPENS.get(letter, 0) for letter in text), default=0) > _DEEPEST:
+        raise yaml.YAMLError("a value cannot be read (it is nested too deeply)")
     opened = (loader or yaml.SafeLoader)(text)
     try:
         node = opened.get_single_node()

@@ -37,7 +37,7 @@ YAML = {
     "aliases in a benchmark": _under("concepts") + b"name: *a8\ndomain: d\n",
     "an alias of itself": b"study: &a [*a]\ncategories: *a\nmodels: *a\nname: *a\nidentities: *a\nroles: *a\n",
     "itself as a mapping": b"&a\nstudy: x\nmodels: *a\nChad: *a\ncategories: *a\nidentities: *a\n",
-    "deep": b"[" * 1_500,
+    "deep": b"[" * 100_000,
     "deep, closed": b"study: " + b"[" * 900 + b"]" * 900,
     "a whole number without end": b"study: " + b"9" * 100_000,
     "a date that is none": b"study: 2024-99-99\nmodels: 2024-99-99\n",
