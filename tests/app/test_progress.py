@@ -12,6 +12,8 @@ import pytest
 from tiltmeter.app import live_progress
 from tiltmeter.app.live_progress import ModelProgress, Watcher
 
+pytestmark = pytest.mark.verify
+
 
 @pytest.fixture
 def begun(runs: Path, tmp_path: Path) -> Path:

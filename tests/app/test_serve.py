@@ -7,6 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
+pytestmark = pytest.mark.verify
+
+
 Tiltmeter = Callable[..., "subprocess.CompletedProcess[str]"]
 
 

@@ -70,6 +70,7 @@ def test_half_characters_never_reach_a_table() -> None:
     assert read_json(r'{"a": "\ud800 \ud83d\ude00"}') == {"a": "\ufffd 😀"}
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "piece",
     [

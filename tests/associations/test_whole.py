@@ -157,6 +157,7 @@ def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltm
     assert "mentions.parquet names no story of sim/biased in this run" in done.stderr
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("whose", ["-M", "-J"])
 def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(tiltmeter: Tiltmeter, tmp_path: Path, whose: str) -> None:
     judged = ("--judge", "sim/fair", whose, "refusal=1")
@@ -324,6 +325,7 @@ def test_identities_dealt_to_whole_descriptors_on_request(tiltmeter: Tiltmeter, 
     assert all("p, descriptors shuffled" in [column.name for column in table.columns] for table in tables)
 
 
+@pytest.mark.verify
 def test_a_table_of_exclusive_concepts_names_identities_of_the_study(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("concept,identity\nkeeps a diary,femal\n", encoding="utf-8")
     done = tiltmeter(*RUN, "--out", "run", "--replace", "exclusive=mine.csv")

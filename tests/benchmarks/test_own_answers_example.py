@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from conftest import ROOT, Tiltmeter
 from tiltmeter.runs import load
 from tiltmeter.study import metric_name
@@ -14,6 +16,7 @@ DATA = {"clg_letters.csv": "letters", "dv3_story_generations.csv": "stories"}
 FEATURES = {"compound": "vader_compound", "positive words": "vader_positive", "negative words": "vader_negative"}
 
 
+@pytest.mark.verify
 def test_figures(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     sections = text.split("\n## ")[1:]

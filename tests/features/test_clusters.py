@@ -19,6 +19,9 @@ from tiltmeter.features import Clusters, cluster_texts
 from tiltmeter.features.clusters import partition, silhouette
 from tiltmeter.models.text_models import SentenceEncoder
 
+pytestmark = pytest.mark.verify
+
+
 TOPICS = {
     "food": ["The soup needs more salt.", "She cooked rice for dinner.", "Bread and cheese.", "The cook fried an onion."],
     "sport": ["They won the football match.", "He scored a goal.", "The players train for the match.", "A football game."],

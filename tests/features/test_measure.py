@@ -61,6 +61,7 @@ def own() -> ModuleType:
     return module
 
 
+@pytest.mark.verify
 def test_published_formulas(opener: Opener, tmp_path: Path) -> None:
     polar = save_classifier(tmp_path / "polar", ["negative", "other", "positive"])
     toxic = save_classifier(tmp_path / "toxic", ["insult", "toxic"], "multi_label_classification")

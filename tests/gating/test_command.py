@@ -66,6 +66,7 @@ def test_incomplete_run(tiltmeter: Tiltmeter) -> None:
     assert "answers failed" in done.stdout.splitlines()[0]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("answer", [misbehaving.context_too_long(), misbehaving.wrong_key()])
 def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) -> None:
     """Beside one that did: the run is written, and is never taken for a good one."""

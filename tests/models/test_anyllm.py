@@ -25,6 +25,7 @@ def test_the_vendor_stands_before_a_colon(model: str) -> None:
         create_model(f"any/{model}")
 
 
+@pytest.mark.verify
 @installed
 def test_an_unknown_vendor() -> None:
     with pytest.raises(InputError, match=r"any-llm knows no provider 'nobody'; it knows .*mistral"):

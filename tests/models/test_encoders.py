@@ -32,6 +32,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_encoder(tmp_path_factory.mktemp("encoder"))
 
 
+@pytest.mark.verify
 def test_distances_are_those_published(minilm: Path, shared: Path, tmp_path: Path) -> None:
     golden = shared / "golden" / "saged"
     texts, expected = pl.read_csv(golden / "extract_input.csv"), pl.read_csv(golden / "extract_embedding_distance.csv")

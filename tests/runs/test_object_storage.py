@@ -162,6 +162,7 @@ def test_a_run_opened_before_it_was_written_anew(url: str, tmp_path: Path, monke
     assert states(load(url)) == {2}
 
 
+@pytest.mark.verify
 def test_killed_while_publishing_then_again(store: ObjectStore, url: str) -> None:
     fill(url, 1)
     store.calm()

@@ -158,6 +158,7 @@ def test_a_log_is_matched_with_the_items_it_was_made_of(tmp_path: Path) -> None:
     assert run.measures["options"].equals(original["options"])
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("definition", ["default", "genderbench"])
 def test_a_log_keeps_its_texts(tmp_path: Path, shared: Path, definition: str) -> None:
     with gzip.open(shared / "golden" / "genderbench" / "logs" / "DiscriminationTamkin.jsonl.gz", "rt") as packed:

@@ -173,6 +173,7 @@ def test_options_and_params_are_numbers_or_truth_values(place: Path) -> None:
     assert run.about["params"] == {"encoder": "none", "minimum": "3"}
 
 
+@pytest.mark.verify
 def test_a_study_object(place: Path) -> None:
     whole = tm.run("genderbench", model="sim/fair", limit=3).about
     study = registry.load("studies", "genderbench")(None, {})

@@ -101,6 +101,7 @@ def _simulate(truth: NDArray[np.float64], datasets: int) -> list[MaximumEstimate
     return results
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("outcomes", [1, 12])
 @pytest.mark.parametrize("effect", [0.0, 2.0, 3.0, 8.0])
 def test_the_true_maximum_is_covered_at_no_middling_and_strong_effect(outcomes: int, effect: float) -> None:

@@ -76,6 +76,7 @@ def test_every_command_takes_it(tiltmeter: Tiltmeter, tmp_path: Path, path: str)
     done("gate", "run", "--max", "difference_of_words[model=sim/biased]=0.1", status=1)
 
 
+@pytest.mark.verify
 def test_answers_made_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path, path: str) -> None:
     assert tiltmeter("plan", "answer_length", "--prompts", "prompts.csv", "--limit", "20", PYTHONPATH=path).returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv")

@@ -167,6 +167,7 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
     assert tiltmeter(*command, PYTHONPATH=path).returncode == 0
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("kind", "group", "good", "said"),
     [

@@ -87,6 +87,7 @@ def test_words_are_counted_once_in_their_usual_spelling_and_kept_from_the_thresh
     assert len(encoder.passes) == 1
 
 
+@pytest.mark.verify
 @settings(deadline=None, max_examples=12)
 @given(st.integers(3, 120), st.data())
 def test_the_search_ends_between_the_last_word_that_belongs_and_the_next(count: int, data: st.DataObject) -> None:

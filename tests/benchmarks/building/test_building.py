@@ -191,6 +191,7 @@ def test_stopped_after_any_stage_it_goes_on(home: Path, stage: str) -> None:
     assert done.benchmark.equals(built(home, "fresh").benchmark)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("moment", ["before the record", "before the tables"])
 def test_stopped_while_a_stage_is_written_nothing_passes_for_edited(

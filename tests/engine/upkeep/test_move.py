@@ -64,6 +64,7 @@ def test_every_row_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory
         assert plain(rows_of(folder / f"{name}.sqlite")) == kept
 
 
+@pytest.mark.verify
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS)
 def test_also_by_way_of_a_server(tmp_path_factory: pytest.TempPathFactory, database: str, rows: list[Row]) -> None:

@@ -21,6 +21,7 @@ from tiltmeter.errors import InputError
 AT_5 = datetime.fromtimestamp(1005, UTC)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     ("chosen", "gone"),
     [

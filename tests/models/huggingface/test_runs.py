@@ -85,6 +85,7 @@ def limited(model: Model, most: int) -> list[int]:
     return seen
 
 
+@pytest.mark.verify
 def test_a_batch_that_does_not_fit_is_halved_and_the_size_remembered(chat_model: Make, journal: Journal) -> None:
     model = create_model(f"hf/{chat_model()}", options={"batch_size": "16"})
     seen = limited(model, 5)
