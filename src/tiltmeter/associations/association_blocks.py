@@ -152,19 +152,16 @@ def _backing(model: str, first: pl.DataFrame) -> Details:
     carrier = pl.format("{} ({}%)", one.field("descriptor"), (100 * one.field("count") / one.field("lists")).round(1))
     carriers = pl.col("descriptors").list.head(CARRIERS).list.eval(carrier).list.join(", ")
     more = pl.when(number > CARRIERS).then(pl.format(" and {} more", number.cast(pl.Int64) - CARRIERS)).otherwise(pl.lit(""))
-    backed = (
-        first.group_by("group", maintain_order=True)
-        .head(TOP)
-        .with_columns(
-            pl.format("{} {}%", "runner_up", _percent("runner_up_rate")).alias("next group"),
-            pl.when("confirmed").then(pl.lit("yes")).when(~pl.col("confirmed")).then(pl.lit("no")).alias("in both halves"),
-            pl.format("{} and {}", pl.col("effect_first").round(3), pl.col("effect_second").round(3)).alias("in each half"),
-            pl.concat_str(carriers, more).alias("carried by"),
-            pl.col("rests_on").alias("rests on alone"),
-            pl.col("permutation_p").round(3).cast(pl.String).alias("p, descriptors shuffled"),
-        )
-    )
-    words = ("counts", "next group", "in both halves", "in each half", "carried by", "rests on alone", "p, descriptors shuffled")
+    words = {
+        "counts": pl.col("counts"),
+        "next group": pl.format("{} {}%", "runner_up", _percent("runner_up_rate")),
+        "in both halves": pl.when("confirmed").then(pl.lit("yes")).when(~pl.col("confirmed")).then(pl.lit("no")),
+        "in each half": pl.format("{} and {}", pl.col("effect_first").round(3), pl.col("effect_second").round(3)),
+        "carried by": pl.concat_str(carriers, more),
+        "rests on alone": pl.col("rests_on"),
+        "p, descriptors shuffled": pl.col("permutation_p").round(3).cast(pl.String),
+    }
+    backed = first.group_by("group", maintain_order=True).head(TOP).with_columns(**words)
     blocks: list[Block] = []
     for (group,), rows in backed.group_by("group", maintain_order=True):
         known = [_column(rows, name) for name in words if rows[name].count()]
@@ -233,18 +230,17 @@ def _family(owners: Sequence[tuple[str, str]], single: pl.DataFrame) -> list[Blo
     differs = [len(set(names)) > 1 for names in zip(*owners, strict=True)]
     labels = [" · ".join(itertools.compress(owner, differs)) for owner in owners]
     sets = [single.filter(model=model, part=part) for model, part in owners]
-    overlap: list[list[float | None]] = [[None] * len(owners) for _ in owners]
+    names = [set(rows.select(_NAME).iter_rows()) for rows in sets]
+    overlap = [[len(mine & theirs) / len(mine | theirs) if mine is not theirs and mine | theirs else None for theirs in names] for mine in names]
     pairs, alone = [], []
     for i, j in itertools.combinations(range(len(owners)), 2):
-        only = [_only(labels[a], sets[a], labels[b], sets[b]) for a, b in ((i, j), (j, i))]
-        shared, every = sets[i].height - only[0].height, sets[i].height + only[1].height
-        overlap[i][j] = overlap[j][i] = shared / every if every else None
         if owners[i][0] == owners[j][0] or owners[i][1] == owners[j][1]:
-            pairs.append((labels[i], labels[j], shared, only[0].height, only[1].height, overlap[i][j]))
+            only = [_only(labels[a], sets[a], labels[b], sets[b]) for a, b in ((i, j), (j, i))]
+            pairs.append((labels[i], labels[j], len(names[i] & names[j]), only[0].height, only[1].height, overlap[i][j]))
             alone += [rows.head(FEW) for rows in only]
-    names = ("first", "second", "shared", "only first", "only second", "overlap")
-    kinds: tuple[Kind, ...] = ("name", "name", "count", "count", "count", "number")
-    columns = [Column(name, values, kind) for name, values, kind in zip(names, zip(*pairs, strict=True), kinds, strict=True)]
+    kinds: dict[str, Kind] = {"first": "name", "second": "name"}
+    kinds |= {"shared": "count", "only first": "count", "only second": "count", "overlap": "number"}
+    columns = [Column(name, values, kind) for (name, kind), values in zip(kinds.items(), zip(*pairs, strict=True), strict=True)]
     blocks: list[Block] = [Table("Associations that two models or settings share", columns, lead=2)]
     if len(owners) > 2:
         blocks.append(Heatmap("Overlap of associations", labels, labels, overlap))

@@ -91,7 +91,7 @@ class Basis:
         no_context = within.with_columns(context=pl.lit(None, pl.String))
         answered = self.measures.filter(outcome="answered").select("item")
         every = conform(answered, within.schema)
-        return pl.concat([within, no_context, every]).group_by(_PLACE).agg(items=pl.col("item").n_unique().cast(pl.Int64))
+        return pl.concat([within, no_context, every]).group_by(_PLACE).agg(items=pl.col("item").n_unique())
 
 
 def findings_of(found: pl.DataFrame, held_back: pl.DataFrame, basis: Basis) -> pl.DataFrame:
@@ -184,19 +184,17 @@ def _total(number: int, held_back: pl.DataFrame, basis: Basis) -> pl.DataFrame:
 def _of_identities(reported: pl.DataFrame, basis: Basis) -> pl.DataFrame:
     """How many associations each identity has, one of which the stories say nothing included, and their means, which infer nothing."""
     mean = "score" if basis.options.rules.published else "effect"
-    count, concepts = pl.len().cast(pl.Float64), pl.col("concept").n_unique().cast(pl.Float64)
     means = {f"mean_{mean}": pl.col(mean).mean(), "mean_p": pl.col("p").mean()}
-    numbers = reported.group_by("identity").agg(associations=count, concepts=concepts, **means)
+    numbers = reported.group_by("identity").agg(associations=pl.len(), concepts=pl.col("concept").n_unique(), **means)
     every = basis.lists.select("identity").unique().join(numbers, on="identity", how="left")
-    every = every.with_columns(pl.col("associations", "concepts").fill_null(0.0))
+    every = every.with_columns(pl.col("associations", "concepts").fill_null(0))
     rows = every.unpivot(index="identity", variable_name="metric", value_name="estimate").sort("identity", maintain_order=True)
     return rows.with_columns(key=~pl.col("metric").str.starts_with("mean_"))
 
 
 def _of_contexts(found: pl.DataFrame) -> pl.DataFrame:
     """How many associations each identity has within each context."""
-    count = pl.col("reported").sum().cast(pl.Float64)
-    cells = found.drop_nulls("context").group_by(_PLACE).agg(estimate=count).sort(_PLACE)
+    cells = found.drop_nulls("context").group_by(_PLACE).agg(estimate=pl.col("reported").sum()).sort(_PLACE)
     return cells.with_columns(metric=pl.lit("associations"))
 
 
@@ -204,8 +202,8 @@ def _missing(basis: Basis) -> pl.DataFrame:
     """The share of lists that could not be made: of all, with the test whether it differs between identities, and of each identity."""
     from tiltmeter import stats
 
-    lost = pl.col("status").eq("missing").sum().cast(pl.Int64)
-    counts = basis.lists.group_by("identity").agg(unreadable=lost, attempts=pl.len().cast(pl.Int64)).sort("identity")
+    lost = pl.col("status").eq("missing").sum()
+    counts = basis.lists.group_by("identity").agg(unreadable=lost, attempts=pl.len()).sort("identity")
     a, n = counts["unreadable", "attempts"].to_numpy().T
     small = min(a.sum(), n.sum() - a.sum()) * n.min() < FEW * n.sum()
     p = stats.permuted_independence_p(a, n, seed=basis.settings.seed) if small else float(stats.independence_p(a[None], n[None])[0])
@@ -307,18 +305,16 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> pl.DataF
     chosen by its size. A phrase belongs to the concept it has in the first run; one that run does not know, to its own run's concept,
     under the first run's name where there is one.
     """
+    sizes, held = [], []
     try:
-        lists = [_lists(view) for view in (first, second)]
-        concepts = [view.stage("concepts").select("phrase", "concept").unique("phrase") for view in (first, second)]
-        mentions = [view.stage("mentions") for view in (first, second)]
+        leading = first.stage("concepts").select("phrase", "concept").unique("phrase")
+        for view in (first, second):
+            lists, vocabulary = _lists(view), _renamed(view.stage("concepts").select("phrase", "concept").unique("phrase"), leading)
+            sizes.append(lists.group_by("identity").agg(lists=pl.len()))
+            named = view.stage("mentions").join(vocabulary, on="phrase").unique((*_OWNER, "concept"))
+            held.append(named.join(lists, on=_OWNER).group_by(_PAIR).agg(count=pl.len()))
     except (InputError, NotRun):
         return None
-    vocabularies = (concepts[0], _renamed(concepts[1], concepts[0]))
-    sizes, held = [], []
-    for side, said, vocabulary in zip(lists, mentions, vocabularies, strict=True):
-        sizes.append(side.group_by("identity").agg(lists=pl.len().cast(pl.Int64)))
-        named = said.join(vocabulary, on="phrase").unique((*_OWNER, "concept"))
-        held.append(named.join(side, on=_OWNER).group_by(_PAIR).agg(count=pl.len().cast(pl.Int64)))
     whole = pl.concat(held).group_by("concept").agg(support=pl.col("count").sum())
     common = sizes[0].join(sizes[1], on="identity", suffix="_second")
     cells = whole.filter(pl.col("support") >= options_of(settings).minimum).select("concept").join(common, how="cross")

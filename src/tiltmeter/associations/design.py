@@ -39,7 +39,7 @@ FACTORS = {
 """Columns of a design beside those of every design."""
 
 _SOURCE, _TARGET, _OPENING = "open_box_source", "open_box_target", "open_box_opening"
-_CHARACTER = ("identity", "descriptor", "name")
+_CHARACTERS = tuple(f"{field}_{slot}" for slot in (1, 2) for field in ("name", "descriptor", "identity"))
 _HOME = Path(__file__).with_name("wordings.yaml")
 _PLACEHOLDERS = re.compile(r"\{\w+\}.*\{\w+\}", re.DOTALL)
 
@@ -68,7 +68,7 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
     found = grid.category(category)
     templates = _templates_of(grid, setting, settings.params.get("wording"))
     cells = keep_limit(_cells_of(grid, found), settings.limit, settings.seed, name)
-    rows = _rows_of(cells, settings.repeats or found.stories, setting, settings)
+    rows = _rows_of(cells.join(_orders_of(found), on=["pair", "type"]), settings.repeats or found.stories, setting, settings)
     made = (
         pl.concat([rows.with_columns(wording=pl.lit(wording), **_texts(setting, one)) for wording, one in templates.items()])
         .sort("item", "prompt_index", maintain_order=True)
@@ -87,11 +87,10 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
 
 
 def _cells_of(grid: Grid, category: Category) -> pl.DataFrame:
-    """One row per pair and location: `item`, `stratum`, the two characters, and `turn` (0 or 1, alternating over pairs and locations)."""
-    columns = ["pair", "name_1", "descriptor_1", "identity_1", "type", "name_2", "descriptor_2", "identity_2"]
-    pairs = pl.DataFrame([(pair.name, *pair.first, *pair.second[:3]) for pair in category.pairs], schema=columns, orient="row")
+    """One row per pair and location: `item`, `stratum`, and `turn` (0 or 1, alternating over pairs and locations)."""
     return (
-        pairs.with_row_index("pair_number")
+        pl.DataFrame([(pair.name, pair.first.type) for pair in category.pairs], schema=["pair", "type"], orient="row")
+        .with_row_index("pair_number")
         .join(_locations_of(grid).with_row_index("place_number"), how="cross", maintain_order="left_right")
         .with_row_index("item")
         .with_columns(
@@ -102,17 +101,22 @@ def _cells_of(grid: Grid, category: Category) -> pl.DataFrame:
     )
 
 
+def _orders_of(category: Category) -> pl.DataFrame:
+    """Both orders of each pair: `pair`, `type`, `order`, and the characters named first and second."""
+    rows = [(pair.name, a.type, order, *a[:3], *b[:3]) for pair in category.pairs for order, (a, b) in enumerate((pair, pair[::-1]))]
+    return pl.DataFrame(rows, schema=["pair", "type", "order", *_CHARACTERS], schema_overrides={"order": pl.Int8}, orient="row")
+
+
 def _locations_of(grid: Grid) -> pl.DataFrame:
     rows = [(context, place) for context, places in grid.locations.items() for place in places]
     return pl.DataFrame(rows, schema=["context", "location"], orient="row")
 
 
-def _rows_of(cells: pl.DataFrame, stories: int, setting: str, settings: Settings) -> pl.DataFrame:
+def _rows_of(both: pl.DataFrame, stories: int, setting: str, settings: Settings) -> pl.DataFrame:
     """Both characters in a prompt for each order that has stories, or each character in a prompt of its own."""
-    order, turned = pl.col("order"), {f"{field}_{slot}": pl.col(f"{field}_{3 - slot}") for field in _CHARACTER for slot in (1, 2)}
-    both = pl.concat([cells.with_columns(order=pl.lit(0)), cells.with_columns(order=pl.lit(1), **turned)])
+    order = pl.col("order")
     if setting == "single":
-        second = {f"{field}_2": pl.lit(None, pl.String) for field in _CHARACTER}
+        second = dict.fromkeys(_CHARACTERS[3:], pl.lit(None, pl.String))
         alone = {"item": 2 * pl.col("item") + order, "order": pl.lit(None), "prompt_index": pl.lit(0), "repetitions": pl.lit(stories)}
         return both.with_columns(**alone, **second)
     share = pl.when(order == 0).then(stories).otherwise(0)
@@ -199,12 +203,10 @@ def check_design(design: pl.DataFrame, grid: Grid, settings: Settings) -> None:
         raise InputError(f"{grid.place}: the design has no prompts")
     name, alone = design["category"][0], design["setting"][0] == "single"
     category, place = grid.category(name), f"{grid.place}: category {name}"
-    shown = [f"{field}_{slot}" for slot in (1, 2) for field in ("name", "descriptor", "identity")]
-    rows = [(pair.name, a.type, order, *a[:3], *b[:3]) for pair in category.pairs for order, (a, b) in enumerate((pair, pair[::-1]))]
-    pairs = pl.DataFrame(rows, schema=["pair", "type", "order", *shown], schema_overrides={"order": pl.Int8}, orient="row")
+    pairs = _orders_of(category)
     if alone:
-        pairs = pairs.drop("order", shown[3:])
-    said = pl.concat_str(shown, separator=", ", ignore_nulls=True)
+        pairs = pairs.drop("order", *_CHARACTERS[3:])
+    said = pl.concat_str(_CHARACTERS, separator=", ", ignore_nulls=True)
     order = "its characters ({}) are not those of the pair {} of the type {} in the order the row says"
     text, span = pl.coalesce("source_prompt", "prompt"), pl.col("source_span")
     spans = pl.col("source_prompt").str.count_matches(span, literal=True)
@@ -233,7 +235,7 @@ def check_design(design: pl.DataFrame, grid: Grid, settings: Settings) -> None:
 
 def _unplanned_cells(design: pl.DataFrame, planned: int, *, counterbalanced: bool) -> tuple[pl.DataFrame, pl.Expr]:
     """The cells without their planned number of stories in balanced orders, and the sentence that says so."""
-    repetitions, order = pl.col("repetitions").cast(pl.Int64), pl.col("order")
+    repetitions, order = pl.col("repetitions"), pl.col("order")
     cells = design.group_by("item", "wording", "location", "pair", maintain_order=True).agg(
         pl.col("prompt_id").first(), stories=repetitions.sum(), turned=repetitions.filter(order == 1).sum(), alone=order.is_null().any()
     )

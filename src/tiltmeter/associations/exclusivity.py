@@ -8,18 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from tiltmeter.associations.definitions import AssociationRules
-from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice
-from tiltmeter.associations.stage_tables import EXCLUSIVE, JUDGEMENTS, beside
+from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice, judge_wording
+from tiltmeter.associations.stage_tables import EXCLUSIVE, beside
 from tiltmeter.associations.terms import IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
 from tiltmeter.llm_json import read_json
 from tiltmeter.models import Message
-from tiltmeter.prompt_templates import fill_template, wordings
+from tiltmeter.prompt_templates import fill_template
 from tiltmeter.study import Judge
 
 STAGE = "exclusivity"
@@ -29,7 +29,6 @@ SCHEMA: dict[str, Any] = {
     "required": ["identity", "reason"],
     "additionalProperties": False,
 }
-_HOME = Path(__file__).with_name("wordings.yaml")
 
 Entry = tuple[str, str]
 """(category, identity) of the terms; the category is empty where the terms do not know an identity."""
@@ -217,26 +216,18 @@ def exclusive_by_judge(
     InputError
         The wording or the file of terms cannot be used.
     """
-    templates = next(iter(wordings(STAGE, wording, _HOME).values()))
-    shared = {"identities": ", ".join(identities), "category": category}
-    prompts = [fill_template(templates["question"], **shared, concept=json.dumps(concept, ensure_ascii=False)) for concept in concepts]
-    questions = [JudgedQuestion((Message("user", prompt),)) for prompt in prompts]
+    templates, shared = judge_wording(wording, about=STAGE), {"identities": ", ".join(identities), "category": category}
     names = JudgedNames(identities, load_terms(terms))
-    rows = ask_twice(
-        judge,
-        STAGE,
-        questions,
-        lambda _, answer: names.read(answer),
-        lambda problem: fill_template(templates["again"], **shared, problem=problem),
-        schema=SCHEMA,
-        sampling={"temperature": 0.0},
-    )
+    prompts = [fill_template(templates["question"], **shared, concept=json.dumps(concept, ensure_ascii=False)) for concept in concepts]
+    questions = [JudgedQuestion((Message("user", prompt),), names.read) for prompt in prompts]
+    again = partial(fill_template, templates["again"], **shared)
+    judgements = ask_twice(judge, STAGE, questions, again, schema=SCHEMA, sampling={"temperature": 0.0})
     made = []
     for concept, question in zip(concepts, questions, strict=True):
         error = question.error if question.error == NOT_ASKED else f"no answer ({question.error})"
         one = question.readings[-1] if question.readings else ExclusivityVerdict(None, None, error)
         made.append((concept, one.identity, "judge", one.problem or one.reason, "unreadable" if one.problem else "ok"))
-    return pl.DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), pl.DataFrame(rows, schema=dict(JUDGEMENTS), orient="row")
+    return pl.DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), judgements
 
 
 class ExclusivityVerdict(NamedTuple):
@@ -286,12 +277,14 @@ class JudgedNames:
     def read(self, answer: str | None) -> ExclusivityVerdict:
         """The verdict of an answer: JSON in whatever wrapping, lines "identity: ..." and "reason: ...", or the name alone."""
         text = (answer or "").strip()
-        if not text:
-            return ExclusivityVerdict(None, None, "the answer is empty")
         try:
             found = read_json(text)
         except ValueError as error:
-            return self._read_lines(text, str(error))
+            found = {name.lower(): value.rstrip() for name, value in _LINE.findall(text)}
+            if not found.keys() & {"identity", "answer"} and 0 < len(text.split()) <= _LONGEST_NAME:
+                found["identity"] = text
+            if "{" in text or found.keys() <= {"reason"}:
+                return ExclusivityVerdict(None, None, str(error))
         if isinstance(found, list):
             if len(found) != 1:
                 return ExclusivityVerdict(None, None, f"the answer is a list of {len(found)}, and one identity or none is asked for")
@@ -302,11 +295,6 @@ class JudgedNames:
         if key is None:
             return ExclusivityVerdict(None, reason, 'the answer has no "identity"')
         return self._read_name(lowered[key], reason)
-
-    def _read_lines(self, text: str, problem: str) -> ExclusivityVerdict:
-        lines: Mapping[str, str] = {name.lower(): value.rstrip() for name, value in _LINE.findall(text)}
-        said = lines.get("identity", lines.get("answer", text if len(text.split()) <= _LONGEST_NAME else None))
-        return ExclusivityVerdict(None, None, problem) if said is None or "{" in text else self._read_name(said, lines.get("reason"))
 
     def _read_name(self, said: Any, reason: str | None) -> ExclusivityVerdict:
         if isinstance(said, list):

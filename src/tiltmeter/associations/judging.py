@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,9 @@ _LONGEST_QUOTE = 4000
 """Characters of a useless answer that the judge is shown again."""
 
 
-def judge_wording(wording: str | None = None) -> Wording:
-    """Return the templates a judge is asked with, by stage; see `extract_with_judge`."""
-    return next(iter(wordings("judge", wording, _HOME).values()))
+def judge_wording(wording: str | None = None, *, about: str = "judge") -> Wording:
+    """Return the templates a judge is asked with, by stage: the first that a choice of wordings gives; see `wordings`."""
+    return next(iter(wordings(about, wording, _HOME).values()))
 
 
 def extract_with_judge(
@@ -64,21 +65,20 @@ def extract_with_judge(
     InputError
         The wording cannot be used.
     """
-    templates, judgements = judge_wording(wording), list[dict[str, Any]]()
+    templates, judgements = judge_wording(wording), [pl.DataFrame(schema=dict(JUDGEMENTS))]
     grouped = stories.select("attempt", "identity", "descriptor", "name", "text").group_by("attempt", maintain_order=True).agg(pl.all())
     judged = [
         _JudgedStory(attempt, texts[0] or "", [Person(*one) for one in zip(identities, descriptors, names, strict=True)])
         for attempt, identities, descriptors, names, texts in grouped.iter_rows()
     ]
     for stage in stages:
-        rows = _ask_stage(judge, templates, stage, judged, first=stage == stages[0])
-        judgements += rows
-        if any(row["status"] == "missing" for row in rows):
+        judgements.append(_ask_stage(judge, templates, stage, judged, first=stage == stages[0]))
+        if "missing" in judgements[-1]["status"]:
             for story in judged:  # what a later stage would have been asked about waits as well
                 story.waiting |= stage != stages[-1] and bool(story.wanted(first=False))
             break
     lists, mentions = list_tables(stories, [result for story in judged for result in story.results()])
-    return lists, mentions, pl.DataFrame(judgements, dict(JUDGEMENTS))
+    return lists, mentions, pl.concat(judgements)
 
 
 @dataclass(slots=True)
@@ -130,6 +130,7 @@ class JudgedQuestion:
     """A question to a judge, and how its answers to it and to its repetition read."""
 
     messages: tuple[Message, ...]
+    read: Callable[[str | None], Any]
     attempt: str | None = None
     """The story it is about."""
     readings: list[Any] = field(default_factory=list)
@@ -142,70 +143,62 @@ def ask_twice(
     judge: Judge,
     stage: str,
     questions: Sequence[JudgedQuestion],
-    read: Callable[[int, str | None], Any],
-    again: Callable[[str], str],
+    again: Callable[..., str],
     **options: Any,
-) -> list[dict[str, Any]]:
+) -> pl.DataFrame:
     """Ask all questions at once, and those whose answers are doubtful once more, with the reason.
 
     Where the judge was interrupted, nothing is asked again, and what would have been has the error NOT_ASKED.
 
     Parameters
     ----------
-    read
-        Reads the answer to a question by its place.
     again
-        What the judge is asked about an answer with that problem.
+        What the judge is asked about an answer with that `problem`.
     options
         Passed on to the judge.
 
     Returns
     -------
-    Rows of JUDGEMENTS.
+    JUDGEMENTS.
     """
-    judgements: list[dict[str, Any]] = []
-    places = list(range(len(questions)))
+    judgements: list[tuple[Any, ...]] = []
+    interrupted = False
     for turn in (0, 1):
-        if any(row["status"] == "missing" for row in judgements):
-            for place in places:
-                questions[place].error = NOT_ASKED
+        if interrupted or not questions:
+            for question in questions:
+                question.error = NOT_ASKED
             break
-        rows = judge.ask([questions[place].messages for place in places], **options).to_dicts() if places else []
-        for place, row in zip(places, rows, strict=True):
-            question, status, answer = questions[place], row["status"], row["answer"]
-            about = {"attempt": question.attempt, "stage": stage, "turn": turn, "key": row["key"], "status": status}
-            problem = question.error = NOT_ASKED if status == "missing" else row["error"]
-            judgements.append(about | {"prompt": question.messages[-1].content, "answer": answer})
+        answers = judge.ask([question.messages for question in questions], **options).select("key", "status", "answer", "error")
+        for question, (key, status, answer, error) in zip(questions, answers.iter_rows(), strict=True):
+            prompt = question.messages[-1].content
+            problem = question.error = NOT_ASKED if status == "missing" else error
+            interrupted |= status == "missing"
             if status == "ok":
-                question.readings.append(read(place, answer))
+                question.readings.append(question.read(answer))
                 problem = question.readings[-1].problem
                 said = (answer or "").strip()[:_LONGEST_QUOTE] or "(nothing)"
-                question.messages += (Message("assistant", said), Message("user", again(problem or "")))
-            judgements[-1]["problem"] = problem
-        places = [place for place in places if questions[place].readings and questions[place].readings[-1].doubtful]
-    return judgements
+                question.messages += (Message("assistant", said), Message("user", again(problem=problem or "")))
+            judgements.append((question.attempt, stage, turn, key, status, prompt, answer, problem))
+        questions = [question for question in questions if question.readings and question.readings[-1].doubtful]
+    return pl.DataFrame(judgements, dict(JUDGEMENTS), orient="row")
 
 
-def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> list[dict[str, Any]]:
-    """Ask one stage about the stories it applies to, and once more where an answer could not be used; returns rows of JUDGEMENTS."""
+def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> pl.DataFrame:
+    """Ask one stage about the stories it applies to, and once more where an answer could not be used; returns JUDGEMENTS."""
     asked = [(story, wanted) for story in stories if (wanted := story.wanted(first=first))]
-    questions = [JudgedQuestion((Message("user", _prompt(templates[stage], *about)),), about[0].attempt) for about in asked]
-    rows = ask_twice(
-        judge,
-        stage,
-        questions,
-        lambda place, answer: _read(answer, *asked[place]),
-        lambda problem: fill_template(templates["again"], problem=problem),
-        schema=SCHEMA,
-    )
+    questions = [
+        JudgedQuestion((Message("user", _prompt(templates[stage], story, wanted)),), partial(_read, story, wanted), story.attempt)
+        for story, wanted in asked
+    ]
+    judgements = ask_twice(judge, stage, questions, partial(fill_template, templates["again"]), schema=SCHEMA)
     for (story, wanted), question in zip(asked, questions, strict=True):
         story.waiting |= question.error == NOT_ASKED
         if not story.waiting:
             _apply(stage, story, wanted, question, first=first)
-    return rows
+    return judgements
 
 
-def _read(answer: str | None, story: _JudgedStory, wanted: Sequence[int]) -> Reading:
+def _read(story: _JudgedStory, wanted: Sequence[int], answer: str | None) -> Reading:
     reading = read_answer(answer, story.people, wanted, story.names, story.text)
     if not reading.lists and refused(pl.Series([answer], dtype=pl.String))[0]:
         fault = "the judge declines to answer"

@@ -95,7 +95,7 @@ def planted_associations(design: pl.DataFrame, dials: Mapping[str, float]) -> pl
         One row per concept and identity: `concept`, `identity`, `rate` (mean over the lists of the identity), `others_rate` (over the
         lists of all others), `effect` (their difference).
     """
-    lists = _characters(design).group_by("identity", "type").agg(lists=pl.col("repetitions").cast(pl.Int64).sum())
+    lists = _characters(design).group_by("identity", "type").agg(lists=pl.col("repetitions").sum())
     said = lists.join(_rates_by_identity(lists, dials), on=["identity", "type"], nulls_equal=True)
     of_identity = said.group_by("concept", "identity").agg(said=(pl.col("rate") * pl.col("lists")).sum(), lists=pl.col("lists").sum())
     others = {name: pl.col(name).sum().over("concept") - pl.col(name) for name in ("said", "lists")}

@@ -94,15 +94,14 @@ class Stories(Part):
 
     def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
         """See Part.precision: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""
-        identities = pl.concat_list("^identity_[12]$")
-        lists = design.select("context", "repetitions", identity=identities).explode("identity").drop_nulls("identity")
-        named = lists.drop_nulls("context").with_columns(context=pl.format("association in {}", "context"))
-        every = pl.concat([lists.with_columns(context=pl.lit("association")), named])
-        counts = every.group_by("context", "identity", maintain_order=True).agg(pl.col("repetitions").cast(pl.Int64).sum())
+        metrics = pl.concat_list(pl.lit("association"), pl.format("association in {}", "context"))
+        lists = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
+        lists = lists.explode("metric").explode("identity").drop_nulls()
+        counts = lists.group_by("metric", "identity", maintain_order=True).agg(pl.col("repetitions").sum())
         fewest, whole = pl.col("repetitions").min(), pl.col("repetitions").sum()
         error = (USUAL * (1 - USUAL) * (1 / fewest + 1 / (whole - fewest))).sqrt()
-        found = counts.group_by("context", maintain_order=True).agg(error=error, identities=pl.len())
-        return dict(found.filter(pl.col("identities") > 1).select("context", "error").iter_rows())
+        found = counts.group_by("metric", maintain_order=True).agg(error=error, identities=pl.len())
+        return dict(found.filter(pl.col("identities") > 1).select("metric", "error").iter_rows())
 
     @abstractmethod
     def rows(self, settings: Settings) -> pl.DataFrame:
@@ -181,7 +180,7 @@ class Stories(Part):
                 f"--replace mentions={settings.file_for('mentions')} names no story of {answers['model'][0]} in this run: give the table of"
                 " a run of the same study"
             )
-        stated = conform(given["lists"], LISTS) if "lists" in given else pl.DataFrame(schema=dict(LISTS))
+        stated = given.get("lists", pl.DataFrame(schema=dict(LISTS)))
         stated = stated.select(*owner, "problem", said="status").unique(owner, keep="first")
         held = mentions.select(owner).unique().with_columns(holds=True)
         lists = beside(beside(stories, held, *owner), stated, *owner)
@@ -221,8 +220,7 @@ class Stories(Part):
     def unified_by_user(self, given: Tables, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """The user's vocabulary; a phrase it does not name is a concept of its own."""
         known = given["concepts"].select("phrase", "concept", "similarity")
-        made = beside(counted(mentions), known, "phrase")
-        made = conform(made.with_columns(pl.col("concept").fill_null(pl.col("phrase"))), CONCEPTS)
+        made = beside(counted(mentions), known, "phrase").with_columns(pl.coalesce("concept", "phrase").alias("concept"))
         return {"concepts": made, "identities": identities_of(lists)}
 
     def test(self, lists: pl.DataFrame, mentions: pl.DataFrame, concepts: pl.DataFrame, settings: Settings, tools: Tools) -> pl.DataFrame:
@@ -285,8 +283,8 @@ class Stories(Part):
         """Tables `findings`, `associations`, `definitional` (those held back) and `shown` (the sentences of every concept)."""
         from tiltmeter.associations.exclusivity import drop_exclusive, is_exclusive
 
-        rules, mentions = options_of(settings).rules, unified(mentions, concepts)
-        basis = Basis(lists, mentions, measures, self, settings, options_of(settings))
+        options, mentions = options_of(settings), unified(mentions, concepts)
+        rules, basis = options.rules, Basis(lists, mentions, measures, self, settings, options)
         if not comparable(lists):
             return {"findings": nothing_to_compare(basis)}
         labels = (
@@ -407,13 +405,13 @@ def placed(mentions: pl.DataFrame, lists: pl.DataFrame) -> pl.DataFrame:
 
 def counted(mentions: pl.DataFrame) -> pl.DataFrame:
     """`phrase` and how often it is mentioned, most often first."""
-    counts = mentions.group_by("phrase").agg(mentions=pl.len().cast(pl.Int64))
+    counts = mentions.group_by("phrase").agg(mentions=pl.len())
     return counts.sort("mentions", "phrase", descending=[True, False])
 
 
 def identities_of(lists: pl.DataFrame) -> pl.DataFrame:
     """IDENTITIES of the lists."""
-    counts = lists.group_by("identity").agg(lists=pl.len().cast(pl.Int64), missing=(pl.col("status") == "missing").sum().cast(pl.Int64))
+    counts = lists.group_by("identity").agg(lists=pl.len(), missing=(pl.col("status") == "missing").sum())
     return counts.sort("identity")
 
 

@@ -93,7 +93,7 @@ def unify(
         leaders = _first_of_same_words(names, keys)
         similarity = np.where(leaders == np.arange(units.height), 1.0, np.nan)
     else:
-        rounded = round_vectors(vectors, units["row"].cast(pl.Int64).to_numpy())
+        rounded = round_vectors(vectors, units["row"].to_numpy())
         roots = signed_roots(names, words, strict=strict)
         leaders = _similar_leaders(rounded, keys, roots, threshold, method)
         similarity = similarities(rounded, leaders)

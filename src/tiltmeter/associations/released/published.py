@@ -17,7 +17,7 @@ from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import table_of, why
 from tiltmeter.paths import is_file
-from tiltmeter.registry import did_you_mean
+from tiltmeter.registry import check_known
 from tiltmeter.study import conform
 
 RELEASED = {
@@ -68,10 +68,9 @@ class Sheet:
 
     def demand(self, columns: Iterable[str], *, lists: bool = False) -> None:
         """Raise InputError for the first of `columns` that is missing or holds no text (nor, with `lists`, lists)."""
+        there = [column for column in self.rows.columns if column != ROW]
         for name in columns:
-            if name not in self.rows.columns:
-                there = [column for column in self.rows.columns if column != ROW]
-                raise InputError(f"{self.path} has no column {name!r}: {did_you_mean(name, there)}")
+            check_known(name, there, f"{self.path} has no column {name!r}")
             kind = self.rows.schema[name]
             if kind.is_nested() and not (lists and isinstance(kind, pl.List)):
                 raise InputError(f"{self.path}, column {name!r} holds {kind}, not text; give the text itself")
@@ -305,16 +304,10 @@ def _hidden_counts(block: pl.DataFrame) -> pl.DataFrame:
         (count * count).sum().alias("squares"),
     )
     _refuse_concepts(concepts.filter(pl.col("variants") > 1), "has counts that differ between its rows")
-    hidden = (
-        pl.when(rest == absent * least)
-        .then(pl.concat_list([least] * k).list.head(absent))
-        .when(absent == 1)
-        .then(pl.concat_list(rest))
-        .when(absent == 2)
-        .then(pl.concat_list(rest - least, least))
-        .when(absent == 3)
-        .then(pl.concat_list(_pair_of_counts(concepts, k), least))
-    )
+    # One is the least wherever there are several, so of two, or where all are the least, the total gives the other.
+    by_total = pl.concat_list(rest - (absent - 1) * least, *[least] * k).list.head(absent)
+    by_p = pl.concat_list(_pair_of_counts(concepts, k), least)
+    hidden = pl.when((absent < 3) | (rest == absent * least)).then(by_total).when(absent == 3).then(by_p)
     concepts = concepts.with_columns(hidden=hidden.list.sort(descending=True))
     parts = pl.col("hidden")
     fits = (parts.list.sum() == rest) & (parts.list.min() >= least) & (parts.list.max() <= pl.col("greatest"))

@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -222,8 +221,8 @@ def _figures_of_lists(lists: pl.DataFrame, typed: pl.DataFrame) -> tuple[Rows, R
     lowered = lists.with_columns(pl.col("found", "truth").list.eval(pl.element().str.to_lowercase()).list.unique())
     lowered = lowered.with_columns(matched=pl.col("found").list.set_intersection("truth"))
     for (step,), mine in lowered.group_by("step", maintain_order=True):
-        numbers = pl.col("matched", "found", "truth").list.len().sum().cast(pl.Int64)
-        stories = mine.group_by("story", maintain_order=True).agg(numbers, characters=pl.len().cast(pl.Int64))
+        numbers = pl.col("matched", "found", "truth").list.len().sum()
+        stories = mine.group_by("story", maintain_order=True).agg(numbers, characters=pl.len())
         count = stories.height
         for metric, of in _DENOMINATORS[step].items():
             scored = stories.select("story", score=pl.when(pl.col(of) > 0).then(pl.col("matched") / pl.col(of)))
@@ -365,7 +364,7 @@ def _jackknife(estimate: float, left: NDArray[np.float64], n: int) -> tuple[floa
     """Normal interval within [0, 1] from the values with each group left out."""
     if stats.is_constant(left):
         return stats.rare_event_interval(estimate, n, 0.0, 1.0, CONFIDENCE)
-    half = NormalDist().inv_cdf((1.0 + CONFIDENCE) / 2.0) * float((left.var() * (left.size - 1)) ** 0.5)
+    half = stats.half_width(float((left.var() * (left.size - 1)) ** 0.5), CONFIDENCE)
     return max(0.0, estimate - half), min(1.0, estimate + half)
 
 

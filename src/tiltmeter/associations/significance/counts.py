@@ -15,10 +15,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter.associations.definitions import AssociationRules
-from tiltmeter.associations.stage_tables import ASSOCIATIONS, beside
+from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
-from tiltmeter.stats import benjamini_hochberg, greater, independence_p, log_odds, ratio, stratified_greater, stratified_rate_difference
-from tiltmeter.study import conform
+from tiltmeter.stats import (
+    LogOdds,
+    benjamini_hochberg,
+    greater,
+    independence_p,
+    log_odds,
+    ratio,
+    stratified_greater,
+    stratified_rate_difference,
+)
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -92,9 +100,8 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
     mentioned = mentions.select(*owner, "concept").join(counted.select("list", *owner), on=owner)
     held = mentioned.select("list", "concept").drop_nulls()
     concepts, concept = _numbered(held["concept"])
-    # Sorted by ourselves: np.unique hashes, which takes six times as long for millions of keys.
-    pairs = np.sort(_index(held["list"]) * max(len(concepts), 1) + concept)
-    pair_list, pair_concept = np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], max(len(concepts), 1))
+    pairs = held.with_columns(concept=pl.Series(concept)).unique().sort("list", "concept")
+    pair_list, pair_concept = _index(pairs["list"]), _index(pairs["concept"])
     context_of, concept_of, pair_test = _tests_among(context[pair_list], pair_concept)
     empty = np.zeros((0, 0))
     made = Incidence(
@@ -103,7 +110,7 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
         context,
         stratum,
         _index(numbered["place"]),
-        _index(counted["repetition"].rank("dense").cast(pl.Int64) - 1),
+        _index(counted["repetition"].rank("dense") - 1),
         np.bincount(_index(mentioned["list"]), minlength=counted.height).astype(np.float64),
         descriptors["descriptor"],
         pair_list,
@@ -233,7 +240,7 @@ class CountBlock(NamedTuple):
 
     def of(self, tests: Index) -> CountBlock:
         """Some of the tests, or tests repeated."""
-        return CountBlock(self.context[tests], self.concept[tests], self.held[tests], self.lists[tests], self.mentions[tests])
+        return CountBlock(*(column[tests] for column in self))
 
 
 OneSided = Callable[[CountBlock, Index], Floats]
@@ -385,9 +392,9 @@ def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules) -> tuple[
 
 
 def described(
-    cells: Cells, background: Floats, block: CountBlock, verdicts: Verdicts, q: Floats, level: float, rows: tuple[Index, ...]
+    cells: Cells, block: CountBlock, verdicts: Verdicts, q: Floats, reported: Bools, level: float, rows: tuple[Index, ...]
 ) -> pl.DataFrame:
-    """The columns of ASSOCIATIONS from `context` to `q`, for the given rows: tests of the block and identities, (R,) each."""
+    """The columns of ASSOCIATIONS from `context` to `reported`, for the given rows: tests of the block and identities, (R,) each."""
     test, identity = rows
     ranking = ranking_of(block)
     runner = np.where(ranking.first[test] == identity, ranking.second[test], ranking.first[test])
@@ -396,7 +403,7 @@ def described(
     b, m = block.held[test, runner], block.lists[test, runner]
     effect = stratified_rate_difference(a, n, others, others_lists, level)
     lead = stratified_rate_difference(a, n, b, m, level)
-    odds = _log_odds_of(background, block)
+    odds = _log_odds_of(cells, block)
     shown = verdicts.shown[rows]
     no_runner = m.sum(axis=1) == 0
     columns = {
@@ -414,22 +421,19 @@ def described(
         "runner_up_effect": lead.estimate,
         "runner_up_low": lead.low,
         "runner_up_high": lead.high,
-        "log_odds": odds[0][rows],
-        "z": odds[1][rows],
+        "log_odds": odds.estimate[rows],
+        "z": odds.z[rows],
         "score": effect.estimate if verdicts.score is None else verdicts.score[rows],
         "p": np.where(shown, verdicts.p[test], np.nan),
         "q": np.where(shown, q[test], np.nan),
+        "reported": reported[rows],
     }
-    frame = pl.DataFrame(columns).with_columns(
+    return pl.DataFrame(columns, nan_to_null=True).with_columns(
         context=context_names(cells, block.context[test]),
         concept=cells.concepts.gather(block.concept[test]),
         identity=cells.identities.gather(identity),
         runner_up=pl.when(~pl.Series(no_runner)).then(cells.identities.gather(runner)),
     )
-    return conform(frame.with_columns(pl.col(pl.Float64).fill_nan(None)), _DESCRIBED)
-
-
-_DESCRIBED = dict(list(ASSOCIATIONS.items())[: list(ASSOCIATIONS).index("reported")])
 
 
 def context_names(cells: Cells, context: Index) -> pl.Series:
@@ -438,20 +442,14 @@ def context_names(cells: Cells, context: Index) -> pl.Series:
     return pl.concat([cells.contexts, pl.Series([None], dtype=pl.String)]).gather(np.where(context < 0, len(cells.contexts), context))
 
 
-def background_of(cells: Cells) -> Floats:
-    """How large a share of all mentions each concept is, over all contexts and identities: the prior of its log-odds."""
+def _log_odds_of(cells: Cells, block: CountBlock) -> LogOdds:
+    """(T, K) log-odds; the prior is how large a share of all mentions each concept is, over all contexts and identities."""
     known = ~np.isnan(cells.mentions)
     count = np.where(known[cells.context], cells.held, 0.0).sum(axis=1)
-    share: Floats = np.bincount(cells.concept, count, minlength=len(cells.concepts)) / max(cells.mentions[known].sum(), 1.0)
-    return share
-
-
-def _log_odds_of(background: Floats, block: CountBlock) -> tuple[Floats, Floats]:
-    compared = block.compared.sum(axis=1)
-    weight = PRIOR * block.mentions.sum(axis=1) / np.maximum(compared, 1)
-    prior = np.stack([weight * background[block.concept], weight], axis=1)
-    made = log_odds(block.held.sum(axis=2), block.mentions, prior)
-    return made.estimate, made.z
+    share = np.bincount(cells.concept, count, minlength=len(cells.concepts)) / max(cells.mentions[known].sum(), 1.0)
+    weight = PRIOR * block.mentions.sum(axis=1) / np.maximum(block.compared.sum(axis=1), 1)
+    prior = np.stack([weight * share[block.concept], weight], axis=1)
+    return log_odds(block.held.sum(axis=2), block.mentions, prior)
 
 
 def _share(count: Floats, lists: Floats) -> Floats:

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from tiltmeter.associations.definitions import DEFAULT, AssociationRules, rules_of
 from tiltmeter.associations.significance.counts import (
+    COUNTS,
     LEVEL,
     Bools,
     CountBlock,
     Floats,
     Incidence,
     Index,
-    background_of,
     block_of,
     blocks_of,
     cells_of,
@@ -93,11 +93,11 @@ def find_associations(
     cells = incidence.cells
     blocks = list(blocks_of(cells, rules))
     verdicts = [verdicts_of(block, rules, minimum) for block in blocks]
-    background, halves = background_of(cells), halves_of(incidence, seed)
+    halves = halves_of(incidence, seed)
     parts = [pl.DataFrame(schema=dict(ASSOCIATIONS))]
     for block, verdict, adjusted, found in zip(blocks, verdicts, *reported_of(verdicts, rules), strict=True):
         rows = np.nonzero(block.compared & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2)))
-        frame = described(cells, background, block, verdict, adjusted, level, rows).with_columns(reported=pl.Series(found[rows]))
+        frame = described(cells, block, verdict, adjusted, found, level, rows)
         backing = _backing_of(incidence, block.of(np.nonzero(found)[0]), np.nonzero(found)[1], rules, halves)
         parts += [frame.filter(~pl.col("reported")), pl.concat([frame.filter("reported"), backing], how="horizontal")]
     return conform(pl.concat(parts, how="diagonal_relaxed"), ASSOCIATIONS).sort("context", "concept", "identity", nulls_last=True)
@@ -141,9 +141,9 @@ def compare_counts(counts: pl.DataFrame, rules: AssociationRules = DEFAULT, mini
     block = block_of(cells, cells.concept, cells.context)
     verdicts = verdicts_of(block, rules, minimum)
     (adjusted,), (reported,) = reported_of([verdicts], rules)
-    frame = described(cells, background_of(cells), block, verdicts, adjusted, 0.95, (test, identity))
-    made = frame.drop("context", "concept", "identity", "count", "lists", "mentions")
-    return counts.with_columns(made, reported=pl.Series(reported[test, identity]))
+    made = described(cells, block, verdicts, adjusted, reported, 0.95, (test, identity))
+    added = {name: kind for name, kind in ASSOCIATIONS.items() if name in made.columns and name not in COUNTS}
+    return counts.with_columns(conform(made, added))
 
 
 # -- what an association rests on: both halves of the repetitions, and the descriptors of its identity ----------------
@@ -199,16 +199,15 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     lists = pl.DataFrame({"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor})
     rows = pl.DataFrame({"concept": block.concept, "identity": identity, "context": strata_of(cells, block.context)}).with_row_index("row")
     held = lists[incidence.pair_list].with_columns(concept=pl.Series(cells.concept[incidence.pair_test]))
-    counts = held.join(rows, on=["concept", "identity"], how="semi").group_by(held.columns).agg(count=pl.len().cast(pl.Int64))
-    sizes = lists.filter(pl.col("descriptor") >= 0).group_by(lists.columns).agg(lists=pl.len().cast(pl.Int64))
+    counts = held.join(rows, on=["concept", "identity"], how="semi").group_by(held.columns).agg(count=pl.len())
+    sizes = lists.filter(pl.col("descriptor") >= 0).group_by(lists.columns).agg(lists=pl.len())
     tests = rows.explode("context").with_columns(stratum=pl.int_range(pl.len()).over("row"))
     # One row for each descriptor and stratum of a test; then an entry for each descriptor that carries it.
     parts = tests.join(sizes, on=place).join(counts, on=held.columns, how="left").with_columns(pl.col("count").fill_null(0))
     parts = parts.with_columns(several=pl.col("descriptor").n_unique().over("row") > 1)
     parts = parts.filter(pl.col("count").sum().over("row", "descriptor") > 0)
-    carrier = ["row", "descriptor"]
-    carriers = parts.group_by(carrier).agg(pl.col("several").first(), pl.col("count", "lists").sum()).with_row_index("entry")
-    parts = parts.join(carriers.select("entry", *carrier), on=carrier)
+    parts = parts.with_columns(entry=pl.struct("row", "descriptor").rank("dense") - 1)
+    carriers = parts.group_by("entry", "row", "descriptor", "several").agg(pl.col("count", "lists").sum()).sort("entry")
     row, (entry, stratum) = carriers["row"].to_numpy(), parts["entry", "stratum"].to_numpy().T
     without, of_carrier = block.of(row), identity[row]
     for numbers, name in ((without.held, "count"), (without.lists, "lists")):
