@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from tiltmeter.associations.unifying import METHODS, unify
+from tiltmeter.associations.unifying import unify
 from tiltmeter.errors import InputError
+
+METHODS = ("leader", "components", "average")
 
 Vectors = NDArray[np.float32]
 

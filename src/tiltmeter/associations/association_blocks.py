@@ -132,9 +132,8 @@ def _of_groups(counts: pl.DataFrame, single: pl.DataFrame) -> Table:
 def _by_location(cells: pl.DataFrame, single: pl.DataFrame) -> list[Block]:
     """How many there are at each location, and the strongest of each."""
     made: list[Block] = []
-    few = single.drop_nulls("context").group_by("model", "context", "group", maintain_order=True).head(FEW)
-    named = pl.format("{} ({})", "said", pl.col("estimate").round(2)).str.join(", ")
-    said = few.group_by("model", "context", "group").agg(said=named)
+    named = pl.format("{} ({})", "said", pl.col("estimate").round(2))
+    said = single.drop_nulls("context").group_by("model", "context", "group").agg(said=named.head(FEW).str.join(", "))
     for (model,), mine in cells.join(said, on=["model", "context", "group"], how="left").group_by("model", maintain_order=True):
         groups = mine["group"].unique().sort().to_list()
         numbers, words = (mine.pivot("group", index="context", values=name).sort("context") for name in ("estimate", "said"))
@@ -231,7 +230,9 @@ def _family(owners: Sequence[tuple[str, str]], single: pl.DataFrame) -> list[Blo
     labels = [" · ".join(itertools.compress(owner, differs)) for owner in owners]
     sets = [single.filter(model=model, part=part) for model, part in owners]
     names = [set(rows.select(_NAME).iter_rows()) for rows in sets]
-    overlap = [[len(mine & theirs) / len(mine | theirs) if mine is not theirs and mine | theirs else None for theirs in names] for mine in names]
+    overlap = [
+        [len(mine & theirs) / len(mine | theirs) if mine is not theirs and mine | theirs else None for theirs in names] for mine in names
+    ]
     pairs, alone = [], []
     for i, j in itertools.combinations(range(len(owners)), 2):
         if owners[i][0] == owners[j][0] or owners[i][1] == owners[j][1]:

@@ -134,13 +134,18 @@ def definitional_of(held: pl.DataFrame, exclusive: pl.DataFrame, basis: Basis) -
     return made.with_columns(evidence=pl.lit(None, pl.String), reason=rows["reason"])
 
 
+def identities_of(lists: pl.DataFrame) -> pl.DataFrame:
+    """IDENTITIES of the lists."""
+    return lists.group_by("identity").agg(lists=pl.len(), missing=(pl.col("status") == "missing").sum()).sort("identity")
+
+
 def nothing_to_compare(basis: Basis) -> pl.DataFrame:
     """FINDINGS where fewer than two identities have a list: no number, why, and how the attempts ended."""
-    counts = basis.lists.group_by("identity").agg(gone=pl.col("status").eq("missing").sum(), every=pl.len()).sort("identity")
-    made = counts.filter(pl.col("gone") < pl.col("every"))["identity"].to_list()
+    counts = identities_of(basis.lists)
+    made = counts.filter(pl.col("missing") < pl.col("lists"))["identity"].to_list()
     whose = f"all lists of concepts are of {made[0]}" if made else "there is no list of concepts"
     note = f"nothing to compare: {whose}; {basis.missing}"
-    own = counts.select("identity", note=pl.format("{}; of {} {} of {}", pl.lit(note), "identity", "gone", "every"))
+    own = counts.select("identity", note=pl.format("{}; of {} {} of {}", pl.lit(note), "identity", "missing", "lists"))
     rows = pl.concat([pl.DataFrame({"note": [note]}), own], how="diagonal")
     return basis.findings(rows.with_columns(metric=pl.lit("associations"), key=pl.lit(True)))
 
@@ -202,8 +207,7 @@ def _missing(basis: Basis) -> pl.DataFrame:
     """The share of lists that could not be made: of all, with the test whether it differs between identities, and of each identity."""
     from tiltmeter import stats
 
-    lost = pl.col("status").eq("missing").sum()
-    counts = basis.lists.group_by("identity").agg(unreadable=lost, attempts=pl.len()).sort("identity")
+    counts = identities_of(basis.lists).select("identity", unreadable="missing", attempts="lists")
     a, n = counts["unreadable", "attempts"].to_numpy().T
     small = min(a.sum(), n.sum() - a.sum()) * n.min() < FEW * n.sum()
     p = stats.permuted_independence_p(a, n, seed=basis.settings.seed) if small else float(stats.independence_p(a[None], n[None])[0])
@@ -309,7 +313,9 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> pl.DataF
     try:
         leading = first.stage("concepts").select("phrase", "concept").unique("phrase")
         for view in (first, second):
-            lists, vocabulary = _lists(view), _renamed(view.stage("concepts").select("phrase", "concept").unique("phrase"), leading)
+            vocabulary = _renamed(view.stage("concepts").select("phrase", "concept").unique("phrase"), leading)
+            lists = view.stage("lists").filter(pl.col("status") != "missing").select(*_OWNER, "identity")
+            lists = lists.join(view.measures, on="attempt", how="semi")
             sizes.append(lists.group_by("identity").agg(lists=pl.len()))
             named = view.stage("mentions").join(vocabulary, on="phrase").unique((*_OWNER, "concept"))
             held.append(named.join(lists, on=_OWNER).group_by(_PAIR).agg(count=pl.len()))
@@ -320,12 +326,6 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> pl.DataF
     cells = whole.filter(pl.col("support") >= options_of(settings).minimum).select("concept").join(common, how="cross")
     cells = cells.join(held[0], on=_PAIR, how="left").join(held[1], on=_PAIR, how="left", suffix="_second").fill_null(0)
     return _tested(cells.sort("identity", "concept"), settings.level)
-
-
-def _lists(view: RunView) -> pl.DataFrame:
-    """The lists of its attempts that could be made."""
-    made = view.stage("lists").filter(pl.col("status") != "missing")
-    return made.join(view.measures.select("attempt").unique(), on="attempt", how="semi").select(*_OWNER, "identity")
 
 
 def _renamed(own: pl.DataFrame, leading: pl.DataFrame) -> pl.DataFrame:

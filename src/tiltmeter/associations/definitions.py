@@ -74,8 +74,7 @@ def options_of(settings: Settings) -> AssociationOptions:
         A value is not of its kind or range, or contradicts another; the message names the key.
     """
     given = settings.params
-    replaced = {*given, *settings.replace}
-    if "lists" in replaced and "mentions" not in replaced:
+    if settings.file_for("lists") is not None and settings.file_for("mentions") is None:
         raise InputError("--replace lists= goes with --replace mentions=: give both tables of the run, edited or not")
     encoder = given.get("encoder", "all-MiniLM-L6-v2")
     return AssociationOptions(

@@ -11,7 +11,7 @@ from tiltmeter.associations.definitions import rules_of
 from tiltmeter.associations.grid import BUILT_IN_LANGUAGE, Category, Grid
 from tiltmeter.errors import InputError
 from tiltmeter.prompt_templates import Wording, check_templates, fill, wordings
-from tiltmeter.study import DESIGN, Settings
+from tiltmeter.study import DESIGN, Settings, conform
 from tiltmeter.subsampling import first_samples, keep_limit
 
 VECTORS = "⟦X⟧"
@@ -80,10 +80,10 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
             prompt_id=pl.concat_str(pl.lit(name), "item", "prompt_index", "wording", separator="/"),
         )
         .with_columns(first_sample=first_samples("source_prompt"))
-        .select(pl.col(column).cast(kind) for column, kind in {**DESIGN, **FACTORS}.items())
     )
-    check_design(made, grid, settings)
-    return made
+    design = conform(made, {**DESIGN, **FACTORS})
+    check_design(design, grid, settings)
+    return design
 
 
 def _cells_of(grid: Grid, category: Category) -> pl.DataFrame:

@@ -16,7 +16,7 @@ import polars as pl
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice, judge_wording
 from tiltmeter.associations.stage_tables import EXCLUSIVE, beside
-from tiltmeter.associations.terms import IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
+from tiltmeter.associations.terms import Entry, IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
 from tiltmeter.llm_json import read_json
 from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template
@@ -29,9 +29,6 @@ SCHEMA: dict[str, Any] = {
     "required": ["identity", "reason"],
     "additionalProperties": False,
 }
-
-Entry = tuple[str, str]
-"""(category, identity) of the terms; the category is empty where the terms do not know an identity."""
 
 
 def is_exclusive(rows: pl.DataFrame, exclusive: pl.DataFrame, rules: AssociationRules) -> pl.Series:

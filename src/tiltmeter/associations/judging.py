@@ -66,11 +66,8 @@ def extract_with_judge(
         The wording cannot be used.
     """
     templates, judgements = judge_wording(wording), [pl.DataFrame(schema=dict(JUDGEMENTS))]
-    grouped = stories.select("attempt", "identity", "descriptor", "name", "text").group_by("attempt", maintain_order=True).agg(pl.all())
-    judged = [
-        _JudgedStory(attempt, texts[0] or "", [Person(*one) for one in zip(identities, descriptors, names, strict=True)])
-        for attempt, identities, descriptors, names, texts in grouped.iter_rows()
-    ]
+    grouped = stories.group_by("attempt", maintain_order=True).agg(pl.col("text").first(), people=pl.struct(Person._fields))
+    judged = [_JudgedStory(attempt, text or "", [Person(**one) for one in people]) for attempt, text, people in grouped.iter_rows()]
     for stage in stages:
         judgements.append(_ask_stage(judge, templates, stage, judged, first=stage == stages[0]))
         if "missing" in judgements[-1]["status"]:

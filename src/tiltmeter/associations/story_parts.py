@@ -16,6 +16,7 @@ from tiltmeter.associations.association_findings import (
     contrast_of,
     definitional_of,
     findings_of,
+    identities_of,
     labelled,
     labels_of,
     nothing_to_compare,
@@ -77,7 +78,7 @@ class Stories(Part):
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
         """See Part.design. What later stages need is looked for first, before anything is paid for."""
         options = options_of(settings)
-        if options.encoder is not None and "concepts" not in {**settings.params, **settings.replace}:
+        if options.encoder is not None and settings.file_for("concepts") is None:
             check_encoder(options.encoder, library)
         return self.rows(settings)
 
@@ -247,18 +248,18 @@ class Stories(Part):
         from tiltmeter.associations import exclusivity
 
         options = options_of(settings)
-        reported = tests.filter("reported")["concept"].unique().sort()
         among = tests["identity"].unique().sort().to_list()
-        tested = tests.filter(pl.col("p").is_not_null())["concept"].unique().sort().to_list()
+        tested = tests.drop_nulls("p")["concept"].unique().sort().to_list()
         ruled = exclusivity.exclusive_by_terms(tested, among, options.terms)
-        ruled = ruled.filter(pl.col("identity").is_not_null() | pl.col("concept").is_in(reported.implode()))
+        reported = pl.col("concept").is_in(tests.filter("reported")["concept"].implode())
+        ruled = ruled.filter(pl.col("identity").is_not_null() | reported)
         if not options.judged or tools.judge is None:
             return {"exclusive": ruled}
         undecided = ruled.filter(pl.col("identity").is_null())["concept"].to_list()
         judged, judgements = exclusivity.exclusive_by_judge(
             undecided, among, self.category, tools.judge, options.wording, terms=options.terms
         )
-        return {"exclusive": pl.concat([ruled.filter(pl.col("identity").is_not_null()), judged]), "exclusive_judgements": judgements}
+        return {"exclusive": pl.concat([ruled.drop_nulls("identity"), judged]), "exclusive_judgements": judgements}
 
     def excluded_by_user(
         self, given: Tables, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools
@@ -287,9 +288,7 @@ class Stories(Part):
         rules, basis = options.rules, Basis(lists, mentions, measures, self, settings, options)
         if not comparable(lists):
             return {"findings": nothing_to_compare(basis)}
-        labels = (
-            mentions.select("concept", "identity", label="concept").unique() if rules.published else labels_of(mentions, concepts["phrase"])
-        )
+        labels = labels_of(mentions.clear() if rules.published else mentions, concepts["phrase"])
         found = labelled(with_examples(tests, mentions), labels)
         kept = with_permutation(drop_exclusive(found, exclusive, rules), basis)
         pairs = exclusive.select("concept").join(lists.select("identity").unique(), how="cross")
@@ -407,12 +406,6 @@ def counted(mentions: pl.DataFrame) -> pl.DataFrame:
     """`phrase` and how often it is mentioned, most often first."""
     counts = mentions.group_by("phrase").agg(mentions=pl.len())
     return counts.sort("mentions", "phrase", descending=[True, False])
-
-
-def identities_of(lists: pl.DataFrame) -> pl.DataFrame:
-    """IDENTITIES of the lists."""
-    counts = lists.group_by("identity").agg(lists=pl.len(), missing=(pl.col("status") == "missing").sum())
-    return counts.sort("identity")
 
 
 def comparable(lists: pl.DataFrame) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, cached_property
 from itertools import combinations, product
 from pathlib import Path
@@ -68,7 +68,7 @@ def _opposed(entries: Any) -> Any:
 # -- the terms --------------------------------------------------------------------------------------------------------
 
 Entry = tuple[str, str]
-"""(category, identity)."""
+"""(category, identity); the category is empty where the terms do not know an identity."""
 _Entries = Annotated[list[Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]], Field(default_factory=list)]
 _Words = Annotated[_Entries, AfterValidator(lambda entries: _forms_of(",".join(entries)))]
 """Entries, read as words in plain words."""
@@ -123,30 +123,25 @@ class Terms(Record):
     def terms(self) -> list[Term]:
         """Every term."""
         return [
-            Term(category, identity, tuple(_forms_of(entry)), entries is one.terms)
-            for category, members in self.identities.items()
-            for identity, one in members.items()
-            for entries in (one.terms, one.related)
-            for entry in entries
+            Term(*entry, tuple(_forms_of(text)), texts is one.terms)
+            for entry, one in self._members()
+            for texts in (one.terms, one.related)
+            for text in texts
         ]
 
     @cached_property
     def called(self) -> dict[str, Entry]:
         """The identity by each name it has; the first category that knows a name has it."""
-        return self._owners(lambda identity, one: [*_forms_of(identity), *one.called])
+        return {name: entry for entry, one in reversed(self._members()) for name in (*_forms_of(entry[1]), *one.called)}
 
     @cached_property
     def letters(self) -> dict[str, Entry]:
         """Likewise by each letter that means an identity where a study calls all of them by letters ("W", "M")."""
-        return self._owners(lambda _, one: one.letters)
+        return {letter: entry for entry, one in reversed(self._members()) for letter in one.letters}
 
-    def _owners(self, names_of: Callable[[str, IdentityTerms], Iterable[str]]) -> dict[str, Entry]:
-        owners: dict[str, Entry] = {}
-        for category, members in self.identities.items():
-            for identity, one in members.items():
-                for name in names_of(identity, one):
-                    owners.setdefault(name, (category, identity))
-        return owners
+    def _members(self) -> list[tuple[Entry, IdentityTerms]]:
+        """Every identity with what is known of it."""
+        return [((category, identity), one) for category, members in self.identities.items() for identity, one in members.items()]
 
     def names_of(self, entry: Entry) -> list[str]:
         """What an identity may be called."""
@@ -154,10 +149,7 @@ class Terms(Record):
 
     def forms(self) -> dict[str, int]:
         """The number of its term for each form, plurals in -s included; the first term with a form has it."""
-        forms: dict[str, int] = {}
-        for number, term in enumerate(self.terms):
-            for form in term.forms:
-                forms.setdefault(form, number)
+        forms = {form: number for number, term in reversed(list(enumerate(self.terms))) for form in term.forms}
         return forms | {f"{form}s": number for form, number in forms.items() if f"{form}s" not in forms}
 
 
@@ -215,7 +207,6 @@ def _any_of(forms: Iterable[str]) -> str:
 
 _ONE_AS_PRONOUN = r"\b(?:no one|one another|one of|one day|one on one|any ?one|every ?one|some ?one)\b"
 _NUMBERS = (
-    (_ONE_AS_PRONOUN, " "),
     (r"(\d),(\d{3})\b", "${1}${2}"),
     (r"\b(\d)T (\d)U(th)?\b", "${1}${2}${3}"),
     (r"\b(\d)T(th|s)?\b", "${1}0${2}"),

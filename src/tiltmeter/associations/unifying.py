@@ -332,4 +332,3 @@ def _spanning_forest(vectors: Vectors, threshold: float) -> csr_array:
 
 
 _CLUSTERERS = {"leader": follow_leaders, "components": linked_components, "average": average_linkage}
-METHODS = tuple(_CLUSTERERS)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+from polars import selectors as cs
 
 from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
@@ -118,12 +119,10 @@ def read_sheet(path: Path) -> Sheet:
     """
     if not is_file(path):
         raise InputError(f"there is no file {path}{': it is a folder' if path.is_dir() else ''}")
-    table = table_of(path).drop(ROW, strict=False)
     try:
-        texts = [table[name].cast(pl.String).fill_null("") for name, kind in table.schema.items() if not kind.is_nested()]
+        table = table_of(path).drop(ROW, strict=False).with_columns((~cs.nested()).cast(pl.String).fill_null(""))
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path} cannot be read: {why(error)}") from error
-    table = table.with_columns(texts)
     if table.is_empty():
         raise InputError(f"{path} holds no rows")
     return Sheet(path, table.with_row_index(ROW, 2 if path.suffix.lower() == ".csv" else 1))
@@ -279,15 +278,14 @@ def complete_counts(block: pl.DataFrame) -> pl.DataFrame:
     if missing := block["identities"][0] - identities.height:
         raise InputError(f"{missing} of the {block['identities'][0]} identities has no released row at all: its counts are not known")
     every = _hidden_counts(block).select(*TEST, "lists", "hidden").join(identities, how="cross")
-    seen = block.select(*TEST, "identity", "count", known=True)
-    whole = beside(every, seen, *TEST, "identity")
-    place = pl.col("count").is_null().cum_sum().over(TEST) - 1
-    hidden = pl.col("hidden").list.get(pl.when(pl.col("count").is_null()).then(place), null_on_oob=True)
+    whole = beside(every, block.select(*TEST, "identity", "count"), *TEST, "identity")
+    is_hidden = pl.col("count").is_null()
+    hidden = pl.col("hidden").list.get(is_hidden.cum_sum().over(TEST) - 1, null_on_oob=True)
     inverted = (pl.col("count") - pl.col("least")) / pl.col("score")
     scored = block.filter(pl.col("score") > 0).group_by("context", "identity")
     mentions = scored.agg(mentions=inverted.median().round(0).cast(pl.Int64))
     same = pl.col("hidden").list.n_unique() == 1
-    whole = whole.with_columns(count=pl.coalesce("count", hidden), known=pl.coalesce("known", same))
+    whole = whole.with_columns(count=pl.coalesce("count", hidden), known=~is_hidden | same)
     whole = beside(whole, mentions, "context", "identity")
     return whole.select(*TEST, "identity", "count", "lists", "mentions", "known").sort(*TEST, "identity")
 

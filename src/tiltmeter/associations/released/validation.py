@@ -243,15 +243,13 @@ def _figures_of_lists(lists: pl.DataFrame, typed: pl.DataFrame) -> tuple[Rows, R
 def _compare_typed(typed: pl.DataFrame, scored: pl.DataFrame) -> tuple[float | None, Rows]:
     """Mean of the typed scores of a metric, and those that are not the recomputed ones."""
     both = beside(typed, scored, "story").rename({"score": "recomputed"}).drop("story")
-    wrong = [row for row in both.iter_rows(named=True) if row["recomputed"] is None or not _is_rounded(row["typed"], row["recomputed"])]
-    mean: float | None = both.select(pl.col("typed").cast(pl.Float64).mean()).item()
-    return mean, [row | {"typed": float(row["typed"])} for row in wrong]
-
-
-def _is_rounded(typed: str, value: float) -> bool:
-    """Whether a typed number is `value`, rounded to the digits typed; a bare 0 or 1 must be exact."""
-    digits = len(typed.partition(".")[2])
-    return abs(float(typed) - value) <= (0.5 * 10.0**-digits + 1e-12 if digits > 1 else 1e-9)
+    digits = both["typed"].str.extract(r"\.(.*)").str.len_chars().fill_null(0)
+    both = both.with_columns(pl.col("typed").cast(pl.Float64))
+    # A typed number is rounded to the digits typed; a bare 0 or 1 must be exact.
+    slack = pl.when(digits > 1).then(0.5 / 10.0**digits + 1e-12).otherwise(1e-9)
+    is_rounded = (pl.col("typed") - pl.col("recomputed")).abs() <= slack
+    mean: float | None = both.select(pl.col("typed").mean()).item()
+    return mean, both.filter(~is_rounded.fill_null(False)).to_dicts()
 
 
 def _ratio(step: str, metric: str, part: pl.Series, whole: pl.Series, bounds: tuple[float, float] | None = (0.0, 1.0)) -> dict[str, Any]:
@@ -307,9 +305,15 @@ def _figures_of_decisions(decisions: pl.DataFrame) -> tuple[Rows, Rows]:
     figures.append(_figure("exclusivity", "Cohen's kappa", kappa, n, "decisions", ends, _BOOTSTRAP + "decisions"))
     figures += [_figure("exclusivity", name, count, n, "decisions") for name, count in zip(_OUTCOMES, counts, strict=True)]
     wrong = decisions.filter(pl.col("right") != (pl.col("truth") == pl.col("found")))
-    said, right = {"step": "exclusivity", "metric": "decision right"}, pl.col("right")
-    named = wrong.select(ROW, about="concept", typed=right.cast(pl.Float64), recomputed=(~right).cast(pl.Float64))
-    return figures, [said | row for row in named.iter_rows(named=True)]
+    named = wrong.select(
+        ROW,
+        about="concept",
+        step=pl.lit("exclusivity"),
+        metric=pl.lit("decision right"),
+        typed=pl.col("right").cast(pl.Float64),
+        recomputed=(~pl.col("right")).cast(pl.Float64),
+    )
+    return figures, named.to_dicts()
 
 
 # -- clusters ---------------------------------------------------------------------------------------------------------

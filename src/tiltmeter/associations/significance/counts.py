@@ -240,7 +240,7 @@ class CountBlock(NamedTuple):
 
     def of(self, tests: Index) -> CountBlock:
         """Some of the tests, or tests repeated."""
-        return CountBlock(*(column[tests] for column in self))
+        return CountBlock._make(column[tests] for column in self)
 
 
 OneSided = Callable[[CountBlock, Index], Floats]
@@ -438,8 +438,7 @@ def described(
 
 def context_names(cells: Cells, context: Index) -> pl.Series:
     """The names of contexts; null for tests over all of them (-1)."""
-    # One name more, null, for tests over all contexts.
-    return pl.concat([cells.contexts, pl.Series([None], dtype=pl.String)]).gather(np.where(context < 0, len(cells.contexts), context))
+    return cells.contexts.gather(pl.Series(context).replace(-1, None))
 
 
 def _log_odds_of(cells: Cells, block: CountBlock) -> LogOdds:
