@@ -6,7 +6,6 @@ import json
 import subprocess
 from collections.abc import Sequence
 from importlib.util import find_spec
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -222,50 +221,6 @@ def encoder() -> Path:
     assert found is not None
     assert found.submodule_search_locations is not None
     return Path(found.submodule_search_locations[0]) / "model"
-
-
-OPPOSED = [
-    ("has dark hair", "has short light brown hair"),
-    ("40-year-old", "35-year-old"),
-    ("forty-year-old", "fifty-year-old"),
-    ("is in her thirties", "is in his forties"),
-    ("tall", "short"),
-    ("long hair", "short hair"),
-    ("young woman", "old woman"),
-    ("has two children", "has three children"),
-    ("overpaid", "underpaid"),
-    ("introvert", "extrovert"),
-    ("rich family", "poor family"),
-    ("thinner", "heavier"),
-    ("employed", "jobless"),
-    ("likes dogs", "dislikes dogs"),
-    ("blue eyes", "brown eyes"),
-    ("second place", "third place"),
-]
-ALIKE = [("2 children", "two children"), ("forty-five years old", "45 years old"), ("in her 30s", "in her thirties")]
-
-
-@pytest.mark.verify
-@pytest.mark.parametrize("method", ["leader", "components", "average"])
-def test_opposites_and_different_numbers_are_never_one_concept(method: str) -> None:
-    from tiltmeter.associations.unifying import unify
-
-    def concepts(phrases: list[str], *, strict: bool = True) -> list[str]:
-        """For an encoder that sees no difference at all."""
-        table = pl.DataFrame({"phrase": phrases, "mentions": range(len(phrases), 0, -1)})
-        same = np.ones((len(phrases), 2), dtype=np.float32)
-        return unify(table, same, method=method, strict=strict)["concept"].to_list()
-
-    for between, (one, other) in zip(cycle((list[str](), ["appearance"], ["hair", "person"])), OPPOSED, strict=False):
-        made = concepts([*between, one, other])
-        assert made[-2] != made[-1], (one, other)
-    for one, other in ALIKE:
-        assert len(set(concepts([one, other]))) == 1, (one, other)
-    everything = [phrase for pair in OPPOSED for phrase in pair]
-    concept_of = dict(zip(everything, concepts(everything), strict=True))
-    assert all(concept_of[one] != concept_of[other] for one, other in OPPOSED)
-    # The published definitions keep the unification they have.
-    assert len(set(concepts(["has dark hair", "has short light brown hair", "40-year-old"], strict=False))) == 1
 
 
 @pytest.mark.verify

@@ -69,6 +69,14 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tiltmet
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.count("> ") >= 3
     assert "keeps a diary" in (tmp_path / "run" / "report.html").read_text()
+    # What shows an association is its sentences; a count of associations has no answers that moved it.
+    examples = (
+        run.stage("associations").group_by("reported").agg(fewest=pl.col("examples").list.len().min(), known=pl.col("examples").count())
+    )
+    assert examples.filter("reported")["fewest"].item() > 0
+    assert examples.filter(~pl.col("reported"))["known"].item() == 0
+    assert run.stage("associations")["reported"].sum() == run.findings.filter(metric="association").height > 0
+    assert run.examples.is_empty()
 
 
 @pytest.mark.verify

@@ -208,7 +208,7 @@ def _numbers_of(rows: pl.DataFrame) -> list[Column]:
     return [
         _column(rows, "estimate", "score" if "score" in rows["unit"] else "difference", "number"),
         Column(f"{100 * rows['level'][0]:g}% interval", ends, "interval"),
-        Column("q", rows.select(pl.coalesce("q", "p")).to_series().to_list(), "probability"),
+        Column("q", rows["q"].fill_null(rows["p"]).to_list(), "probability"),
     ]
 
 

@@ -45,15 +45,15 @@ class Person(NamedTuple):
         return [normal(alias) for alias in (self.name, self.descriptor, self.identity) if alias]
 
 
-def labels(people: Sequence[Person]) -> list[str] | None:
-    """Return what to call each person of one story before the judge; None where two of them cannot be told apart.
+def labels(people: Sequence[Person]) -> list[str]:
+    """Return what to call each person of one story before the judge; nothing where two of them cannot be told apart.
 
     The name where it is known: a judge that does not see the identity cannot be led by it. Where it is not, or where both have the
     same, the descriptor, else the identity.
     """
     described = [person.descriptor or person.identity or _UNKNOWN for person in people]
     named = [person.name or other for person, other in zip(people, described, strict=True)]
-    return next((shown for shown in (named, described) if len({normal(one) or one for one in shown}) == len(people)), None)
+    return next((shown for shown in (named, described) if len({normal(one) or one for one in shown}) == len(people)), [])
 
 
 def is_named(label: str, story: str) -> bool:
@@ -71,11 +71,11 @@ def find(said: str, people: Sequence[Person], story: str) -> int | None:
     label = normal(said)
     if not label:
         return None
-    for fits in (_is_called, _is_part):
+    for fits in (_is_called, _is_part, _is_slip):
         if found := [number for number, person in enumerate(people) if fits(person, label)]:
-            return found[0] if len(found) == 1 else None
-    near = [number for number, person in enumerate(people) if person.name and _is_slip(normal(person.name), label)]
-    return near[0] if len(near) == 1 and label not in normal(story).split() else None
+            is_another = fits is _is_slip and label in normal(story).split()
+            return found[0] if len(found) == 1 and not is_another else None
+    return None
 
 
 def _is_called(person: Person, label: str) -> bool:
@@ -102,8 +102,9 @@ def _holds(text: str, part: str) -> bool:
     return bool(part) and f" {part} " in f" {text} "
 
 
-def _is_slip(name: str, label: str) -> bool:
-    """A letter or two that are wrong, missing, exchanged or too many, but the first one."""
+def _is_slip(person: Person, label: str) -> bool:
+    """A letter or two of the name that are wrong, missing, exchanged or too many, but the first one."""
+    name = normal(person.name or "")
     return len(name) >= _LONG_ENOUGH and name[0] == label[0] and bool(get_close_matches(label, [name], cutoff=_ALIKE))
 
 
@@ -389,6 +390,6 @@ def _labelled(label: str, rest: str, people: Sequence[Person], story: str, *, bu
     if who is None or (rest and not item):
         return who
     shown = normal(label)
-    held = [alias for alias in people[who].aliases if f" {alias} " in f" {shown} "]
+    held = [alias for alias in people[who].aliases if _holds(shown, alias)]
     begins = shown in held if bullet and not rest else any(f"{shown} ".startswith(f"{alias} ") for alias in held)
     return who if begins or not held else None

@@ -95,7 +95,7 @@ class _JudgedStory:
     """The judge has not answered yet: nothing more is asked about this story, and its lists are not final."""
 
     def __post_init__(self) -> None:
-        self.names = (labels(self.people) or []) if self.text.strip() else []
+        self.names = labels(self.people) if self.text.strip() else []
         shown = normal(self.text)
         for number, person in enumerate(self.people):
             if not self.text.strip():

@@ -203,10 +203,10 @@ class Stories(Part):
             "answered": pl.col("usable"),
         }
         outcome = pl.coalesce(*(pl.when(ends).then(pl.lit(name)) for name, ends in endings.items()), pl.lit("unreadable"))
-        made = beside(answers.select("status", "answer", attempt_id()), read, "attempt")
+        made = beside(answers.select("status", "answer", attempt=ATTEMPT), read, "attempt")
         made = beside(made, phrases, "attempt").with_columns(outcome=outcome)
-        label = pl.when(pl.col("outcome") == "answered").then(pl.col("phrases").fill_null(0).cast(pl.String)).alias("label")
-        return made.select("attempt", "outcome", label)
+        label = pl.when(pl.col("outcome") == "answered").then(pl.col("phrases").fill_null(0).cast(pl.String))
+        return made.select("attempt", "outcome", label=label)
 
     def unify(self, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Tables `concepts`, one vocabulary for the whole study, and `identities`."""
@@ -221,7 +221,7 @@ class Stories(Part):
     def unified_by_user(self, given: Tables, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
         """The user's vocabulary; a phrase it does not name is a concept of its own."""
         known = given["concepts"].select("phrase", "concept", "similarity")
-        made = beside(counted(mentions), known, "phrase").with_columns(pl.coalesce("concept", "phrase").alias("concept"))
+        made = beside(counted(mentions), known, "phrase").with_columns(concept=pl.coalesce("concept", "phrase"))
         return {"concepts": made, "identities": identities_of(lists)}
 
     def test(self, lists: pl.DataFrame, mentions: pl.DataFrame, concepts: pl.DataFrame, settings: Settings, tools: Tools) -> pl.DataFrame:
@@ -365,11 +365,8 @@ def declined(answers: pl.DataFrame) -> pl.Series:
     return refused_text(answers["answer"]) | answers["refusal"].is_not_null()
 
 
-def attempt_id() -> pl.Expr:
-    """Names one story of one model: "gender/17/0/plain#3"."""
-    return pl.concat_str("prompt_id", pl.lit("#"), "repetition").alias("attempt")
-
-
+ATTEMPT = pl.concat_str("prompt_id", pl.lit("#"), "repetition")
+"""Names one story of one model: "gender/17/0/plain#3"."""
 _FACTORS = (*(f"{name}_{number}" for number in (1, 2) for name in ("identity", "descriptor", "name")), "type", "context", "location")
 
 
@@ -384,7 +381,7 @@ def stories_of(answers: pl.DataFrame) -> pl.DataFrame:
     """
     usable = (pl.col("status") == "ok") & (pl.col("answer").str.strip_chars() != "") & ~declined(answers)
     rows = conform(answers, dict.fromkeys(_FACTORS, pl.String), further=True).with_columns(
-        attempt_id(),
+        attempt=ATTEMPT,
         text=pl.when(usable).then("answer"),
         row=pl.int_range(pl.len()),
         repetition="turn" if "turn" in answers.columns else "repetition",
@@ -404,8 +401,7 @@ def placed(mentions: pl.DataFrame, lists: pl.DataFrame) -> pl.DataFrame:
 
 def counted(mentions: pl.DataFrame) -> pl.DataFrame:
     """`phrase` and how often it is mentioned, most often first."""
-    counts = mentions.group_by("phrase").agg(mentions=pl.len())
-    return counts.sort("mentions", "phrase", descending=[True, False])
+    return mentions["phrase"].value_counts(name="mentions").sort("mentions", "phrase", descending=[True, False])
 
 
 def comparable(lists: pl.DataFrame) -> bool:

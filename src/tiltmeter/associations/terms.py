@@ -181,12 +181,12 @@ def load_terms(path: str | None = None) -> Terms:
 
 def guard_keys(phrases: pl.Series, terms: Terms, *, strict: bool = True) -> NDArray[np.int64]:
     """A number for each phrase, the same where polarity, demographic terms and (if strict) numbers are the same; shape (phrases,)."""
-    words = pl.DataFrame({"words": phrases}).select(plain_words(pl.col("words")))["words"]
+    words = phrases.to_frame("words").select(plain_words(pl.col("words")))["words"]
     forms = terms.forms()
     held = found_forms(words, forms).list.eval(pl.element().replace_strict(forms, return_dtype=pl.Int64).unique().sort())
     held = held.cast(pl.List(pl.String)).list.join(" ")
     signature = pl.DataFrame({"held": held, "negated": negated(words, terms), "numbers": numbers_in(words, terms) if strict else ""})
-    return signature.select(pl.struct(pl.all()).rank("dense").cast(pl.Int64)).to_series().to_numpy()
+    return signature.to_struct().rank("dense").cast(pl.Int64).to_numpy()
 
 
 def found_forms(words: pl.Series, forms: Iterable[str]) -> pl.Series:
@@ -242,7 +242,7 @@ def signed_roots(phrases: pl.Series, terms: Terms, *, strict: bool = True) -> di
 
     A root r is the number 2r, its negation 2r + 1. If strict, with all the opposites and prefixes of the terms.
     """
-    words = pl.DataFrame({"word": phrases}).with_row_index("row").with_columns(plain_words(_WORD).str.extract_all(r"[\p{L}']+"))
+    words = phrases.to_frame("word").with_row_index("row").with_columns(plain_words(_WORD).str.extract_all(r"[\p{L}']+"))
     words = words.explode("word").drop_nulls()
     vocabulary = words.select(_WORD.unique(maintain_order=True))
     opposites = terms.opposites + (terms.further_opposites if strict else [])

@@ -112,7 +112,7 @@ def normal_form(phrase: pl.Expr) -> pl.Expr:
 
 def _unique_strings(spelt: pl.DataFrame) -> pl.DataFrame:
     """`form`, `phrase` and `row` of its most frequent spelling, and `mentions`; the most frequent string first."""
-    units = spelt.sort("mentions", "phrase", descending=[True, False]).group_by("form", maintain_order=True)
+    units = spelt.sort("mentions", "phrase", descending=[True, False]).group_by("form")
     found = units.agg(pl.col("phrase", "row").first(), pl.col("mentions").sum())
     return found.sort("mentions", "phrase", descending=[True, False])
 
@@ -144,15 +144,14 @@ _HAVE = dict.fromkeys(("has", "had", "having"), "have")
 
 def _first_of_same_words(names: pl.Series, keys: Places) -> Places:
     """The first string with the same words and guard key, for each."""
-    table = pl.DataFrame({"fold": _folded(names), "key": keys, "unit": np.arange(len(names))})
-    first: Places = table.select(pl.col("unit").first().over("fold", "key")).to_series().to_numpy()
-    return first
+    table = pl.DataFrame({"fold": _folded(names), "key": keys}).with_row_index("unit")
+    return table.select(pl.col("unit").first().over("fold", "key"))["unit"].to_numpy()
 
 
 def _folded(phrases: pl.Series) -> pl.Series:
     """Equal where phrases differ by articles, a leading "is", "has" for "have", an -s, or an -ing form that has an object."""
     word, first = pl.col("word"), (pl.int_range(pl.len()).over("row") == 0) & (pl.len().over("row") > 1)
-    rows = pl.DataFrame({"phrase": phrases}).with_row_index("row")
+    rows = phrases.to_frame("phrase").with_row_index("row")
     words = rows.select("row", word=normal_form(pl.col("phrase")).str.split(" ")).explode("word")
     words = words.filter(~word.is_in(_ARTICLES) & (word != "").fill_null(False))
     words = words.filter(~(first & word.is_in(_BE)))

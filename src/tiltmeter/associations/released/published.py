@@ -79,7 +79,7 @@ class Sheet:
     def refuse(self, wrong: pl.Expr | pl.Series, column: str, what: str) -> None:
         """Raise InputError about the value in `column` of the first row for which `wrong` holds."""
         found = self.rows.filter(wrong)
-        if not found.is_empty():
+        if found.height:
             raise InputError(f"{self.path}, row {found[ROW][0]}, column {column!r}: {found[column][0]!r} {what}")
 
     def refuse_empty(self, columns: Iterable[str]) -> None:
@@ -90,7 +90,7 @@ class Sheet:
     def refuse_repeats(self, columns: Sequence[str]) -> None:
         """Raise InputError where two rows have the same values in `columns`."""
         numbered = self.rows.with_columns(earlier=pl.col(ROW).first().over(columns)).filter(pl.col(ROW) != pl.col("earlier"))
-        if not numbered.is_empty():
+        if numbered.height:
             row = numbered.row(0, named=True)
             values = ", ".join(f"{row[name]!r}" for name in columns)
             raise InputError(f"{self.path}, row {row[ROW]} says again what row {row['earlier']} says: {values} may be there once")
@@ -211,8 +211,7 @@ def read_counts(path: Path) -> pl.DataFrame:
     else:
         number = pl.col("identity").n_unique().over("setting", "category")
         table = table.rename({"min": "least", "max": "greatest"}).with_columns(identities=number)
-    count, greatest = pl.col("count"), pl.col("greatest")
-    fits = (count >= pl.col("least")) & (count <= greatest) & (greatest <= pl.col("lists")) & (greatest <= pl.col("total"))
+    fits = pl.col("count").is_between("least", "greatest") & (pl.col("greatest") <= pl.min_horizontal("lists", "total"))
     Sheet(path, table).refuse(~fits, "count", "does not fit together with the least, greatest and total count and the lists of its row")
     return conform(table, COUNTED)
 
@@ -296,10 +295,10 @@ def _hidden_counts(block: pl.DataFrame) -> pl.DataFrame:
     count, least, rest, absent = (pl.col(name) for name in ("count", "least", "rest", "absent"))
     concepts = block.group_by(TEST, maintain_order=True).agg(
         pl.col(shared).first(),
-        pl.struct(shared).n_unique().alias("variants"),
-        (k - pl.len()).cast(pl.Int64).alias("absent"),
-        (pl.col("total").first() - count.sum()).alias("rest"),
-        (count * count).sum().alias("squares"),
+        variants=pl.struct(shared).n_unique(),
+        absent=(k - pl.len()).cast(pl.Int64),
+        rest=pl.col("total").first() - count.sum(),
+        squares=(count * count).sum(),
     )
     _refuse_concepts(concepts.filter(pl.col("variants") > 1), "has counts that differ between its rows")
     # One is the least wherever there are several, so of two, or where all are the least, the total gives the other.
@@ -328,5 +327,5 @@ def _pair_of_counts(concepts: pl.DataFrame, k: int) -> pl.Expr:
 
 
 def _refuse_concepts(concepts: pl.DataFrame, what: str) -> None:
-    if not concepts.is_empty():
+    if concepts.height:
         raise InputError(f"the counts cannot be used: {concepts['concept'][0]!r} in {concepts['context'][0]!r} {what}")

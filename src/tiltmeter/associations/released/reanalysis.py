@@ -123,7 +123,7 @@ def _check_against_released(block: pl.DataFrame, described: pl.DataFrame) -> Non
     both = beside(block, again, *TEST, "identity")
     near = [(pl.col(f"{name}_again") - pl.col(name)).abs() <= _SAME * pl.col(name) for name in ("score", "p")]
     wrong = both.filter(~pl.all_horizontal(near).fill_null(False))
-    if not wrong.is_empty():
+    if wrong.height:
         row = wrong.row(0, named=True)
         raise InputError(
             f"the counts of {row['concept']!r} for {row['identity']!r} in {row['context']!r} give score {row['score_again']} and "
@@ -223,7 +223,9 @@ def _judge(rows: pl.DataFrame, described: pl.DataFrame, made: pl.DataFrame) -> p
 
 def _tally(rows: pl.DataFrame, name: str, columns: list[str]) -> pl.DataFrame:
     """For each column of truth values how many rows of each identity, and of all (identity null, first), have it."""
-    by_identity = rows.group_by("identity").agg(pl.col(columns).sum(), pl.len().alias("of")).sort("identity")
-    overall = rows.select(pl.lit(None, pl.String).alias("identity"), pl.col(columns).sum(), pl.len().alias("of"))
-    both = pl.concat([overall, by_identity]).unpivot(columns, index=["identity", "of"], variable_name=name, value_name="rows")
+    by_identity = rows.group_by("identity").agg(pl.col(columns).sum(), of=pl.len()).sort("identity")
+    overall = rows.select(pl.col(columns).sum(), of=pl.len())
+    both = pl.concat([overall, by_identity], how="diagonal").unpivot(
+        columns, index=["identity", "of"], variable_name=name, value_name="rows"
+    )
     return both.select("identity", name, pl.col("rows", "of").cast(pl.Int64))

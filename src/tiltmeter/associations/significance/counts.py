@@ -143,7 +143,7 @@ def read_cells(counts: pl.DataFrame) -> tuple[Cells, Index, Index]:
         if name not in counts.columns:
             raise InputError(f"the table of counts has no column {name!r}; it needs {', '.join(COUNTS)}")
     for wrong, what in _CONTRACT:
-        if not (found := counts.filter(wrong)).is_empty():
+        if (found := counts.filter(wrong)).height:
             row = found.row(0, named=True)
             raise InputError(f"the row of counts for {row['concept']!r}, {row['identity']!r} in {row['context']!r} {what}")
     named = (_numbered(counts[name]) for name in ("context", "concept", "identity"))
