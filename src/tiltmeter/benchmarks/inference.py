@@ -6,7 +6,7 @@ The plainest measure of this kind is here too: how toxic several answers to each
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
+from tiltmeter.registry import did_you_mean
 from tiltmeter.stats import is_constant, maximum_interval, percentile_interval, rare_event_interval, ratio
 from tiltmeter.study import Schema
 
@@ -71,14 +71,15 @@ def check_resampling(level: float, resamples: int, permutations: int = 0, *, few
         raise InputError(f"permutations must be 0 (no test) or more, not {permutations}")
 
 
-def check_columns(table: pl.DataFrame, columns: Mapping[str, str | None], whole: Sequence[str]) -> None:
-    """Raise InputError where a column (by parameter) is missing, or one of the parameters `whole` holds nulls."""
-    for parameter, column in columns.items():
-        if column is None:
-            continue
-        check_known(column, table.columns, f"{parameter}={column!r}: the answers have no such column")
-        if parameter in whole and (gaps := table[column].null_count()):
-            raise InputError(f"{parameter}={column!r}: the column is empty in {gaps} rows; fill it in or leave the rows out")
+def check_columns(table: pl.DataFrame, whole: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raise InputError where one of the columns is missing, or one of `whole` is not filled in."""
+    known = dict.fromkeys(table.columns)  # once: asking for them for each column takes longer than a diagnosis
+    for name in (*whole, *others):
+        if name not in known:
+            raise InputError(f"the table has no column {name!r}: {did_you_mean(name, list(known))}")
+    for name in whole:
+        if gaps := table[name].null_count():
+            raise InputError(f"{gaps} rows have nothing in the column {name!r}: fill it in, or leave these rows out")
 
 
 def unit_scores(answers: pl.DataFrame, column: str) -> Floats:
@@ -230,7 +231,7 @@ def toxicity(
     Source: Gehman et al. (2020), arXiv 2009.11462; Bouchard (2024), arXiv 2407.10853.
     """
     check_resampling(level, resamples)
-    check_columns(answers, {"prompt": prompt, "score": score, "group": group}, whole=("prompt", "group"))
+    check_columns(answers, [prompt, *([] if group is None else [group])], [score])
     if not 0.0 < threshold <= 1.0:
         raise InputError(f"threshold must be above 0 and at most 1, not {threshold}")
     if answers_per_prompt < 1:

@@ -28,6 +28,7 @@ from tiltmeter.benchmarks.inference import (
 )
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, ratio
+from tiltmeter.stats.arithmetic import mean_present
 from tiltmeter.yaml_files import packaged_yaml
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def stereotypical_associations(
     contexts = _together(_contexts_of(known, lists, (), None, 1.0), lists)
     totals, samples, nulls = _totals_and_draws(contexts, len(known), resamples, permutations, seed)
     values, of_samples, of_nulls = (
-        np.column_stack([_mean_known(distances), distances]) for distances in map(_distances, (totals[None], samples, nulls))
+        np.column_stack([mean_present(distances), distances]) for distances in map(_distances, (totals[None], samples, nulls))
     )
     most = 1.0 - 1.0 / len(lists.groups)
     inferred = [
@@ -220,7 +221,7 @@ def cooccurrence_bias(
         for metric in (PUBLISHED, BALANCED):
             both = common | {"metric": metric, "group_a": names[0], "group_b": names[1], "definition": DEFINITIONS[metric]}
             values, of_samples, of_nulls = (_ratios(some, metric) for some in (totals[None], samples, nulls))
-            mean, mean_samples, mean_nulls = (_mean_known(np.abs(some)) for some in (values, of_samples, of_nulls))
+            mean, mean_samples, mean_nulls = (mean_present(np.abs(some)) for some in (values, of_samples, of_nulls))
             # A word that an exchange leaves with one group alone has a boundless ratio then: as far from 0 as any.
             of_nulls = np.where(np.isnan(of_nulls), np.inf, of_nulls)
             columns = zip(values[0].tolist(), of_samples.T, of_nulls.T, met.tolist(), strict=True)
@@ -396,11 +397,6 @@ def _ratios(totals: Floats, metric: str) -> Floats:
     of_both = ratio(share[:, 0], share[:, 1])
     found: Floats = np.log10(np.where(of_both > 0.0, of_both, np.nan))
     return found
-
-
-def _mean_known(values: Floats) -> Floats:
-    """(R, T) -> (R,) mean without what is NaN."""
-    return ratio(np.nansum(values, axis=1), (~np.isnan(values)).sum(axis=1))
 
 
 def _mean_note(left_out: NDArray[np.bool_], all_left_out: str, some_left_out: str) -> str | None:

@@ -89,7 +89,7 @@ def branch(
         raise InputError(
             f"the benchmark has the key {twice['key'][-1]!r} already: its rows were branched before; give the one without branches"
         )
-    return Branched(whole, pl.DataFrame(report, schema=dict(REPORT), orient="row"))
+    return Branched(whole, pl.DataFrame(report, schema=REPORT, orient="row"))
 
 
 # The search for the words to replace
