@@ -15,7 +15,6 @@ from tiltmeter.benchmarks.benchmark_tables import Schema
 from tiltmeter.benchmarks.branching.english_replacement import PARTICLES, replace, whole_words
 from tiltmeter.benchmarks.builder.replies import ParsedReply, T, ask_until_read, read_pairs, templates
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.prompt_templates import fill_template
 from tiltmeter.readers import read_yes_no
 from tiltmeter.registry import did_you_mean
 from tiltmeter.study import Encoder, Judge
@@ -213,13 +212,8 @@ def _ask(
     judge: Judge, role: str, fields: Sequence[dict[str, str]], read: Callable[[str], ParsedReply[T]], **options: Any
 ) -> list[ParsedReply[T]]:
     """Ask a question for each set of fields; raises ProviderError where the judge gave no answer."""
-    texts = templates("branching", "branching", None)
-    prompts = [fill_template(texts[role], **given) for given in fields]
-
-    def again(place: int, problem: str) -> str:
-        return fill_template(texts[f"{role}_again"], **fields[place], problem=problem)
-
-    replies = ask_until_read(judge, prompts, read, again, tries=2, sampling={"temperature": 0.0}, **options)
+    texts = templates("branching", "branching")
+    replies = ask_until_read(judge, texts[role], texts[f"{role}_again"], fields, read, tries=2, sampling={"temperature": 0.0}, **options)
     if failed := next((reply.problem for reply in replies if reply.final), None):
         raise ProviderError(f"a question to {judge.name} about the words to replace failed ({failed}); try again later")
     return replies

@@ -202,9 +202,6 @@ def questions(
     pairs = list(dict.fromkeys(rows))
     names = {concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE) for concept in known}
 
-    def again(place: int, problem: str) -> str:
-        return fill_template(texts["again"], concept=pairs[place][0], problem=problem)
-
     def rejected(made: Mapping[int, str]) -> dict[int, ParsedReply[str]]:
         """Questions that do not name the concept, or make no sense for other concepts."""
         found: dict[int, ParsedReply[str]] = {}
@@ -228,7 +225,9 @@ def questions(
                 found[place] = ParsedReply(None, verdict.problem or "the question does not hold for other concepts as well")
         return found
 
-    prompts = [fill_template(texts["ask"], concept=concept, sentence=sentence) for concept, sentence in pairs]
-    replies = ask_until_read(judge, prompts, read_question, again, tries=_TRIES, check=rejected, schema=_SCHEMAS["question"])
+    fields = [{"concept": concept, "sentence": sentence} for concept, sentence in pairs]
+    replies = ask_until_read(
+        judge, texts["ask"], texts["again"], fields, read_question, tries=_TRIES, check=rejected, schema=_SCHEMAS["question"]
+    )
     made = dict(zip(pairs, replies, strict=True))
     return _assemble(table, "question", [(made[pair].value, made[pair].problem) for pair in rows])
