@@ -55,7 +55,10 @@ def unreadable(path: Path, error: BaseException) -> str:
     return why(error)
 
 
-def table_of(path: Path, own: Mapping[str, Callable[[Path], pl.DataFrame]] | None = None) -> pl.DataFrame:
+Reader = Callable[[Path], pl.DataFrame]
+
+
+def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> pl.DataFrame:
     """The rows of a CSV (every value as text), JSON Lines or Parquet file.
 
     Parameters
@@ -69,7 +72,8 @@ def table_of(path: Path, own: Mapping[str, Callable[[Path], pl.DataFrame]] | Non
         It is no such file, or cannot be read.
     """
     lines = partial(pl.read_ndjson, infer_schema_length=None)
-    readers = {".csv": csv_of, ".jsonl": lines, ".ndjson": lines, ".parquet": partial(pl.read_parquet, glob=False), **(own or {})}
+    ours: dict[str, Reader] = {".csv": csv_of, ".jsonl": lines, ".ndjson": lines, ".parquet": partial(pl.read_parquet, glob=False)}
+    readers = ours | dict(own or {})
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: unknown kind of file {path.suffix.lower()!r}; give {', '.join(readers)}")

@@ -133,11 +133,11 @@ def _strata(codes: Index, groups: int, units: Index) -> Index:
 
 
 class Design(NamedTuple):
-    """The measurements as arrays: (C, N) values, (B, N) baselines and each column's row there (-1: none), codes of groups and units."""
+    """The measurements as arrays: (C, N) values and baselines, which columns have one (C), codes of groups and units."""
 
     values: Floats
-    baseline_of: Index
     baselines: Floats
+    paired: NDArray[np.bool_]
     codes: Index
     groups: int
     units: Index | None
@@ -145,11 +145,10 @@ class Design(NamedTuple):
 
 def design_of(table: pl.DataFrame, columns: Sequence[str], baselines: Mapping[str, str], codes: Index, unit: str | None) -> Design:
     """The design of these columns of a table, each with its baseline's column if it has one; `unit` is a column."""
-    bases = list(dict.fromkeys(baselines[column] for column in columns if column in baselines))
     return Design(
         values=_matrix(table, columns),
-        baseline_of=np.array([bases.index(baselines[column]) if column in baselines else -1 for column in columns], dtype=np.intp),
-        baselines=_matrix(table, bases),
+        baselines=_matrix(table, [baselines.get(column) for column in columns]),
+        paired=np.array([column in baselines for column in columns]),
         codes=codes,
         groups=int(codes.max()) + 1,
         units=None if unit is None else ranks(table[unit]),
@@ -161,9 +160,10 @@ def ranks(names: pl.Series) -> Index:
     return names.rank("dense").to_numpy().astype(np.intp) - 1
 
 
-def _matrix(table: pl.DataFrame, columns: Sequence[str]) -> Floats:
-    """(C, N) values, NaN where missing or infinite."""
-    values = table.select(pl.col(columns).cast(pl.Float64)).to_numpy().T
+def _matrix(table: pl.DataFrame, columns: Sequence[str | None]) -> Floats:
+    """(C, N) values, NaN where missing or infinite, and in the place of a column that there is not."""
+    missing = pl.repeat(None, table.height, dtype=pl.Float64, eager=True)
+    values = np.stack([(missing if name is None else table[name].cast(pl.Float64)).to_numpy() for name in columns])
     return np.where(np.isfinite(values), values, np.nan)
 
 
@@ -218,7 +218,7 @@ def _cores() -> int:
 
 
 def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> Computed:
-    chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
+    chosen = design._replace(values=design.values[columns], baselines=design.baselines[columns], paired=design.paired[columns])
     with np.errstate(all="ignore"):
         standard = standards(chosen.values, request.options, request.formulas)
         observed = summaries(chosen, request, as_observed(design), standard)[..., 0]
@@ -244,9 +244,9 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
     """Every statistic (S, C, G, R) under a plan of R layouts; NaN where it is not defined. `standard`: of the selection rate (C,)."""
     columns, rows = design.values.shape
     # One place more, for "no row".
-    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines))
+    paired = design.paired
+    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines[paired]))
     known = request.statistics.values()
-    paired = design.baseline_of >= 0
     needs_baselines = paired.any() and any(one.paired for one in known)
     table = np.full((len(known), columns, design.groups, plan.size), np.nan)
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
@@ -255,7 +255,7 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
         for groups, index in _group_batches(plan.layout(first, last), columns):
             held = standard[:, None, None, None]
             sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.formulas)
-            both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of, paired) if needs_baselines else None
+            both = sample.paired_with(np.take(baselines, index, axis=1), paired) if needs_baselines else None
             for found, one in zip(table, known, strict=True):
                 if not one.paired:
                     found[:, groups, first:last] = one.compute(sample)
@@ -300,9 +300,8 @@ def _comparisons(
     groups = _groups_of(here)
     results = []
     for comparison in COMPARISONS.values():
-        raw = comparison.compute(here)
+        raw, samples, relabelled = map(comparison.compute, (here, there, permuted))
         unknown = np.isnan(raw)
-        samples, relabelled = comparison.compute(there), comparison.compute(permuted)
         group = np.where(unknown, -1, groups.get(comparison.group, -1))
         p = excess_p(raw, relabelled, comparison.extreme) if comparison.extreme else np.full(raw.shape, np.nan)
         if comparison.none is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import polars as pl
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
@@ -23,9 +23,9 @@ from tiltmeter.benchmarks.files.inspecting import ROW_CHECKS
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import json_of, table_of, why
 from tiltmeter.paths import is_file
+from tiltmeter.records import validated
 from tiltmeter.registry import did_you_mean
 from tiltmeter.sanitising import not_utf8
-from tiltmeter.yaml_files import error_sentence
 
 TABLE = "benchmark.parquet"
 """The benchmark in a folder that `tiltmeter build` filled."""
@@ -280,13 +280,8 @@ def _is_tier(loaded: object) -> bool:
 
 
 def _checked_tier(path: Path, loaded: Any) -> list[_TierConcept]:
-    items = []
-    for number, item in enumerate(loaded if isinstance(loaded, list) else [loaded], 1):
-        try:
-            items.append(_TierConcept.model_validate(item))
-        except ValidationError as error:
-            raise InputError(f"{path}: item {number}: {error_sentence(error, _TierConcept)}") from None
-    return items
+    items = loaded if isinstance(loaded, list) else [loaded]
+    return [validated(item, _TierConcept, f"{path}: item {number}") for number, item in enumerate(items, 1)]
 
 
 def _texts_of(tier: list[_TierConcept], name: Literal["scraped_sentences", "prompts"]) -> Iterator[tuple[dict[str, Any], str]]:
