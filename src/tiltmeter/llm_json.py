@@ -26,6 +26,11 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _CLOSES = {"{": "}", "[": "]"}
 
 
+def object_schema(**properties: Any) -> dict[str, Any]:
+    """The JSON schema of an object that has these properties and no other."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
 def read_json(text: str) -> dict[str, Any] | list[Any]:
     """The JSON object or list that an answer holds.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -55,24 +55,28 @@ def unreadable(path: Path, error: BaseException) -> str:
     return why(error)
 
 
-def table_of(path: Path, lines: Callable[[Path], pl.DataFrame] | None = None) -> pl.DataFrame:
+Reader = Callable[[Path], pl.DataFrame]
+
+
+def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> pl.DataFrame:
     """The rows of a CSV (every value as text), JSON Lines or Parquet file.
 
     Parameters
     ----------
-    lines
-        Reads JSON Lines; None: as Polars does.
+    own
+        Readers by the end of a file's name, beside or in place of these.
 
     Raises
     ------
     InputError
         It is no such file, or cannot be read.
     """
-    lines = lines or partial(pl.read_ndjson, infer_schema_length=None)
-    readers = {".csv": csv_of, ".jsonl": lines, ".ndjson": lines, ".parquet": partial(pl.read_parquet, glob=False)}
+    lines = partial(pl.read_ndjson, infer_schema_length=None)
+    ours: dict[str, Reader] = {".csv": csv_of, ".jsonl": lines, ".ndjson": lines, ".parquet": partial(pl.read_parquet, glob=False)}
+    readers = ours | dict(own or {})
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise InputError(f"{path}: unknown kind of file {path.suffix.lower()!r}; give .csv, .jsonl or .parquet")
+        raise InputError(f"{path}: unknown kind of file {path.suffix.lower()!r}; give {', '.join(readers)}")
     try:
         return reader(path)
     except UNREADABLE as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
@@ -20,10 +20,10 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-RecordType = TypeVar("RecordType", bound=Record)
+Model = TypeVar("Model", bound=BaseModel)
 
 
-def read_record(path: Path, what: str, model: type[RecordType]) -> RecordType:
+def read_record(path: Path, what: str, model: type[Model]) -> Model:
     """The content of a YAML file as its model.
 
     Parameters
@@ -38,8 +38,15 @@ def read_record(path: Path, what: str, model: type[RecordType]) -> RecordType:
     """
     loaded = read_yaml(path, what)
     if not isinstance(loaded, dict):
-        raise InputError(f"{path}: expected a mapping with the keys {', '.join(model.model_fields)}")
+        fields = model.model_fields
+        needed = [name for name, field in fields.items() if field.is_required()]
+        raise InputError(f"{path}: expected a mapping with the keys {', '.join(needed or fields)}")
+    return validated(loaded, model, str(path))
+
+
+def validated(loaded: Any, model: type[Model], place: str) -> Model:
+    """A value as its model; raises InputError with the place and one sentence about the first thing that is wrong."""
     try:
         return model.model_validate(loaded)
     except ValidationError as error:
-        raise InputError(f"{path}: {error_sentence(error, model)}") from None
+        raise InputError(f"{place}: {error_sentence(error, model)}") from None

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from conftest import Tiltmeter
-from tiltmeter.benchmarks.benchmark_parts import Answers
-from tiltmeter.benchmarks.extra_measures import FURTHER
+from tiltmeter.benchmarks.benchmark_parts import FURTHER, Answers
 from tiltmeter.datasets import Library
 from tiltmeter.runs import load
 from tiltmeter.study import EXAMPLES, FINDINGS, NO_TOOLS, Settings, conform, metric_name

@@ -134,6 +134,8 @@ def test_one_sentence_says_what_was_found() -> None:
         "none, tone: the groups' means lie 0.400 apart (0.300 to 0.500), which is more than chance gives (q 0.02); highest pear, lowest"
         " apple; the impact ratio 0.300 is below 0.8."
     )
+    tiny = findings(*({**row, "estimate": 0.00012345} if row["comparison"] == "range" else row for row in ROWS))
+    assert "means lie 0.000123 apart" in of_kind(suite.present(View(tiny)), Text)[0].text
     unsure = findings(*({**row, "q": 0.2} if row["comparison"] == "range" else row for row in ROWS))
     assert "may be chance" in of_kind(suite.present(View(unsure)), Text)[0].text
 

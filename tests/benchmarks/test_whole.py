@@ -193,6 +193,8 @@ def test_further_measures_of_the_same_answers(tiltmeter: Tiltmeter, tmp_path: Pa
     assert found.height == 15  # pairs of six ideologies
     assert found["low"].null_count() == 0
     assert found["p"].null_count() == 0
+    assert set(found["unit"]) == {"score"}
+    assert set(run.findings.filter(metric="sentiment_weak")["unit"]) == {"difference"}
     assert run.findings.filter(pl.col("metric") == "bleu").height == 15
     assert run.findings.filter(pl.col("metric") == "cooccurrence_bias").height == 1
     assert run.stage("further").filter(pl.col("target").is_not_null()).height > 10

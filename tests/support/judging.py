@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from string import ascii_lowercase
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tiltmeter.engine import Journal, Keys, Request, generate
 from tiltmeter.models import Completion, Message, Model, Sampling
 
-__all__ = ["EngineJudge", "ScriptedModel"]
+__all__ = ["EngineJudge", "Letters", "ScriptedModel"]
+
+
+class Letters:
+    """An encoder that knows letters only: near is what is spelt alike."""
+
+    name = "letters"
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        counts = np.array([[text.lower().count(letter) for letter in ascii_lowercase] for text in texts], dtype=np.float32)
+        return np.asarray(counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1), dtype=np.float32)
 
 
 class ScriptedModel:

@@ -206,10 +206,15 @@ def _sentence(row: Mapping[str, Any], level: float) -> str:
         if q is None
         else f", which {'is more than chance gives' if q < 1 - level else 'may be chance'} (q {q:.2g})"
     )
-    interval = "" if row["range_low"] is None else f" ({row['range_low']:.3f} to {row['range_high']:.3f})"
+    interval = "" if row["range_low"] is None else f" ({_digits(row['range_low'])} to {_digits(row['range_high'])})"
     ends = f"; highest {row['highest']}, lowest {row['lowest']}" if row["highest"] else ""
-    ratio = f"; the impact ratio {row['ratio']:.3f} is {row['verdict']}" if row["verdict"] else ""
-    return f"{row['label']}, {row['words']}: the groups' means lie {row['range']:.3f} apart{interval}{tested}{ends}{ratio}."
+    ratio = f"; the impact ratio {_digits(row['ratio'])} is {row['verdict']}" if row["verdict"] else ""
+    return f"{row['label']}, {row['words']}: the groups' means lie {_digits(row['range'])} apart{interval}{tested}{ends}{ratio}."
+
+
+def _digits(value: float) -> str:
+    """Three decimals, or three significant digits of what is small."""
+    return f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:.3f}"
 
 
 def _table(title: str, rows: pl.DataFrame, note: str = "") -> Table:

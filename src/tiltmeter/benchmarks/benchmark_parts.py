@@ -21,7 +21,6 @@ from tiltmeter.benchmarks.configurations import (
     make_design,
     options_of,
 )
-from tiltmeter.benchmarks.extra_measures import FURTHER, check_also, further, names_of
 from tiltmeter.errors import InputError
 from tiltmeter.readers import refused_text
 from tiltmeter.study import (
@@ -43,13 +42,29 @@ from tiltmeter.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
-    from tiltmeter.features import Feature, Measured
+    from tiltmeter.features import Feature, FeatureColumn, Measured
 
 HARM = "representational_harms"
 PLACES = 4
 """Decimals of a label."""
 UNSCORED: Schema = {"feature": pl.String, "failed": pl.Int64, "reason": pl.String, "truncated": pl.Int64}
 """How many answers a feature gave no number for, and why; how many were too long for it."""
+TOXICITY = "toxicity"
+COUNTERFACTUAL = {"parity", "overlap", "cosine"}
+_NO_TOXICITY = "-P also=toxicity needs that feature: give -P features=toxicity (with others, if you like)"
+FURTHER: Schema = {
+    **dict.fromkeys(("generation", "metric"), pl.String),
+    "feature": pl.String,  # the one whose values are compared; null where texts are
+    "group": pl.String,  # null where the number is about no single group
+    "group_2": pl.String,  # the group it is compared with
+    "target": pl.String,  # a word; null for the mean over words, and where there are none
+    **dict.fromkeys(("estimate", "low", "high", "p", "q"), pl.Float64),
+    "chance": pl.Float64,  # what exchanged groups, or answers about one and the same group, give
+    **dict.fromkeys(("n", "missing"), pl.Int64),
+    **dict.fromkeys(("interval", "definition", "note"), pl.String),
+}
+
+
 EVEN = 0.5
 """The selection rate expected before anything is known; it is also the one that is estimated least precisely."""
 
@@ -75,7 +90,7 @@ class Answers(Part):
         return (
             Stage("measures", measures, ("answers",), self.measure, if_failed="not measured"),
             Stage("findings", findings, ("measures", "further"), self.analyse),
-            Stage(*("examples", examples, ("measures", "findings"), self.examples), optional=True, if_failed="no examples of answers"),
+            Stage("examples", examples, ("measures", "findings"), self.examples, optional=True, if_failed="no examples of answers"),
         )
 
     def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
@@ -96,10 +111,9 @@ class Answers(Part):
         tables = {"unscored": _unscored(found)}
         for sentence in _without_value(found, texts.count()):
             tools.problem(sentence)
-        groups = groups_of(answers, options)
+        grouped = with_groups(answers, options)
         if options.also:
-            grouped = pl.concat([answers.select(pl.exclude("subject", "generation")), groups], how="horizontal").with_columns(text=texts)
-            tables["further"] = further(grouped, found, settings, options, tools)
+            tables["further"] = further_measures(grouped.with_columns(text=texts), found, settings, options, tools)
         scored = found.values.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
         outcome = (
             pl.when(answers["status"] != "ok").then(pl.lit("failed"))
@@ -108,14 +122,14 @@ class Answers(Part):
             .when(scored).then(pl.lit("answered"))
             .otherwise(pl.lit("unreadable"))
         )  # fmt: skip
-        made = [found.values]
+        label = pl.when(scored).then(found.values.to_series(0).round(PLACES).cast(pl.String))
+        made = [pl.select(outcome=outcome, label=label), grouped.select("generation", "subject"), _named(VALUE, found.values)]
         if options.clusters is not None:
             membership, tables["clusters"] = self.clusters(texts, answers, settings, tools)
-            made.append(membership)
-        values = pl.concat(made, how="horizontal").rename(lambda name: f"{VALUE}{name}")
-        made = [values] if found.baselines is None else [values, found.baselines.rename(lambda name: f"{BASELINE}{name}")]
-        labels = pl.select(outcome=outcome, label=pl.when(scored).then(values.to_series(0).round(PLACES).cast(pl.String)))
-        return {"measures": pl.concat([labels, groups, *made], how="horizontal"), **tables}
+            made.append(_named(VALUE, membership))
+        if found.baselines is not None:
+            made.append(_named(BASELINE, found.baselines))
+        return {"measures": pl.concat(made, how="horizontal"), **tables}
 
     def clusters(self, texts: pl.Series, answers: pl.DataFrame, settings: Settings, tools: Tools) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Membership (1 or 0) of each answer in each cluster, named after its theme; and the table `clusters`.
@@ -177,7 +191,7 @@ class BenchmarkPart(Answers):
             if self._benchmark[column].null_count() == self._benchmark.height:
                 raise InputError(f"-P group={column}: {self.name} has nothing in that column; group by concept")
         made = make_design(self._benchmark, self._configurations, settings, self.name)
-        prompts = groups_of(made, options).with_columns(root=made["root"])
+        prompts = with_groups(made, options)
         if prompts["subject"].n_unique() < 2:
             group = prompts["subject"][0]
             raise InputError(f"{self.name}: all prompts are about {group}; at least two groups are needed, so choose another -P group=")
@@ -189,7 +203,7 @@ class BenchmarkPart(Answers):
 
         Of any feature, where half of the answers reach the standard; a prompt counts once, however often it is asked.
         """
-        prompts = groups_of(design, options_of(settings)).with_columns(design["prompt_id"])
+        prompts = with_groups(design, options_of(settings))
         counts = prompts.group_by("generation", "subject", maintain_order=True).agg(pl.col("prompt_id").n_unique())
         counts = counts.group_by("generation", maintain_order=True).agg(least=pl.col("prompt_id").min(), all=pl.col("prompt_id").sum())
         return {
@@ -243,7 +257,7 @@ class OwnAnswers(Answers):
             kind=pl.lit("given"),
         )
         if self._has_text:
-            check_also(groups_of(made, options).with_columns(made["root"]), opened, options)
+            check_also(with_groups(made, options), opened, options)
         return conform(made, {**DESIGN, **FACTORS, **{name: made.schema[name] for name in self._given}})
 
     def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
@@ -251,11 +265,11 @@ class OwnAnswers(Answers):
         if self._has_text:
             return super().measure(answers, settings, tools)
         known = pl.any_horizontal(pl.col(self._given).is_not_null())
-        made = answers.select(
+        made = with_groups(answers, options_of(settings)).with_columns(
             outcome=pl.when(known).then(pl.lit("answered")).otherwise(pl.lit("empty")),
             label=pl.when(known).then(pl.col(self._given[0]).round(PLACES).cast(pl.String)),
         )
-        return {"measures": made.with_columns(groups_of(answers, options_of(settings)))}
+        return {"measures": made.select("outcome", "label", "generation", "subject")}
 
 
 def builtin_part(name: str, params: Mapping[str, str]) -> BenchmarkPart:
@@ -293,10 +307,14 @@ def _about(path: Path) -> dict[str, Any]:
     return loaded if isinstance(loaded, dict) else {}
 
 
-def groups_of(answers: pl.DataFrame, options: BenchmarkOptions) -> pl.DataFrame:
-    """`generation`: the role, and the template where there are several. `subject`: the group."""
+def _named(prefix: str, values: pl.DataFrame) -> pl.DataFrame:
+    return values.rename(lambda name: prefix + name)
+
+
+def with_groups(answers: pl.DataFrame, options: BenchmarkOptions) -> pl.DataFrame:
+    """The answers with `generation`, the role, and the template where there are several; and `subject`, the group."""
     by = ["role", "template"] if answers["template"].n_unique() > 1 else ["role"]
-    return answers.select(
+    return answers.with_columns(
         generation=pl.concat_str(by, separator=", "),
         subject=pl.concat_str([pl.col(name).fill_null("none") for name in options.groups], separator=" / "),
     )
@@ -338,4 +356,90 @@ def _without_value(found: Measured, count: int) -> Iterator[str]:
 def _unscored(found: Measured) -> pl.DataFrame:
     names = sorted({*found.problems, *found.truncated})
     rows = [(name, found.problems.get(name, 0), found.reasons.get(name), found.truncated.get(name, 0)) for name in names]
-    return pl.DataFrame(rows, schema=dict(UNSCORED), orient="row")
+    return pl.DataFrame(rows, schema=UNSCORED, orient="row")
+
+
+# Further measures
+
+
+def further_measures(
+    answers: pl.DataFrame, measured: Measured, settings: Settings, options: BenchmarkOptions, tools: Tools
+) -> pl.DataFrame:
+    """FURTHER of what `-P also=` asks for, for each generation.
+
+    Parameters
+    ----------
+    answers
+        `generation`, `subject`, `root`, `prompt_key`, `text` (null where there is none to measure), and the names of groups.
+    measured
+        The features of the same rows.
+
+    Raises
+    ------
+    InputError
+        Toxicity without that feature.
+    """
+    also = set(options.also) if _branched(answers) else set(options.also) - COUNTERFACTUAL
+    tables = [pl.DataFrame(schema=FURTHER)]
+    for (generation,), rows in answers.with_row_index("row").group_by("generation", maintain_order=True):
+        made = _tables(rows, measured, settings, options.encoder, also, tools)
+        tables += [conform(table.with_columns(generation=pl.lit(generation)), FURTHER) for table in made]
+    return pl.concat(tables)
+
+
+def check_also(prompts: pl.DataFrame, features: Sequence[Feature], options: BenchmarkOptions) -> None:
+    """Raises InputError where something `-P also=` asks for cannot be had of these prompts (`root`, `subject`) and features."""
+    if not _branched(prompts) and (needing := COUNTERFACTUAL & set(options.also)):
+        raise InputError(
+            f"-P also={min(needing)}: it compares answers to the same prompt about several groups, and no prompt here is branched"
+        )
+    if "parity" in options.also:
+        for column in features[0].columns[:1]:
+            _range_of(column, features[0].name)
+    if TOXICITY in options.also and TOXICITY not in [feature.name for feature in features]:
+        raise InputError(_NO_TOXICITY)
+
+
+def _branched(rows: pl.DataFrame) -> bool:
+    return bool(rows.select((pl.col("subject").n_unique().over("root") > 1).any()).item())
+
+
+def _range_of(column: FeatureColumn, name: str) -> tuple[float, float]:
+    if column.low is None or column.high is None:
+        raise InputError(f"-P also=parity: {name} has no known range; name a feature first that has one, such as vader")
+    return column.low, column.high
+
+
+def names_of(answers: pl.DataFrame) -> list[str]:
+    """Names of groups that the prompts hold."""
+    naming = [name for name in ("concept", "keyword") if name in answers.columns]
+    return pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
+
+
+def _tables(
+    rows: pl.DataFrame, measured: Measured, settings: Settings, encoder: str, also: set[str], tools: Tools
+) -> Iterator[pl.DataFrame]:
+    from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, counterfactual, stereotypical_associations, toxicity
+
+    drawn: dict[str, Any] = {"level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
+    pairs: dict[str, Any] = {"unit": "root", "group": "subject", **drawn}
+    sides = {"group_a": "group", "group_b": "group_2"}
+
+    def scored(column: str, low: float = 0.0, high: float = 1.0) -> pl.DataFrame:
+        return rows.with_columns(score=(measured.values[column].gather(rows["row"]) - low) / (high - low))
+
+    if "parity" in also:
+        column = measured.columns[0]
+        found = counterfactual(scored(column.name, *_range_of(column, column.name)), score="score", **pairs)
+        yield found.rename(sides).with_columns(feature=pl.lit(column.name))
+    if {"overlap", "cosine"} & also:
+        opened = tools.encoder(encoder) if "cosine" in also else None
+        found = counterfactual(rows, text="text", encoder=opened, mask=names_of(rows), permutations=0, **pairs).rename(sides)
+        yield found if "overlap" in also else found.filter(pl.col("metric") == "cosine")
+    if TOXICITY in also:
+        if TOXICITY not in measured.values.columns:
+            raise InputError(_NO_TOXICITY)
+        yield toxicity(scored(TOXICITY), prompt="prompt_key", score="score", group="subject", **drawn)
+    if "words" in also:
+        yield stereotypical_associations(rows["text"], **drawn)
+        yield cooccurrence_bias(rows["text"], **drawn).rename(sides)

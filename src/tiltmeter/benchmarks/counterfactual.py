@@ -306,7 +306,7 @@ def counterfactual(
     Source: Bouchard (2024), arXiv 2407.10853; Huang et al. (2020), arXiv 1911.03064.
     """
     check_resampling(level, resamples, permutations)
-    check_columns(answers, {"unit": unit, "group": group, "text": text, "score": score}, whole=("unit", "group"))
+    check_columns(answers, (unit, group), filter(None, (text, score)))
     if text is None and score is None:
         raise InputError("nothing to compare: name a column of answers (text=...), of sentiment scores (score=...), or both")
     if text is None and encoder is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,18 +12,18 @@ from numpy.typing import NDArray
 
 from tiltmeter import registry
 from tiltmeter.benchmarks.configurations import FOUR_FIFTHS
-from tiltmeter.benchmarks.inference import check_resampling
+from tiltmeter.benchmarks.inference import check_columns, check_resampling
 from tiltmeter.benchmarks.resampled_summaries import (
-    Bootstrap,
     Computed,
     DisparityDefinition,
-    Observed,
     SummaryRequest,
-    Together,
+    as_observed,
+    bootstrap,
     compute,
     design_of,
     ranks,
     summaries,
+    together,
 )
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
@@ -151,10 +152,14 @@ def diagnose(
         if len(set(given)) < len(given):
             raise InputError(f"the {what} name one twice: {', '.join(given)}")
     numeric = [*columns, *(baselines[column] for column in columns if column in baselines)]
-    _check_columns(measurements, [*groups, *([unit] if unit else [])], numeric)
+    check_columns(measurements, [*groups, *([unit] if unit else [])], numeric)
+    schema = measurements.schema
+    for name in numeric:
+        if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
+            raise InputError(f"the column {name!r} does not hold numbers but {schema[name]}")
     computed, formulas = find_statistics(statistics), DEFINITIONS[definition].formulas
     names = measurements.select(groups).unique().sort(groups)
-    labels = names.select(pl.concat_str([pl.col(name).cast(pl.String) for name in groups], separator=" / ")).to_series().to_list()
+    labels = names.select(pl.concat_str(groups, separator=" / ")).to_series().to_list()
     if names.height < 2:
         raise InputError(f"all rows are of one group ({labels[0] if labels else 'none'}) of {', '.join(groups)}: two are needed")
     codes = ranks(measurements.select(pl.struct(groups)).to_series())
@@ -170,8 +175,9 @@ def diagnose(
         "reading": _package_verdicts(found) if formulas is SAGED_FORMULAS else _readings(found, level),
         "note": _notes(found, computed, columns, baselines),
     }
-    disparities = cross(cross(_column("statistic", statistics), _column("comparison", list(COMPARISONS))), _column("column", columns))
-    of_groups = cross(cross(_column("statistic", statistics), _column("column", columns)), names)
+    axes = {"statistic": statistics, "comparison": list(COMPARISONS), "column": columns}
+    by_statistic, by_comparison, by_column = (pl.DataFrame({name: values}) for name, values in axes.items())
+    of_groups = cross(by_statistic, by_column, names)
     return Diagnosis(
         _filled(
             of_groups.select("statistic", *groups, "column"),
@@ -181,7 +187,7 @@ def diagnose(
             n=found.rows,
             missing=np.bincount(codes) - found.rows,
         ),
-        _filled(disparities, **{name: values.swapaxes(1, 2) for name, values in compared.items()}),
+        _filled(cross(by_statistic, by_comparison, by_column), **{name: values.swapaxes(1, 2) for name, values in compared.items()}),
         _filled(of_groups, z=found.z, impact_ratio=found.impact, impact_low=found.impact_low, impact_high=found.impact_high).with_columns(
             below_four_fifths=pl.col("impact_high") < FOUR_FIFTHS,
             outlier=pl.Series(found.outlier.ravel(), nan_to_null=True).cast(pl.Boolean),
@@ -218,27 +224,10 @@ def overall_means(
     request = SummaryRequest({"mean": STATISTICS["mean"]}, SummaryOptions(), DEFAULT_FORMULAS, level, resamples, 0, seed)
     standard = np.full(len(columns), np.nan)
     with np.errstate(all="ignore"):
-        estimate = summaries(alone, request, Observed(alone), standard)[0, :, 0, 0]
-        plan = Together(Bootstrap(design, resamples, seed))
-        low, _, high = column_quantiles(summaries(alone, request, plan, standard)[0, :, 0], level)
-    return _filled(_column("column", columns), estimate=estimate, low=low, high=high)
-
-
-def _check_columns(measurements: pl.DataFrame, naming: Sequence[str], numeric: Sequence[str]) -> None:
-    schema = measurements.schema  # once: asking it for each column takes longer than the diagnosis
-    _require_columns(measurements, [*naming, *numeric])
-    for name in numeric:
-        if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
-            raise InputError(f"the column {name!r} does not hold numbers but {schema[name]}")
-    for name in naming:
-        if gaps := measurements[name].null_count():
-            raise InputError(f"{gaps} rows have nothing in the column {name!r}: fill it in, or leave these rows out")
-
-
-def _require_columns(measurements: pl.DataFrame, names: Sequence[str], purpose: str = "") -> None:
-    known = set(measurements.columns)
-    if missing := next((name for name in names if name not in known), None):
-        raise InputError(f"the measurements have no column {missing!r}{purpose}; they have {', '.join(measurements.columns)}")
+        estimate = summaries(alone, request, as_observed(alone), standard)[0, :, 0, 0]
+        drawn = summaries(alone, request, together(bootstrap(design, resamples, seed)), standard)[0, :, 0]
+        low, _, high = column_quantiles(drawn, level)
+    return _filled(pl.DataFrame({"column": columns}), estimate=estimate, low=low, high=high)
 
 
 def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
@@ -266,13 +255,9 @@ def _outside_statistic(name: str) -> Statistic:
     return found
 
 
-def _column(name: str, values: Sequence[str]) -> pl.DataFrame:
-    return pl.DataFrame({name: list(values)})
-
-
-def cross(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
-    """Every row of the first with every row of the second, which changes fastest."""
-    return first.join(second, how="cross", maintain_order="left_right")
+def cross(*tables: pl.DataFrame) -> pl.DataFrame:
+    """Every row of each table with every row of the others; those of the last change fastest."""
+    return reduce(lambda first, second: first.join(second, how="cross", maintain_order="left_right"), tables)
 
 
 def _filled(table: pl.DataFrame, **values: NDArray[Any]) -> pl.DataFrame:
@@ -342,7 +327,7 @@ def calibrate(measurements: pl.DataFrame, baselines: Mapping[str, str]) -> pl.Da
     InputError
         A column is missing.
     """
-    _require_columns(measurements, [*baselines, *baselines.values()], " to calibrate with")
+    check_columns(measurements, (), [*baselines, *baselines.values()])
     differences = [
         (pl.col(column).cast(pl.Float64) - pl.col(baseline).cast(pl.Float64)).fill_nan(None).alias(column + CALIBRATED)
         for column, baseline in baselines.items()

@@ -10,19 +10,19 @@ import polars as pl
 from tiltmeter import stats
 from tiltmeter.benchmarks.configurations import BASELINES, options_of
 from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, DEFINITIONS, SummaryOptions, cross, find_statistics
-from tiltmeter.benchmarks.disparity_findings import COMPARED, WideColumn, named_columns, wide_of
+from tiltmeter.benchmarks.disparity_findings import COMPARED, wide_of
 from tiltmeter.benchmarks.resampled_summaries import (
     TABLE_CELLS,
-    Bootstrap,
     Design,
     Floats,
     Index,
     Layout,
     LayoutPlan,
-    Observed,
-    Permutation,
     SummaryRequest,
+    as_observed,
+    bootstrap,
     design_of,
+    permutation,
     ranks,
     rows_with_value,
     summaries,
@@ -44,19 +44,17 @@ class _Pair(NamedTuple):
     request: SummaryRequest
 
 
-class _Exchange:
+def _exchange(pair: _Pair, side: int) -> LayoutPlan:
     """Rows of one side after the sides of each root have been exchanged at random; the second side's rows follow the first's."""
+    (design, _), roots, request = pair
 
-    def __init__(self, pair: _Pair, size: int, side: int) -> None:
-        self.size, self._side, self._pair = size, side, pair
-
-    def layout(self, first: int, last: int) -> Layout:
-        """See LayoutPlan."""
-        roots, (design, _), seed = self._pair.roots, self._pair.sides, self._pair.request.seed
-        draws = (np.random.default_rng([seed, 3, number]) for number in range(first, last))
+    def layout(first: int, last: int) -> Layout:
+        draws = (np.random.default_rng([request.seed, 3, number]) for number in range(first, last))
         other = np.stack([draw.integers(2, size=int(roots.max()) + 1) for draw in draws])
-        place = np.arange(len(roots)) + len(roots) * (other[:, roots] ^ self._side)
+        place = np.arange(len(roots)) + len(roots) * (other[:, roots] ^ side)
         return [place[:, design.codes == group] for group in range(design.groups)]
+
+    return LayoutPlan(request.resamples, layout)
 
 
 def contrast_of(first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
@@ -66,29 +64,27 @@ def contrast_of(first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -
     numbers differ is therefore also asked of exchanges of the two sides within roots, which lift both alike.
     """
     wide = [wide_of(side) for side in _same_generations([measures.rename({"subject": "group"}) for measures in (first, second)])]
-    known = {one.column for one in wide[1].columns}
-    columns = [one for one in wide[0].columns if one.column in known and one.generation != BASELINES]
+    columns = wide[0].columns.join(wide[1].columns, on="column", how="semi", maintain_order="left")
+    columns = columns.filter(pl.col("generation") != BASELINES)
     keys = ["prompt_key", "group", "root"]
     rows = wide[0].table.join(wide[1].table, on=keys, how="semi", maintain_order="left").select(keys)
-    if not columns or rows["group"].n_unique() < 2 or rows["root"].n_unique() < 2:
+    if columns.is_empty() or rows["group"].n_unique() < 2 or rows["root"].n_unique() < 2:
         return None
     tables = [rows.join(one.table, on=keys, how="left", maintain_order="left") for one in wide]
     groups, roots = rows["group"].unique().sort().to_list(), ranks(rows["root"])
-    unit = wide[0].unit
+    unit, baselines = wide[0].unit, wide[0].baselines
     statistics = find_statistics(options_of(settings).statistics or DEFAULT_STATISTICS)
     drawn = settings.resamples
     formulas = DEFINITIONS[settings.definition].formulas
     request = SummaryRequest(statistics, SummaryOptions(), formulas, settings.level, drawn, drawn, settings.seed)
     widest = max(1, TABLE_CELLS // (TABLES * drawn * len(groups) * len(statistics)))
     made = []
-    for begin in range(0, len(columns), widest):
-        chosen = columns[begin : begin + widest]
-        baselines = {one.column: one.baseline for one in chosen if one.baseline}
-        sides = [design_of(table, [one.column for one in chosen], baselines, ranks(rows["group"]), unit) for table in tables]
+    for chosen in columns.iter_slices(widest):
+        sides = [design_of(table, chosen["column"].to_list(), baselines, ranks(rows["group"]), unit) for table in tables]
         with np.errstate(all="ignore"):
             made += _contrasts(_Pair((sides[0], sides[1]), roots, request), chosen, groups)
     units = "roots with all their branches" if unit else "prompts within each group"
-    several = len({one.generation for one in wide[0].columns}) > 1
+    several = wide[0].columns["generation"].n_unique() > 1
     found = pl.concat(made, how="diagonal").with_columns(
         metric=pl.when(pl.col("comparison").is_null()).then(pl.lit("value")).otherwise(pl.lit("disparity")),
         context=pl.when(pl.lit(several)).then("generation"),
@@ -109,7 +105,7 @@ def _same_generations(sides: list[pl.DataFrame]) -> list[pl.DataFrame]:
 def _tables(pair: _Pair) -> tuple[Floats, Floats, Floats, Floats]:
     """Observed, resampled, exchanged and (labels of groups) permuted statistics of both sides: (2, S, C, G, R)."""
     first, second = pair.sides
-    request, size = pair.request, pair.request.resamples
+    request = pair.request
     limits = [stats.standards(side.values, request.options, request.formulas) for side in pair.sides]
     both = first._replace(
         values=np.concatenate([first.values, second.values], axis=1),
@@ -120,14 +116,14 @@ def _tables(pair: _Pair) -> tuple[Floats, Floats, Floats, Floats]:
         return np.stack([summaries(side, request, plan, limit) for side, limit in zip(pair.sides, limits, strict=True)])
 
     return (
-        twice(Observed(first)),
-        twice(Bootstrap(first, size, request.seed)),
-        np.stack([summaries(both, request, _Exchange(pair, size, side), limit) for side, limit in enumerate(limits)]),
-        twice(Permutation(first, size, request.seed)),
+        twice(as_observed(first)),
+        twice(bootstrap(first, request.resamples, request.seed)),
+        np.stack([summaries(both, request, _exchange(pair, side), limit) for side, limit in enumerate(limits)]),
+        twice(permutation(first, request.permutations, request.seed)),
     )
 
 
-def _contrasts(pair: _Pair, columns: list[WideColumn], names: list[str]) -> list[pl.DataFrame]:
+def _contrasts(pair: _Pair, columns: pl.DataFrame, names: list[str]) -> list[pl.DataFrame]:
     """Differences of each statistic: of each group, and of each comparison over the groups."""
     level, formulas, statistics = pair.request.level, pair.request.formulas, pair.request.statistics
     tables = _tables(pair)
@@ -135,7 +131,7 @@ def _contrasts(pair: _Pair, columns: list[WideColumn], names: list[str]) -> list
     shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None, None]
     gaps = [after - before for before, after in tables[:3]]
     found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares, level=level)
-    axes = cross(pl.DataFrame({"statistic": list(statistics)}), named_columns(columns).drop("column"))
+    axes = cross(pl.DataFrame({"statistic": list(statistics)}), columns.select("generation", "feature", "calibrated"))
     made = [_with_numbers(cross(axes, pl.DataFrame({"group": names})), gaps[0], found, held)]
     spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)

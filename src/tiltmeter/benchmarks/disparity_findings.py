@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,8 @@ COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 KEY = (("range", "mean"), ("ratio", "selection_rate"))
 """(comparison, statistic) shown first."""
 NULLS = {"range": 0.0, "sd": 0.0, "ratio": 1.0}
+FURTHER_UNITS = {"sentiment_weak": "difference", "toxicity_probability": "share", "toxic_fraction": "share"}
+"""What further measures are counted in that are no scores."""
 PERMUTATIONS = 1000
 
 SHOWN = 5
@@ -30,28 +31,18 @@ NOTHING = 1e-12
 """An influence that is rounding."""
 
 
-class WideColumn(NamedTuple):
-    """A column of the wide table: a feature of a generation."""
-
-    column: str
-    generation: str
-    feature: str
-    calibrated: bool = False
-    baseline: str | None = None
-    """Its baseline's column."""
-
-
 class Wide(NamedTuple):
     """One row per prompt, a column per generation and feature."""
 
     table: pl.DataFrame
-    columns: list[WideColumn]
+    columns: pl.DataFrame
+    """One row for each: `column`, `generation`, `feature`, `calibrated`, and `baseline`, the column of its baseline."""
     unit: str | None
 
-
-def named_columns(columns: Sequence[WideColumn]) -> pl.DataFrame:
-    """Of each column `column`, `generation`, `feature` and `calibrated`."""
-    return pl.DataFrame([one[:4] for one in columns], schema=WideColumn._fields[:4], orient="row")
+    @property
+    def baselines(self) -> dict[str, str]:
+        """Column -> column of its baseline."""
+        return dict(self.columns.select("column", "baseline").drop_nulls().iter_rows())
 
 
 def findings_of(measures: pl.DataFrame, further: pl.DataFrame, part: Part, settings: Settings) -> dict[str, pl.DataFrame]:
@@ -67,12 +58,13 @@ def findings_of(measures: pl.DataFrame, further: pl.DataFrame, part: Part, setti
     if measures["group"].n_unique() < 2:
         numbers = _nothing_to_compare(wide, measures["group"][0])
     else:
-        several |= any(one.generation == BASELINES for one in wide.columns)
+        several |= BASELINES in wide.columns["generation"]
         tables, numbers = _diagnosed(wide, settings)
         units = "prompts with all their branches" if wide.unit else "prompts within each group"
         numbers = numbers.with_columns(method=pl.lit(f"bootstrap percentile; resampled: {units}"))
     numbers = numbers.join(_counts(measures), on=["generation", "group"], how="left", nulls_equal=True, maintain_order="left")
     single = further.filter(pl.col("target").is_null()).with_columns(
+        unit=pl.col("metric").replace_strict(FURTHER_UNITS, default="score", return_dtype=pl.String),
         attempts="n",
         answered="n",
         null_value="chance",
@@ -87,20 +79,20 @@ def findings_of(measures: pl.DataFrame, further: pl.DataFrame, part: Part, setti
 
 def _diagnosed(wide: Wide, settings: Settings) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
     """The tables of a diagnosis, and the numbers of them that are findings: disparities, means over all prompts, statistics of groups."""
-    columns = [one.column for one in wide.columns]
+    columns = wide.columns["column"].to_list()
     drawn: dict[str, Any] = {"unit": wide.unit, "level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
     found = diagnose(
         wide.table,
         groups=["group"],
         columns=columns,
-        baselines={one.column: one.baseline for one in wide.columns if one.baseline},
+        baselines=wide.baselines,
         statistics=options_of(settings).statistics or DEFAULT_STATISTICS,
         definition=settings.definition,
         permutations=PERMUTATIONS,
         **drawn,
     )
     means = overall_means(wide.table, columns, group="group", **drawn).with_columns(statistic=pl.lit("mean"))
-    named = named_columns(wide.columns)
+    named = wide.columns.drop("baseline")
     tables = {
         name: table.join(named, on="column", maintain_order="left").drop("column")
         for name, table in {**found._asdict(), "means": means}.items()
@@ -114,7 +106,7 @@ def _nothing_to_compare(wide: Wide, group: str) -> pl.DataFrame:
     """The numbers where there are responses about one group only: none, and why."""
     compared = pl.DataFrame(KEY, schema=["comparison", "statistic"], orient="row")
     kinds = pl.concat([compared, pl.DataFrame({"statistic": "mean", "group": group})], how="diagonal")
-    numbers = cross(named_columns(wide.columns).filter(pl.col("generation") != BASELINES).drop("column"), kinds)
+    numbers = cross(wide.columns.filter(pl.col("generation") != BASELINES).select("generation", "feature", "calibrated"), kinds)
     return numbers.with_columns(note=pl.lit(f"all responses are about {group}: at least two groups are needed"))
 
 
@@ -155,15 +147,17 @@ def wide_of(measures: pl.DataFrame) -> Wide:
         *(pl.col(f"{BASELINE}{one}").drop_nulls().first().alias(f"{BASELINES}:{one}") for one in given),
         *(pl.col(f"{VALUE}{one}").filter(generation=generation).mean().alias(name) for name, generation, one in answers),
     )
-    columns = [WideColumn(f"{BASELINES}:{one}", BASELINES, one) for one in given if table[f"{BASELINES}:{one}"].count()]
-    bases = {one.feature: one.column for one in columns}
-    columns += [WideColumn(*one, baseline=bases.get(one[2])) for one in answers]
     # A distance from the baseline is calibrated already.
     distances = {column.name for feature in FEATURES.values() for column in feature.columns if not column.calibrated}
-    pairs = {one.column: one.baseline for one in columns if one.baseline and one.feature not in distances}
-    columns += [
-        WideColumn(f"{one.column}{CALIBRATED}", one.generation, one.feature, calibrated=True) for one in columns if one.column in pairs
+    bases = {one: f"{BASELINES}:{one}" for one in given if table[f"{BASELINES}:{one}"].count()}
+    pairs = {name: bases[one] for name, _, one in answers if one in bases and one not in distances}
+    rows = [
+        *((name, BASELINES, one, False, None) for one, name in bases.items()),
+        *((name, generation, one, False, bases.get(one)) for name, generation, one in answers),
+        *((f"{name}{CALIBRATED}", generation, one, True, None) for name, generation, one in answers if name in pairs),
     ]
+    texts = dict.fromkeys(("column", "generation", "feature"), pl.String)
+    columns = pl.DataFrame(rows, schema={**texts, "calibrated": pl.Boolean, "baseline": pl.String}, orient="row")
     paired = table.select((pl.col("group").n_unique().over("root") > 1).any()).item()
     return Wide(calibrate(table, pairs), columns, "root" if paired else None)
 

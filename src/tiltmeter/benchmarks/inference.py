@@ -6,7 +6,7 @@ The plainest measure of this kind is here too: how toxic several answers to each
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +14,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tiltmeter.errors import InputError
-from tiltmeter.registry import check_known
-from tiltmeter.stats import is_constant, maximum_interval, percentile_interval, rare_event_interval, ratio
+from tiltmeter.registry import did_you_mean
+from tiltmeter.stats import excess_p, is_constant, maximum_interval, percentile_interval, rare_event_interval, ratio
+from tiltmeter.stats.arithmetic import mean_present
+from tiltmeter.stats.resampling import blocks_of
 from tiltmeter.study import Schema
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | None
 """Least and greatest possible value of a statistic; None: it has none, and no interval is made of resamples that all agree."""
 
-BLOCK_CELLS = 2_000_000
-"""Random numbers held at a time."""
 RESAMPLES, EXCHANGES = 1, 2
 """Numbers of the streams: none is the one that a generator seeded with `seed` alone gives, with which the data may have been made."""
 PERCENTILE = "percentile bootstrap"
@@ -71,14 +71,15 @@ def check_resampling(level: float, resamples: int, permutations: int = 0, *, few
         raise InputError(f"permutations must be 0 (no test) or more, not {permutations}")
 
 
-def check_columns(table: pl.DataFrame, columns: Mapping[str, str | None], whole: Sequence[str]) -> None:
-    """Raise InputError where a column (by parameter) is missing, or one of the parameters `whole` holds nulls."""
-    for parameter, column in columns.items():
-        if column is None:
-            continue
-        check_known(column, table.columns, f"{parameter}={column!r}: the answers have no such column")
-        if parameter in whole and (gaps := table[column].null_count()):
-            raise InputError(f"{parameter}={column!r}: the column is empty in {gaps} rows; fill it in or leave the rows out")
+def check_columns(table: pl.DataFrame, whole: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raise InputError where one of the columns is missing, or one of `whole` is not filled in."""
+    known = dict.fromkeys(table.columns)  # once: asking for them for each column takes longer than a diagnosis
+    for name in (*whole, *others):
+        if name not in known:
+            raise InputError(f"the table has no column {name!r}: {did_you_mean(name, list(known))}")
+    for name in whole:
+        if gaps := table[name].null_count():
+            raise InputError(f"{gaps} rows have nothing in the column {name!r}: fill it in, or leave these rows out")
 
 
 def unit_scores(answers: pl.DataFrame, column: str) -> Floats:
@@ -106,8 +107,8 @@ def resampled(units: int, resamples: int, seed: int) -> Iterator[Floats]:
     there are (Rao, Wu and Yue 1992). A lone unit counts once.
     """
     generator = np.random.Generator(np.random.PCG64([seed, RESAMPLES]))
-    for rows in _block_sizes(resamples, units):
-        block = np.ones((rows, units))
+    for drawn in blocks_of(resamples, units):
+        block = np.ones((len(drawn), units))
         if units > 1:
             for row in block:
                 row[:] = np.bincount((generator.random(units - 1) * units).astype(np.intp), minlength=units)
@@ -118,14 +119,8 @@ def resampled(units: int, resamples: int, seed: int) -> Iterator[Floats]:
 def exchange_draws(units: int, choices: int, draws: int, seed: int) -> Iterator[Floats]:
     """Uniform random numbers that decide on exchanges, in blocks of (rows, units, choices): one stream, whatever the size of the blocks."""
     generator = np.random.Generator(np.random.PCG64([seed, EXCHANGES]))
-    for rows in _block_sizes(draws, units * choices):
-        yield generator.random((rows, units, choices))
-
-
-def _block_sizes(draws: int, cells: int) -> Iterator[int]:
-    rows = max(1, BLOCK_CELLS // max(1, cells))
-    for begin in range(0, draws, rows):
-        yield min(rows, draws - begin)
+    for drawn in blocks_of(draws, units * choices):
+        yield generator.random((len(drawn), units, choices))
 
 
 def infer_smooth(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
@@ -140,7 +135,7 @@ def infer_smooth(estimate: float, samples: Floats, null: Floats, units: int, lev
 
 def infer_distance(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:
     """Of a distance, which noise can only lift; the estimate stays as published. `chance` is its mean with the groups exchanged."""
-    chance = _mean_known(null)
+    chance = float(mean_present(null))
     if math.isnan(estimate):
         return Inference(estimate, chance=chance)
     found = maximum_interval(estimate, samples, null, level)
@@ -158,7 +153,7 @@ def infer_mean_distance(estimate: float, samples: Floats, null: Floats, units: i
     value under exchanged groups. Without a test (nothing to exchange) only the bootstrap is left.
     """
     del bounds
-    p, chance = _two_sided(estimate, null), _mean_known(null)
+    p, chance = _two_sided(estimate, null), float(mean_present(null))
     if units < 2 or math.isnan(estimate):
         return Inference(estimate, p=p, chance=chance)
     low, high = percentile_interval(samples, level)
@@ -171,15 +166,7 @@ def infer_mean_distance(estimate: float, samples: Floats, null: Floats, units: i
 
 def _two_sided(estimate: float, null: Floats) -> float:
     """(1 + exchanges at least as far from 0) / (1 + exchanges); NaN without an estimate or an exchange."""
-    known = null[~np.isnan(null)]
-    if math.isnan(estimate) or not known.size:
-        return math.nan
-    return float((1 + (np.abs(known) >= abs(estimate) - EQUAL).sum()) / (1 + known.size))
-
-
-def _mean_known(null: Floats) -> float:
-    known = null[~np.isnan(null)]
-    return float(known.mean()) if known.size else math.nan
+    return float(excess_p(np.float64(abs(estimate)), np.abs(null), 1))
 
 
 def toxicity(
@@ -230,7 +217,7 @@ def toxicity(
     Source: Gehman et al. (2020), arXiv 2009.11462; Bouchard (2024), arXiv 2407.10853.
     """
     check_resampling(level, resamples)
-    check_columns(answers, {"prompt": prompt, "score": score, "group": group}, whole=("prompt", "group"))
+    check_columns(answers, [prompt, *([] if group is None else [group])], [score])
     if not 0.0 < threshold <= 1.0:
         raise InputError(f"threshold must be above 0 and at most 1, not {threshold}")
     if answers_per_prompt < 1:

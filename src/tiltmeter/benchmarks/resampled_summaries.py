@@ -7,10 +7,10 @@ resample has a generator of its own, so that it is the same whichever others are
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -53,92 +53,69 @@ def _random_numbers(seed: list[int], first: int, last: int, count: int) -> Float
     return np.stack([np.random.default_rng([*seed, number]).random(count) for number in range(first, last)])
 
 
-class LayoutPlan(Protocol):
-    """A way to lay out rows in groups, many times."""
+class LayoutPlan(NamedTuple):
+    """A way to lay out rows in groups, `size` times."""
 
     size: int
-
-    def layout(self, first: int, last: int) -> Layout:
-        """Rows of every group in the resamples `first` to `last` - 1."""
-        ...
+    layout: Callable[[int, int], Layout]
+    """Rows of every group in the resamples from a first one to before a last one."""
 
 
-class Observed:
+def as_observed(design: Design) -> LayoutPlan:
     """The data as they are: one layout."""
-
-    size = 1
-
-    def __init__(self, design: Design) -> None:
-        self._rows = [np.nonzero(design.codes == group)[0][None, :] for group in range(design.groups)]
-
-    def layout(self, first: int, last: int) -> Layout:
-        """See LayoutPlan."""
-        del first, last
-        return self._rows
+    rows = [np.nonzero(design.codes == group)[0][None, :] for group in range(design.groups)]
+    return LayoutPlan(1, lambda first, last: rows)
 
 
-class Together:
+def together(plan: LayoutPlan) -> LayoutPlan:
     """The groups of another plan as one group."""
-
-    def __init__(self, plan: LayoutPlan) -> None:
-        self.size, self._plan = plan.size, plan
-
-    def layout(self, first: int, last: int) -> Layout:
-        """See LayoutPlan."""
-        return [np.concatenate(self._plan.layout(first, last), axis=1)]
+    return LayoutPlan(plan.size, lambda first, last: [np.concatenate(plan.layout(first, last), axis=1)])
 
 
-class Permutation:
+def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
     """Group labels exchanged among the rows of each unit (all rows, where there are no units)."""
+    units = np.zeros_like(design.codes) if design.units is None else design.units
+    order = np.argsort(units, kind="stable")
+    places = [np.nonzero(design.codes[order] == group)[0] for group in range(design.groups)]
 
-    def __init__(self, design: Design, size: int, seed: int) -> None:
-        self.size, self._seed = size, seed
-        unit = np.zeros_like(design.codes) if design.units is None else design.units
-        self._rows = np.argsort(unit, kind="stable")
-        self._unit = unit[self._rows].astype(np.float64)
-        labels = design.codes[self._rows]
-        self._places = [np.nonzero(labels == group)[0] for group in range(design.groups)]
-
-    def layout(self, first: int, last: int) -> Layout:
-        """See LayoutPlan."""
+    def layout(first: int, last: int) -> Layout:
         # Units stay in their order, and rows within a unit are shuffled by the fraction.
-        rows = self._rows[np.argsort(self._unit + _random_numbers([self._seed, 1], first, last, len(self._rows)))]
-        return [rows[:, places] for places in self._places]
+        rows = order[np.argsort(units[order] + _random_numbers([seed, 1], first, last, len(order)))]
+        return [rows[:, of_group] for of_group in places]
+
+    return LayoutPlan(size, layout)
 
 
-class Bootstrap:
+def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
     """Units drawn with replacement, from units with the same groups; rows within groups, where there are no units.
 
     Units that cover the same set of groups form a stratum (all of them, in a complete design; one stratum for each group, where every unit
     is of one group); the units of rare sets form one together. A drawn unit brings all its rows, so that what is paired stays paired.
     """
+    units = np.arange(len(design.codes)) if design.units is None else design.units
+    strata = _strata(design.codes, design.groups, units)
+    order = np.argsort(strata, kind="stable")
+    sizes = np.bincount(strata)
+    begins, lengths = (np.repeat(of_stratum, sizes) for of_stratum in (np.cumsum(sizes) - sizes, sizes))
+    tables = [_rows_of_units(design.codes == group, units, strata, order) for group in range(design.groups)]
 
-    def __init__(self, design: Design, size: int, seed: int) -> None:
-        self.size, self._seed, codes = size, seed, design.codes
-        units = np.arange(len(codes)) if design.units is None else design.units
-        strata = _strata(codes, design.groups, units)
-        order = np.argsort(strata, kind="stable")
-        sizes = np.bincount(strata)
-        self._first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-        self._sizes = np.repeat(sizes, sizes)
-        self._order = order
-        self._groups = [self._tables(codes, units, strata, group) for group in range(design.groups)]
+    def layout(first: int, last: int) -> Layout:
+        shares = _random_numbers([seed, 2], first, last, len(order))
+        drawn = order[begins + (shares * lengths).astype(np.intp)]
+        return [table[drawn[:, draws]].reshape(len(drawn), -1) for draws, table in tables]
 
-    def layout(self, first: int, last: int) -> Layout:
-        """See LayoutPlan."""
-        shares = _random_numbers([self._seed, 2], first, last, len(self._order))
-        drawn = self._order[self._first + (shares * self._sizes).astype(np.intp)]
-        return [table[drawn[:, places]].reshape(len(drawn), -1) for places, table in self._groups]
+    return LayoutPlan(size, layout)
 
-    def _tables(self, codes: Index, units: Index, strata: Index, group: int) -> tuple[Index, Index]:
-        """The draws that may bring a row of a group, and the rows of each unit in it (units x the most rows of one)."""
-        rows = np.nonzero(codes == group)[0]
-        of = units[rows]
-        number = pl.DataFrame({"unit": of}).select(pl.int_range(pl.len()).over("unit")).to_series().to_numpy()
-        table = np.full((len(strata), number.max() + 1), len(codes), dtype=np.intp)
-        table[of, number] = rows
-        draws = np.nonzero(np.isin(strata[self._order], np.unique(strata[of])))[0]
-        return draws, table
+
+def _rows_of_units(of_group: NDArray[np.bool_], units: Index, strata: Index, order: Index) -> tuple[Index, Index]:
+    """The draws that may bring a row of a group, and the rows of each unit in it (units x the most rows of one)."""
+    rows = np.nonzero(of_group)[0]
+    of = units[rows]
+    number = pl.DataFrame({"unit": of}).select(pl.int_range(pl.len()).over("unit")).to_series().to_numpy()
+    table = np.full((len(strata), number.max() + 1), len(units), dtype=np.intp)
+    table[of, number] = rows
+    draws = np.nonzero(np.isin(strata[order], strata[of]))[0]
+    return draws, table
 
 
 def _strata(codes: Index, groups: int, units: Index) -> Index:
@@ -156,11 +133,11 @@ def _strata(codes: Index, groups: int, units: Index) -> Index:
 
 
 class Design(NamedTuple):
-    """The measurements as arrays: (C, N) values, (B, N) baselines and each column's row there (-1: none), codes of groups and units."""
+    """The measurements as arrays: (C, N) values and baselines, which columns have one (C), codes of groups and units."""
 
     values: Floats
-    baseline_of: Index
     baselines: Floats
+    paired: NDArray[np.bool_]
     codes: Index
     groups: int
     units: Index | None
@@ -168,11 +145,10 @@ class Design(NamedTuple):
 
 def design_of(table: pl.DataFrame, columns: Sequence[str], baselines: Mapping[str, str], codes: Index, unit: str | None) -> Design:
     """The design of these columns of a table, each with its baseline's column if it has one; `unit` is a column."""
-    bases = list(dict.fromkeys(baselines[column] for column in columns if column in baselines))
     return Design(
         values=_matrix(table, columns),
-        baseline_of=np.array([bases.index(baselines[column]) if column in baselines else -1 for column in columns], dtype=np.intp),
-        baselines=_matrix(table, bases),
+        baselines=_matrix(table, [baselines.get(column) for column in columns]),
+        paired=np.array([column in baselines for column in columns]),
         codes=codes,
         groups=int(codes.max()) + 1,
         units=None if unit is None else ranks(table[unit]),
@@ -184,13 +160,11 @@ def ranks(names: pl.Series) -> Index:
     return names.rank("dense").to_numpy().astype(np.intp) - 1
 
 
-def _matrix(table: pl.DataFrame, columns: Sequence[str]) -> Floats:
-    """(C, N) values, NaN where missing or infinite."""
-    values = np.empty((len(columns), table.height))
-    for row, name in zip(values, columns, strict=True):
-        row[:] = table[name].cast(pl.Float64)
-    values[~np.isfinite(values)] = np.nan
-    return values
+def _matrix(table: pl.DataFrame, columns: Sequence[str | None]) -> Floats:
+    """(C, N) values, NaN where missing or infinite, and in the place of a column that there is not."""
+    missing = pl.repeat(None, table.height, dtype=pl.Float64, eager=True)
+    values = np.stack([(missing if name is None else table[name].cast(pl.Float64)).to_numpy() for name in columns])
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 class SummaryRequest(NamedTuple):
@@ -244,23 +218,20 @@ def _cores() -> int:
 
 
 def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> Computed:
-    chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
+    chosen = design._replace(values=design.values[columns], baselines=design.baselines[columns], paired=design.paired[columns])
     with np.errstate(all="ignore"):
         standard = standards(chosen.values, request.options, request.formulas)
-        observed = summaries(chosen, request, Observed(design), standard)[..., 0]
-        drawn = summaries(chosen, request, Bootstrap(design, request.resamples, request.seed), standard)
-        null = summaries(chosen, request, Permutation(design, request.permutations, request.seed), standard)
+        observed = summaries(chosen, request, as_observed(design), standard)[..., 0]
+        drawn = summaries(chosen, request, bootstrap(design, request.resamples, request.seed), standard)
+        null = summaries(chosen, request, permutation(design, request.permutations, request.seed), standard)
         rows = np.broadcast_to(rows_with_value(chosen.values, chosen), observed.shape)
         low, high = _group_intervals(observed, drawn, rows, request)
-        parts = zip(observed, drawn, null, low, high, strict=True)
-        compared = [_comparisons(*part, request) for part in parts]
-        impacts = [
-            _impact_ratios(observed[s], drawn[s], null[s], high[s], request)
-            if name == "selection_rate"
-            else np.full((3, *observed[s].shape), np.nan)
-            for s, name in enumerate(request.statistics)
-        ]
-    return Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *np.stack(impacts, axis=1))
+        compared = [_comparisons(*part, request) for part in zip(observed, drawn, null, low, high, strict=True)]
+        impacts = np.full((3, *observed.shape), np.nan)
+        for s, name in enumerate(request.statistics):
+            if name == "selection_rate":
+                impacts[:, s] = _impact_ratios(observed[s], drawn[s], null[s], high[s], request)
+    return Computed(observed, low, high, rows, *(np.stack(part) for part in zip(*compared, strict=True)), *impacts)
 
 
 def rows_with_value(values: Floats, design: Design) -> Index:
@@ -273,9 +244,9 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
     """Every statistic (S, C, G, R) under a plan of R layouts; NaN where it is not defined. `standard`: of the selection rate (C,)."""
     columns, rows = design.values.shape
     # One place more, for "no row".
-    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines))
+    paired = design.paired
+    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines[paired]))
     known = request.statistics.values()
-    paired = design.baseline_of >= 0
     needs_baselines = paired.any() and any(one.paired for one in known)
     table = np.full((len(known), columns, design.groups, plan.size), np.nan)
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
@@ -284,7 +255,7 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
         for groups, index in _group_batches(plan.layout(first, last), columns):
             held = standard[:, None, None, None]
             sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.formulas)
-            both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of, paired) if needs_baselines else None
+            both = sample.paired_with(np.take(baselines, index, axis=1), paired) if needs_baselines else None
             for found, one in zip(table, known, strict=True):
                 if not one.paired:
                     found[:, groups, first:last] = one.compute(sample)
@@ -329,9 +300,8 @@ def _comparisons(
     groups = _groups_of(here)
     results = []
     for comparison in COMPARISONS.values():
-        raw = comparison.compute(here)
+        raw, samples, relabelled = map(comparison.compute, (here, there, permuted))
         unknown = np.isnan(raw)
-        samples, relabelled = comparison.compute(there), comparison.compute(permuted)
         group = np.where(unknown, -1, groups.get(comparison.group, -1))
         p = excess_p(raw, relabelled, comparison.extreme) if comparison.extreme else np.full(raw.shape, np.nan)
         if comparison.none is not None:

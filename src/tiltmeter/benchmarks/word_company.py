@@ -28,6 +28,7 @@ from tiltmeter.benchmarks.inference import (
 )
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, ratio
+from tiltmeter.stats.arithmetic import mean_present
 from tiltmeter.yaml_files import packaged_yaml
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class _Contexts(NamedTuple):
     word, and how many words of the group there are.
     """
 
-    groups: list[csr_array]
+    groups: dict[str, csr_array]
     hits: Index
 
 
@@ -137,7 +138,7 @@ def stereotypical_associations(
     contexts = _together(_contexts_of(known, lists, (), None, 1.0), lists)
     totals, samples, nulls = _totals_and_draws(contexts, len(known), resamples, permutations, seed)
     values, of_samples, of_nulls = (
-        np.column_stack([_mean_known(distances), distances]) for distances in map(_distances, (totals[None], samples, nulls))
+        np.column_stack([mean_present(distances), distances]) for distances in map(_distances, (totals[None], samples, nulls))
     )
     most = 1.0 - 1.0 / len(lists.groups)
     inferred = [
@@ -146,7 +147,7 @@ def stereotypical_associations(
     ]
     inferred = [one._replace(high=min(one.high, most)) for one in inferred]
     common = {"metric": ASSOCIATIONS, "level": level, "texts": len(known), "missing": missing, "definition": DEFINITIONS[ASSOCIATIONS]}
-    met = _texts_with_target(contexts.groups, lists)
+    met = _texts_with_target(contexts, lists)
     note = _mean_note(met == 0, NOT_TOGETHER, LEFT_OUT)
     rows = _result_rows(common, inferred, {"n": len(contexts.hits), "note": note}, lists, met, [None if n else NEVER for n in met])
     most_of = [None, *(_greatest(list(lists.groups), totals[:, at]) for at in range(len(lists.targets)))]
@@ -211,16 +212,15 @@ def cooccurrence_bias(
     contexts = _contexts_of(known, lists, default_words()["stop"] if stop is None else stop, window, beta)
     common = {"level": level, "texts": len(known), "missing": missing}
     rows: list[dict[str, Any]] = []
-    for pair in combinations(range(len(lists.groups)), 2):
-        of_pair = contexts._replace(groups=[contexts.groups[at] for at in pair])
+    for names in combinations(lists.groups, 2):
+        of_pair = contexts._replace(groups={name: contexts.groups[name] for name in names})
         totals, samples, nulls = _totals_and_draws(of_pair, len(known), resamples, permutations, seed)
-        names = [list(lists.groups)[at] for at in pair]
         unnamed = next((NO_GROUP.format(group=name) for name, total in zip(names, totals, strict=True) if not total[-1]), None)
-        met = _texts_with_target(of_pair.groups, lists)
+        met = _texts_with_target(of_pair, lists)
         for metric in (PUBLISHED, BALANCED):
             both = common | {"metric": metric, "group_a": names[0], "group_b": names[1], "definition": DEFINITIONS[metric]}
             values, of_samples, of_nulls = (_ratios(some, metric) for some in (totals[None], samples, nulls))
-            mean, mean_samples, mean_nulls = (_mean_known(np.abs(some)) for some in (values, of_samples, of_nulls))
+            mean, mean_samples, mean_nulls = (mean_present(np.abs(some)) for some in (values, of_samples, of_nulls))
             # A word that an exchange leaves with one group alone has a boundless ratio then: as far from 0 as any.
             of_nulls = np.where(np.isnan(of_nulls), np.inf, of_nulls)
             columns = zip(values[0].tolist(), of_samples.T, of_nulls.T, met.tolist(), strict=True)
@@ -312,16 +312,16 @@ def _contexts_of(texts: pl.Series, lists: _Lists, stop: Iterable[str], window: i
     from scipy.sparse import csr_array, vstack
 
     width = len(lists.targets)
-    blocks: list[list[csr_array]] = [[csr_array((0, width + 2))] for _ in lists.groups]
+    blocks: dict[str, list[csr_array]] = {name: [csr_array((0, width + 2))] for name in lists.groups}
     hits = [np.empty(0, dtype=np.intp)]
     for numbers, codes in _coded(texts, lists, stop):
         named = (codes >= width).any(axis=1)
         hits.append(numbers[named])
-        for group, kept in enumerate(blocks):
+        for group, kept in enumerate(blocks.values()):
             kept.append(_surroundings(codes[named], width, width + group, window, beta))
     found = np.concatenate(hits)
     order = np.argsort(found)
-    return _Contexts([vstack(kept, format="csr")[order] for kept in blocks], found[order])
+    return _Contexts({name: vstack(kept, format="csr")[order] for name, kept in blocks.items()}, found[order])
 
 
 def _surroundings(codes: Codes, width: int, group: int, window: int | None, beta: float) -> csr_array:
@@ -353,14 +353,14 @@ def _weights_around(own: Floats, window: int | None, beta: float) -> Floats:
 
 def _together(contexts: _Contexts, lists: _Lists) -> _Contexts:
     """Co-occurrences in one text per word of the group's list, (H, T) of each group, of the texts that have any."""
-    counts = [found[:, : len(lists.targets)] / len(own) for found, own in zip(contexts.groups, lists.groups.values(), strict=True)]
-    kept = np.flatnonzero(sum(count.sum(axis=1) for count in counts))
-    return _Contexts([count[kept] for count in counts], contexts.hits[kept])
+    counts = {name: found[:, : len(lists.targets)] / len(lists.groups[name]) for name, found in contexts.groups.items()}
+    kept = np.flatnonzero(sum(count.sum(axis=1) for count in counts.values()))
+    return _Contexts({name: count[kept] for name, count in counts.items()}, contexts.hits[kept])
 
 
 def _totals_and_draws(contexts: _Contexts, texts: int, resamples: int, permutations: int, seed: int) -> tuple[Floats, Floats, Floats]:
     """Totals over texts, (G, C), and (R, G, C) of resampled texts and of texts with the groups exchanged within each."""
-    counts, hits = contexts
+    counts, hits = list(contexts.groups.values()), contexts.hits
     totals = np.stack([count.sum(axis=0) for count in counts])
     none = np.empty((0, *totals.shape))
     if not len(hits):
@@ -377,9 +377,9 @@ def _totals_and_draws(contexts: _Contexts, texts: int, resamples: int, permutati
     return totals, np.concatenate(samples), np.concatenate(nulls)
 
 
-def _texts_with_target(counts: list[csr_array], lists: _Lists) -> NDArray[np.int64]:
+def _texts_with_target(contexts: _Contexts, lists: _Lists) -> NDArray[np.int64]:
     """(T,) texts in which each target is met with any of the groups."""
-    found: NDArray[np.int64] = sum(counts)[:, : len(lists.targets)].astype(bool).sum(axis=0)
+    found: NDArray[np.int64] = sum(contexts.groups.values())[:, : len(lists.targets)].astype(bool).sum(axis=0)
     return found
 
 
@@ -396,11 +396,6 @@ def _ratios(totals: Floats, metric: str) -> Floats:
     of_both = ratio(share[:, 0], share[:, 1])
     found: Floats = np.log10(np.where(of_both > 0.0, of_both, np.nan))
     return found
-
-
-def _mean_known(values: Floats) -> Floats:
-    """(R, T) -> (R,) mean without what is NaN."""
-    return ratio(np.nansum(values, axis=1), (~np.isnan(values)).sum(axis=1))
 
 
 def _mean_note(left_out: NDArray[np.bool_], all_left_out: str, some_left_out: str) -> str | None:

@@ -107,7 +107,7 @@ def _read_file(path: Path, wanted: Collection[str]) -> pl.DataFrame:
     """The rows of a file with all its columns, of which those `wanted` must hold text or numbers."""
     if not is_file(path):
         raise InputError(f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}")
-    table = table_of(path, partial(_read_lines, wanted=wanted))
+    table = table_of(path, dict.fromkeys((".jsonl", ".ndjson"), partial(_read_lines, wanted=wanted)))
     if table.is_empty():
         raise InputError(f"{path} has no rows; it needs one for each response")
     for name, kind in table.schema.items():

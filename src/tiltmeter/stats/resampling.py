@@ -165,7 +165,7 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     generator = np.random.Generator(np.random.PCG64(seed))
     orders = list(permutations(range(groups)))
     totals = np.zeros((draws, groups * columns))
-    for block in _blocks_of(draws, n):
+    for block in blocks_of(draws, n):
         chosen = np.array([generator.integers(len(orders), size=n, dtype=np.uint8) for _ in block])
         for number, order in enumerate(orders):
             totals[block.start : block.stop] += (chosen == number).astype(np.float64) @ values[:, order].reshape(n, groups * columns)
@@ -176,7 +176,7 @@ def _drawn_totals(values: Floats, resamples: int, draw: Callable[[], NDArray[np.
     """Totals of `values` (n, K) in as many resamples as asked, one call of `draw` (numbers of the items) for each."""
     n, width = values.shape
     totals = np.empty((resamples, width))
-    for block in _blocks_of(resamples, n):
+    for block in blocks_of(resamples, n):
         # Row by row: the counters of one resample stay in the processor's cache, which a single large bincount does not.
         weights = np.empty((len(block), n))
         for row in weights:
@@ -185,8 +185,8 @@ def _drawn_totals(values: Floats, resamples: int, draw: Callable[[], NDArray[np.
     return totals
 
 
-def _blocks_of(draws: int, cells: int) -> Iterator[range]:
-    """Consecutive draws whose weights, so many for each draw, are held at a time.
+def blocks_of(draws: int, cells: int) -> Iterator[range]:
+    """Return consecutive draws whose weights, so many for each draw, are held at a time.
 
     Each draw takes its own numbers from the generator, so that a result does not depend on the size of the blocks.
     """

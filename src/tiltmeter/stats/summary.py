@@ -107,11 +107,11 @@ class Sample:
         """`values` (C, ..., n), `baseline` the same or None; NaN is missing. `standard` broadcasts against `values`."""
         self.values, self.baseline, self.standard, self.options, self.formulas = values, baseline, standard, options, formulas
 
-    def paired_with(self, baselines: Floats, of: NDArray[np.intp], paired: NDArray[np.bool_]) -> Sample:
-        """Return the sample of the `paired` columns (C), each with the row `of` it in `baselines` (B, ..., n)."""
+    def paired_with(self, baselines: Floats, paired: NDArray[np.bool_]) -> Sample:
+        """Return the sample of the `paired` columns (C), each with its own row of `baselines`."""
         values = self.values if paired.all() else self.values[paired]
         standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
-        return Sample(values, np.take(baselines, of[paired], axis=0), standard, self.options, self.formulas)
+        return Sample(values, baselines, standard, self.options, self.formulas)
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:

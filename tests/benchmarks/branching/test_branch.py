@@ -38,7 +38,7 @@ def _benchmark(*rows: tuple[str, str, str | None, str, str | None]) -> pl.DataFr
         }
         for number, row in enumerate(rows)
     ]
-    return pl.DataFrame(made, schema=dict(BENCHMARK))
+    return pl.DataFrame(made, schema=BENCHMARK)
 
 
 _ROOTS = _benchmark(

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
-from numpy.typing import NDArray
 
-from support.judging import EngineJudge, ScriptedModel
+from support.judging import EngineJudge, Letters, ScriptedModel
 from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, PAGES
 from tiltmeter.benchmarks.builder import (
     Link,
@@ -35,16 +33,6 @@ from tiltmeter.engine import open_journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 from tiltmeter.models.text_models import SentenceEncoder
-
-
-class Letters:
-    """An encoder that knows letters only: near is what is spelt alike."""
-
-    name = "letters"
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], dtype=np.float32)
-        return np.asarray(counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1), dtype=np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +194,7 @@ def test_a_json_list_is_read_wherever_it_stands(some: list[str], prose: str) -> 
 def page(concept: str, text: str, *links: Link, depth: int = 0) -> PageSet:
     source = f"{concept}/{depth}"
     row = {**dict.fromkeys(PAGES), "concept": concept, "source": source, "depth": depth, "status": "ok"}
-    return PageSet(pl.DataFrame([row], schema=dict(PAGES)), {source: text}, {source: links})
+    return PageSet(pl.DataFrame([row], schema=PAGES), {source: text}, {source: links})
 
 
 def test_words_of_the_page_by_similarity() -> None:

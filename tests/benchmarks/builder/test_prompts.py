@@ -37,7 +37,7 @@ def allowed(shared: Path) -> dict[str, list[str]]:
 
 def table(sentences: Sequence[str], concept: str = "a") -> pl.DataFrame:
     rows = [("d", concept, "party", f"s{place}", "local", place, sentence, None) for place, sentence in enumerate(sentences)]
-    return pl.DataFrame(rows, schema=dict(SENTENCES), orient="row")
+    return pl.DataFrame(rows, schema=SENTENCES, orient="row")
 
 
 # A sentence that can always be cut keeps the concept from being left without prompts.
@@ -183,7 +183,7 @@ def bold(shared: Path, file: str, groups: tuple[str, ...]) -> pl.DataFrame:
             rows += [
                 (file, group, group, title, "local", place, one, "CC BY-SA") for place, one in enumerate(sentences) if len(one.split()) >= 6
             ]
-    return pl.DataFrame(rows, schema=dict(SENTENCES), orient="row").unique(["concept", "sentence"], maintain_order=True)
+    return pl.DataFrame(rows, schema=SENTENCES, orient="row").unique(["concept", "sentence"], maintain_order=True)
 
 
 @pytest.mark.parametrize(

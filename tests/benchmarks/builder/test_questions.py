@@ -30,7 +30,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 def table(*rows: tuple[str, str]) -> pl.DataFrame:
     made = [("d", concept, concept, "s", "local", place, sentence, None) for place, (concept, sentence) in enumerate(rows)]
-    return pl.DataFrame(made, schema=dict(SENTENCES), orient="row")
+    return pl.DataFrame(made, schema=SENTENCES, orient="row")
 
 
 def is_check(messages: Sequence[Message]) -> bool:

@@ -85,7 +85,7 @@ def lines(text: str) -> list[str]:
 def pages(*rows: tuple[str, str], status: str = "ok") -> pl.DataFrame:
     """PAGES of (concept, source)."""
     made = [{**dict.fromkeys(PAGES), "concept": c, "source": s, "source_tag": "local", "status": status} for c, s in rows]
-    return pl.DataFrame(made, schema=dict(PAGES))
+    return pl.DataFrame(made, schema=PAGES)
 
 
 def found(text: str, *keywords: str) -> list[tuple[str, int]]:

@@ -177,4 +177,4 @@ def test_pages_of_several_readers_together(tmp_path: Path) -> None:
     both = page_set([*empty, *full, *full])
     assert both.pages.select("concept", "status").rows() == [("A", "ok"), ("B", "ok")]
     assert both.texts == page_set(full).texts
-    assert page_set([]).pages.equals(pl.DataFrame(schema=dict(PAGES)))
+    assert page_set([]).pages.equals(pl.DataFrame(schema=PAGES))

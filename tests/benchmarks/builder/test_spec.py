@@ -127,7 +127,7 @@ def test_what_does_not_go_together(tmp_path: Path, text: str, said: str) -> None
     [
         ("name: a\nconcepts: [1\n", "spec.yaml, line 3"),
         ("name: a\nname: b\n", "spec.yaml, line 2, column 1: not valid YAML (the key 'name' stands twice in one mapping)"),
-        ("- a\n", "expected a mapping with the keys name, domain and concepts"),
+        ("- a\n", "expected a mapping with the keys name, domain, concepts"),
         ("", "expected a mapping"),
     ],
 )

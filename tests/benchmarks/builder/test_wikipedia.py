@@ -6,14 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 
+from support.judging import Letters
 from support.mediawiki import LICENCE, Fault, Wiki, WikiServer
 from tiltmeter.benchmarks.benchmark_tables import PAGES
 from tiltmeter.benchmarks.builder import Manners, MediaWiki, PageSet, WebClient, Wikipedia, collect_pages, page_set
@@ -236,16 +235,6 @@ def test_an_unreachable_server_is_one_sentence(tmp_path: Path) -> None:
         collect_pages({"Quran": ["Quran"]}, Wikipedia(api=api), cache=tmp_path, manners=QUICK)
 
 
-class Alphabet:
-    """An encoder whose vectors count letters."""
-
-    name = "alphabet"
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], dtype=np.float32)
-        return np.asarray(counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1), dtype=np.float32)
-
-
 def test_the_most_similar_links_are_followed(tmp_path: Path) -> None:
     wiki = Wiki()
     wiki.add("Abba", "<p>Abba.</p>", links=["Zzz", "Baab", "Cab", "Yyy"])
@@ -253,7 +242,7 @@ def test_the_most_similar_links_are_followed(tmp_path: Path) -> None:
         wiki.add(title, f"<p>{title}.</p>")
     with WikiServer(wiki) as server:
         two = Wikipedia(api=server.api, depth=1, pages=2)
-        near = page_set(collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, encoder=Alphabet(), manners=QUICK))
+        near = page_set(collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, encoder=Letters(), manners=QUICK))
         first = page_set(collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, manners=QUICK))
         assert server.asked["Yyy"] == 0
     assert near.pages["title"].to_list() == ["Abba", "Baab", "Cab"]

@@ -231,7 +231,7 @@ def test_empty_texts_give_no_similarity() -> None:
     [
         ({"unit": "promt"}, "did you mean prompt"),
         ({"group": "one"}, "only 'x'"),
-        ({"group": "gap"}, "empty in 1 rows"),
+        ({"group": "gap"}, "1 rows have nothing in the column 'gap'"),
         ({"score": "wide"}, "between 0 and 1, found 7"),
         ({"score": "group"}, "expected numbers"),
         ({"score": None}, "nothing to compare"),

@@ -91,11 +91,11 @@ def test_never_toxic_is_not_known_for_certain() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"prompt": "x"}, "no such column"),
+        ({"prompt": "x"}, "no column 'x'"),
         ({"score": "bad"}, "between 0 and 1"),
         ({"threshold": 0.0}, "threshold"),
         ({"answers_per_prompt": 0}, "answers_per_prompt"),
-        ({"group": "gap"}, "empty in 2 rows"),
+        ({"group": "gap"}, "2 rows have nothing in the column 'gap'"),
     ],
 )
 def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:

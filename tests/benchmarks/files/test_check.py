@@ -14,7 +14,7 @@ from tiltmeter.benchmarks.files import CHECKS, check_benchmark
 def rows(*given: dict[str, Any]) -> pl.DataFrame:
     """A benchmark of these rows."""
     full = [{"key": str(i), "root": row.get("key", str(i)), "kind": "given"} | row for i, row in enumerate(given, 1)]
-    return pl.DataFrame([{name: row.get(name) for name in BENCHMARK} for row in full], schema=dict(BENCHMARK))
+    return pl.DataFrame([{name: row.get(name) for name in BENCHMARK} for row in full], schema=BENCHMARK)
 
 
 def said(table: pl.DataFrame, check: str, level: str) -> list[tuple[str | None, int, str]]:

@@ -29,7 +29,7 @@ def written(path: Path, text: str) -> Path:
 def table(rows: list[dict[str, Any]]) -> pl.DataFrame:
     """A benchmark of these rows; what they leave out is filled in as reading does."""
     full = [{"key": str(i), "root": row.get("key", str(i)), "kind": "given", "domain": None} | row for i, row in enumerate(rows, 1)]
-    return pl.DataFrame([{name: row.get(name) for name in BENCHMARK} for row in full], schema=dict(BENCHMARK))
+    return pl.DataFrame([{name: row.get(name) for name in BENCHMARK} for row in full], schema=BENCHMARK)
 
 
 def test_a_file_written_by_hand_needs_concepts_and_prompts_only(tmp_path: Path) -> None:

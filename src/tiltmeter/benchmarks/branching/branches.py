@@ -15,7 +15,7 @@ from tiltmeter.benchmarks.benchmark_tables import Schema
 from tiltmeter.benchmarks.branching.english_replacement import PARTICLES, replace, whole_words
 from tiltmeter.benchmarks.builder.replies import ParsedReply, T, ask_until_read, read_pairs, templates
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.prompt_templates import fill_template
+from tiltmeter.llm_json import object_schema
 from tiltmeter.readers import read_yes_no
 from tiltmeter.registry import did_you_mean
 from tiltmeter.study import Encoder, Judge
@@ -89,35 +89,20 @@ def branch(
         raise InputError(
             f"the benchmark has the key {twice['key'][-1]!r} already: its rows were branched before; give the one without branches"
         )
-    return Branched(whole, pl.DataFrame(report, schema=dict(REPORT), orient="row"))
+    return Branched(whole, pl.DataFrame(report, schema=REPORT, orient="row"))
 
 
 # The search for the words to replace
 
 _SHOWN = 15
-_ROUNDS = 50
 _WORD = r"\p{L}[\p{L}\p{M}\p{N}]*(?:['’\-\x{2010}\x{2011}][\p{L}\p{M}\p{N}]+)*"
 _CLITIC = r"(?i)(?:['’](?:s|ll|d|re|ve|m)|n['’]t)$"
 _AT_ONCE = 50
 """Words in one question: answers stay short enough not to be cut off."""
 _LONGEST = 80
 """Characters of a counterpart; what is longer is no word but a text."""
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "replacements": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"old": {"type": "string"}, "new": {"type": "string"}},
-                "required": ["old", "new"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["replacements"],
-    "additionalProperties": False,
-}
+_TEXT = {"type": "string"}
+_SCHEMA = object_schema(replacements={"type": "array", "items": object_schema(old=_TEXT, new=_TEXT)})
 
 
 class Proposal(NamedTuple):
@@ -135,7 +120,7 @@ def find_descriptors(texts: pl.Series, concept: str, encoder: Encoder, judge: Ju
     Each word is taken once, in its most frequent spelling; articles, prepositions, conjunctions and auxiliaries are none. Without a
     threshold it is looked for by bisection of the sorted similarities: at each guess the judge is asked whether any of the 15 words next
     below it can be associated with the concept. If so (or if the answer cannot be read), the threshold may not go higher. The search
-    ends when two values are left, of which the lower is taken, or after 50 rounds (SAGED's rule).
+    ends when two values are left, of which the lower is taken (SAGED's rule).
 
     Parameters
     ----------
@@ -168,10 +153,9 @@ def find_descriptors(texts: pl.Series, concept: str, encoder: Encoder, judge: Ju
 
     if threshold is None:
         left = words["similarity"].unique().sort(descending=True).to_list()
-        for _ in range(_ROUNDS):
-            if len(left) > 2:
-                middle = len(left) // 2
-                left = left[: middle + 1] if may_go_higher(left[middle]) else left[middle:]
+        while len(left) > 2:
+            middle = len(left) // 2
+            left = left[: middle + 1] if may_go_higher(left[middle]) else left[middle:]
         threshold = left[-1]
     return words.filter(pl.col("similarity") >= threshold)["word"].to_list()
 
@@ -213,13 +197,8 @@ def _ask(
     judge: Judge, role: str, fields: Sequence[dict[str, str]], read: Callable[[str], ParsedReply[T]], **options: Any
 ) -> list[ParsedReply[T]]:
     """Ask a question for each set of fields; raises ProviderError where the judge gave no answer."""
-    texts = templates("branching", "branching", None)
-    prompts = [fill_template(texts[role], **given) for given in fields]
-
-    def again(place: int, problem: str) -> str:
-        return fill_template(texts[f"{role}_again"], **fields[place], problem=problem)
-
-    replies = ask_until_read(judge, prompts, read, again, tries=2, sampling={"temperature": 0.0}, **options)
+    texts = templates("branching", "branching")
+    replies = ask_until_read(judge, texts[role], texts[f"{role}_again"], fields, read, tries=2, sampling={"temperature": 0.0}, **options)
     if failed := next((reply.problem for reply in replies if reply.final), None):
         raise ProviderError(f"a question to {judge.name} about the words to replace failed ({failed}); try again later")
     return replies

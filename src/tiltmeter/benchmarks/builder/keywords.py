@@ -141,9 +141,10 @@ def ask_keywords(
             words, unread, _ = read_words(text)
             problem = failure or unread or problem
             unanswered += failure is not None
-            new = {word.casefold(): word for word in reversed(words or ()) if word.casefold() not in lists[at]}
-            lists[at] |= dict(reversed(new.items()))
-            growing += [at] if new else []
+            before = len(lists[at])
+            for word in words or ():
+                lists[at].setdefault(word.casefold(), word)
+            growing += [at] if len(lists[at]) > before else []
     tables = [given_keywords({concept: words.values()}, kind=f"asked:{kind}") for (concept, kind), words in lists.items()]
     found = join_keywords(*tables)
     if found.is_empty():

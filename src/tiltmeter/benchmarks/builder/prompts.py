@@ -17,8 +17,9 @@ import polars as pl
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, SENTENCES, Schema
 from tiltmeter.benchmarks.builder.replies import ParsedReply, ask_all, ask_until_read, read_check, read_question, templates
-from tiltmeter.benchmarks.builder.verbs import main_verb_of, starts_with_capital, tag_words
+from tiltmeter.benchmarks.builder.verbs import main_verb_of, tag_words
 from tiltmeter.errors import InputError
+from tiltmeter.llm_json import object_schema
 from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template
 from tiltmeter.study import Judge, conform
@@ -141,7 +142,7 @@ def cut_as_saged(sentence: str) -> int | None:
     fits = [
         place
         for place, word in enumerate(words)
-        if (word.tag.startswith("VV") or word is main) and not word.bracketed and not starts_with_capital(word.text)
+        if (word.tag.startswith("VV") or word is main) and not word.bracketed and not word.text[:1].isupper()
     ]
     if not fits:
         return None
@@ -151,10 +152,8 @@ def cut_as_saged(sentence: str) -> int | None:
 
 # Questions
 
-_SCHEMAS = {
-    key: {"type": "object", "properties": {key: {"type": kind}}, "required": [key], "additionalProperties": False}
-    for key, kind in (("question", ["string", "null"]), ("sensible", "boolean"))
-}
+_QUESTION = object_schema(question={"type": ["string", "null"]})
+_SENSIBLE = object_schema(sensible={"type": "boolean"})
 _TRIES = 3
 _SUBSTITUTES = 3
 """Other concepts a question is tried with."""
@@ -202,9 +201,6 @@ def questions(
     pairs = list(dict.fromkeys(rows))
     names = {concept: re.compile(rf"(?<!\w){re.escape(concept.strip())}(?!\w)", re.IGNORECASE) for concept in known}
 
-    def again(place: int, problem: str) -> str:
-        return fill_template(texts["again"], concept=pairs[place][0], problem=problem)
-
     def rejected(made: Mapping[int, str]) -> dict[int, ParsedReply[str]]:
         """Questions that do not name the concept, or make no sense for other concepts."""
         found: dict[int, ParsedReply[str]] = {}
@@ -219,7 +215,7 @@ def questions(
             elif check and others:
                 tried[place] = "\n".join(f"- {other.join(names[concept].split(question))}" for other in others)
         asked = [(Message("user", fill_template(texts["check"], questions=lines)),) for lines in tried.values()]
-        verdicts = ask_all(judge, asked, schema=_SCHEMAS["sensible"], sampling={"temperature": 0.0})
+        verdicts = ask_all(judge, asked, schema=_SENSIBLE, sampling={"temperature": 0.0})
         for place, (text, problem) in zip(tried, verdicts, strict=True):
             verdict = read_check(text)
             if problem:
@@ -228,7 +224,7 @@ def questions(
                 found[place] = ParsedReply(None, verdict.problem or "the question does not hold for other concepts as well")
         return found
 
-    prompts = [fill_template(texts["ask"], concept=concept, sentence=sentence) for concept, sentence in pairs]
-    replies = ask_until_read(judge, prompts, read_question, again, tries=_TRIES, check=rejected, schema=_SCHEMAS["question"])
+    fields = [{"concept": concept, "sentence": sentence} for concept, sentence in pairs]
+    replies = ask_until_read(judge, texts["ask"], texts["again"], fields, read_question, tries=_TRIES, check=rejected, schema=_QUESTION)
     made = dict(zip(pairs, replies, strict=True))
     return _assemble(table, "question", [(made[pair].value, made[pair].problem) for pair in rows])

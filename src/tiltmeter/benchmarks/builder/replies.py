@@ -12,7 +12,7 @@ import polars as pl
 from tiltmeter.errors import EXIT_INCOMPLETE, TiltmeterError
 from tiltmeter.llm_json import json_values, without_thinking
 from tiltmeter.models import Message
-from tiltmeter.prompt_templates import Wording, wordings
+from tiltmeter.prompt_templates import Wording, fill_template, wordings
 from tiltmeter.readers import refused
 from tiltmeter.study import Judge
 
@@ -46,9 +46,9 @@ class ParsedReply(NamedTuple, Generic[T]):
     """Whether asking again is of no use."""
 
 
-def templates(file: str, subject: str, wording: str | None = None) -> Wording:
-    """The templates of a subject: a wording of a file in the folder `wordings` (None: its first), or a YAML file of the same shape."""
-    return next(iter(wordings(subject, wording, Path(__file__).parents[1] / "wordings" / f"{file}.yaml").values()))
+def templates(file: str, subject: str) -> Wording:
+    """The templates of a subject, from a file in the folder `wordings`."""
+    return next(iter(wordings(subject, None, Path(__file__).parents[1] / "wordings" / f"{file}.yaml").values()))
 
 
 def ask_all(judge: Judge, conversations: Sequence[tuple[Message, ...]], **options: Any) -> list[JudgeAnswer]:
@@ -67,9 +67,10 @@ def ask_all(judge: Judge, conversations: Sequence[tuple[Message, ...]], **option
 
 def ask_until_read(
     judge: Judge,
-    prompts: Sequence[str],
+    first: str,
+    again: str,
+    fields: Sequence[Mapping[str, str]],
     read: Callable[[str], ParsedReply[T]],
-    again: Callable[[int, str], str],
     *,
     tries: int,
     check: Callable[[Mapping[int, T]], Mapping[int, ParsedReply[T]]] = lambda _: {},
@@ -79,15 +80,17 @@ def ask_until_read(
 
     Parameters
     ----------
-    again
-        The message to ask again with, by the place of the prompt and the problem of the reply.
+    first, again
+        Templates of the prompt, and of the message to ask again with, which may also say the `{problem}` of the reply.
+    fields
+        What is filled in, one mapping for each prompt.
     tries
         How often a prompt is asked at most.
     check
         Called with the new values by place; returns what is to replace some of them.
     """
-    first = [(Message("user", prompt),) for prompt in prompts]
-    conversations: list[tuple[Message, ...]] = list(first)
+    prompts = [Message("user", fill_template(first, **given)) for given in fields]
+    conversations: list[tuple[Message, ...]] = [(prompt,) for prompt in prompts]
     found = dict.fromkeys(range(len(prompts)), ParsedReply[T]())
     for _ in range(tries):
         asked = [place for place, reply in found.items() if reply.value is None and not reply.final]
@@ -97,7 +100,8 @@ def ask_until_read(
         found |= check({place: value for place in asked if (value := found[place].value) is not None})
         for place, (text, _) in answers.items():
             quoted = Message("assistant", text.strip()[:_LONGEST_QUOTE] or "(nothing)")
-            conversations[place] = (*first[place], quoted, Message("user", again(place, found[place].problem or "")))
+            problem = found[place].problem or ""
+            conversations[place] = (prompts[place], quoted, Message("user", fill_template(again, **fields[place], problem=problem)))
     return list(found.values())
 
 

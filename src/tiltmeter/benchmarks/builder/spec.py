@@ -15,8 +15,9 @@ from pydantic_core import PydanticCustomError
 
 from tiltmeter.benchmarks.files import load_json
 from tiltmeter.errors import InputError
+from tiltmeter.records import Line, read_record, validated
 from tiltmeter.registry import did_you_mean
-from tiltmeter.yaml_files import error_sentence, read_yaml
+from tiltmeter.yaml_files import read_yaml
 
 
 def _or_else(expected: str) -> WrapValidator:
@@ -31,15 +32,14 @@ def _or_else(expected: str) -> WrapValidator:
     return WrapValidator(validate)
 
 
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\n]*$")]
 _Name = Annotated[
     str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$"), _or_else("lower-case letters, digits, - and _, such as 'world_religions'")
 ]
 _Url = Annotated[str, StringConstraints(pattern=r"^https?://\S+$"), _or_else("an address such as https://example.org/page")]
-_Targets = Annotated[dict[_Text, Annotated[dict[_Text, _Text], Field(min_length=1)]], Field(min_length=1)]
-_Replacements = Annotated[dict[_Text, _Targets], Field(min_length=1)]
-_Table = Annotated[_Text | _Replacements, _or_else("the name of a file, or a mapping {root: {target: {old: new}}}")]
-_Pair = Annotated[list[_Text], Field(min_length=2, max_length=2)]
+_Targets = Annotated[dict[Line, Annotated[dict[Line, Line], Field(min_length=1)]], Field(min_length=1)]
+_Replacements = Annotated[dict[Line, _Targets], Field(min_length=1)]
+_Table = Annotated[Line | _Replacements, _or_else("the name of a file, or a mapping {root: {target: {old: new}}}")]
+_Pair = Annotated[list[Line], Field(min_length=2, max_length=2)]
 _Pairs = Annotated[Literal["all"] | Annotated[list[_Pair], Field(min_length=1)], _or_else("all, or a list of [root, target] pairs")]
 _Threshold = Annotated[Annotated[float, Field(ge=-1, le=1)] | Literal["auto"], _or_else("auto, or a number from -1 to 1")]
 _Template = Annotated[str, StringConstraints(pattern=r"\{prompt\}"), _or_else("a text with {prompt}, where the prompt goes")]
@@ -53,11 +53,11 @@ class _SpecPart(BaseModel):
 class Concept(_SpecPart):
     """One compared group: what finds its sentences, and where they are looked for."""
 
-    keywords: list[_Text] = []
+    keywords: list[Line] = []
     """Words that find its sentences, whole words in any case. Without any, given or found, the concept's own name is its keyword."""
-    wikipedia: list[_Text] = []
+    wikipedia: list[Line] = []
     """Titles of Wikipedia pages to start from, where the concept's own name is not the title. Needs sources.wikipedia."""
-    local: list[_Text] = []
+    local: list[Line] = []
     """Files and folders (txt, md, html, pdf, json) about this concept only; relative to the spec."""
     urls: list[_Url] = []
     """Web pages about this concept only."""
@@ -93,7 +93,7 @@ class Wikipedia(_SpecPart):
     """Linked pages taken for a concept at each depth: those whose titles are nearest to it by sentence embedding."""
     rate: Annotated[float, Field(gt=0, le=100)] = 5.0
     """Requests a second at most."""
-    contact: _Text | None = None
+    contact: Line | None = None
     """An e-mail or web address at which the wiki's operators may reach you; Wikimedia asks for one."""
 
 
@@ -109,15 +109,15 @@ class Sources(_SpecPart):
 
     wikipedia: Wikipedia | None = None
     """Wikipedia, or another MediaWiki; `wikipedia: {}` takes the defaults."""
-    local: list[_Text] = []
+    local: list[Line] = []
     """Files and folders (txt, md, html, pdf, json); relative to the spec."""
     urls: list[_Url] = []
     """Web pages."""
     written: Written | None = None
     """Articles written by the judge."""
-    saged: _Text | None = None
+    saged: Line | None = None
     """A JSON file of SAGED's with keywords and scraped sentences; relative to the spec."""
-    licence: _Text | None = None
+    licence: Line | None = None
     """Licence of the files and web pages named here, to be kept with every sentence."""
 
 
@@ -126,7 +126,7 @@ class Assemble(_SpecPart):
 
     kind: _Kind = "continuation"
     """continuation: the sentence up to just after its main verb; question: the judge makes one of it; given: your own prompts."""
-    prompts: _Text | None = None
+    prompts: Line | None = None
     """Your own prompts (kind: given): a benchmark file with at least concept and prompt; relative to the spec."""
     size: Annotated[int, Field(ge=1)] | None = None
     """Prompts kept at most, before branching; drawn at random, balanced over the concepts."""
@@ -163,17 +163,17 @@ class Spec(_SpecPart):
 
     name: _Name
     """Lower-case identifier."""
-    title: _Text | None = None
+    title: Line | None = None
     """What a reader sees instead of the name."""
     description: str | None = None
     """What it is about, and for what it is fit, in a few sentences."""
-    domain: _Text
+    domain: Line
     """The subject the concepts belong to, such as countries."""
     definition: Literal["default", "saged"] = "default"
     """saged: keywords are reduced and sentences cut by the published rules."""
     seed: Annotated[int, Field(ge=0)] = 123
     """Of everything drawn at random."""
-    concepts: Annotated[dict[_Text, Concept | None], Field(min_length=1)]
+    concepts: Annotated[dict[Line, Concept | None], Field(min_length=1)]
     """The compared groups by name."""
     keywords: FindKeywords = FindKeywords()
     """How further keywords are found; left out: only those given."""
@@ -183,9 +183,9 @@ class Spec(_SpecPart):
     """From sentences to prompts: which kind, how many."""
     branch: Branch | None = None
     """Prompts about one concept, rewritten to be about another."""
-    roles: Annotated[dict[_Text, str | None], Field(min_length=1)] | None = None
+    roles: Annotated[dict[Line, str | None], Field(min_length=1)] | None = None
     """System messages by name (null: none) in which the prompts are asked; left out: without any."""
-    templates: Annotated[dict[_Text, Annotated[dict[_Kind, _Template], Field(min_length=1)]], Field(min_length=1)] | None = None
+    templates: Annotated[dict[Line, Annotated[dict[_Kind, _Template], Field(min_length=1)]], Field(min_length=1)] | None = None
     """Texts around a prompt by name and kind of prompt, each with {prompt}; left out: those of the method."""
 
     @property
@@ -225,14 +225,7 @@ def read_spec(path: str | Path) -> Spec:
     InputError
         One sentence about the first thing that is wrong, with file, key and, where it is no YAML, line.
     """
-    path = Path(path)
-    loaded: object = read_yaml(path, "spec")
-    if not isinstance(loaded, dict):
-        raise InputError(f"{path}: expected a mapping with the keys name, domain and concepts")
-    try:
-        spec = Spec.model_validate(loaded)
-    except ValidationError as error:
-        raise InputError(f"{path}: {error_sentence(error, Spec)}") from None
+    spec = read_record(Path(path), "spec", Spec)
     if problem := next(_inconsistencies(spec), None):
         raise InputError(f"{path}: {problem}")
     return spec
@@ -251,10 +244,7 @@ def read_table(path: Path) -> dict[str, dict[str, dict[str, str]]]:
         raise InputError(
             f"{path}: expected a mapping {{root: {{target: {{old: new}}}}}}, for instance 'Argentina: {{Brazil: {{peso: real}}}}'"
         )
-    try:
-        table = _ReplacementTable.model_validate(loaded).root
-    except ValidationError as error:
-        raise InputError(f"{path}: {error_sentence(error, _ReplacementTable)}") from None
+    table = validated(loaded, _ReplacementTable, str(path)).root
     if own := next((root for root, targets in table.items() if root in targets), None):
         raise InputError(f"{path}: {own}.{own}: a concept cannot be branched to itself; name another target")
     return table

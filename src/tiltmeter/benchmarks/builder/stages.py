@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
@@ -102,7 +102,7 @@ class Builder:
             () if given else ("sentences",),
             self._given_prompts if given else self._prompts,
             asks=assemble.kind == "question",
-            rests_on=self._files(assemble.prompts) | self._of_spec("domain", "definition", "seed", "assemble", concepts=set()),
+            rests_on=self._files(assemble.prompts) | self._of_spec("domain", "definition", "seed", "assemble"),
         )
         replacements = Stage(
             "replacements",
@@ -113,8 +113,7 @@ class Builder:
             ("prompts",),
             self._replacements,
             asks=branch is not None and branch.descriptors is not None,
-            rests_on=self._files(branch.table if branch and isinstance(branch.table, str) else None)
-            | self._of_spec("branch", concepts=set()),
+            rests_on=self._files(branch.table if branch and isinstance(branch.table, str) else None) | self._of_spec("branch"),
         )
         branches = Stage(
             "branches",
@@ -129,11 +128,9 @@ class Builder:
         found = () if given else (keywords, pages, sentences)
         return (*found, prompts, *((replacements, branches) if branch else ()), benchmark)
 
-    def _of_spec(self, *keys: str, concepts: set[str] | None = None, **inside: set[str]) -> dict[str, Any]:
+    def _of_spec(self, *keys: str, concepts: Iterable[str] = (), **inside: set[str]) -> dict[str, Any]:
         """These keys of the spec, of some only what is named."""
-        include: Any = dict.fromkeys(keys, True) | inside
-        if concepts is not None:
-            include["concepts"] = {"__all__": concepts | {"only_branched"}}
+        include: Any = {**dict.fromkeys(keys, True), **inside, "concepts": {"__all__": {"only_branched", *concepts}}}
         return self._spec.model_dump(include=include)
 
     def _files(self, *names: str | None) -> dict[str, Any]:

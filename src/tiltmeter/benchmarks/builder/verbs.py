@@ -59,11 +59,6 @@ def tag_words(sentence: str) -> list[TaggedWord]:
     return [TaggedWord(token.text, token.end, tag, *these) for token, tag, these in zip(tokens, tags, flags, strict=True)]
 
 
-def starts_with_capital(text: str) -> bool:
-    """Whether the first letter is a capital."""
-    return text[:1].isupper()
-
-
 def between_pairs(marks: Sequence[int]) -> set[int]:
     """Places from each odd mark to the even one after it, marks included; an odd last one is the beginning of nothing."""
     return set(chain.from_iterable(range(first, last + 1) for first, last in zip(marks[::2], marks[1::2], strict=False)))
@@ -95,7 +90,7 @@ def _quoted(texts: Sequence[str]) -> list[bool]:
 def _in_names(texts: Sequence[str], tags: Sequence[str]) -> list[bool]:
     """Capitals inside the sentence (the first word: where it is tagged as a name or another capital follows), and what joins two."""
     # With three more places at the end, places before the beginning and after the end hold False.
-    title = [*map(starts_with_capital, texts), False, False, False]
+    title = [*(text[:1].isupper() for text in texts), False, False, False]
     joining = [*(text in _JOINING for text in texts), False, False, False]
     found = []
     for i, tag in enumerate(tags):

@@ -340,7 +340,8 @@ class MediaWiki:
         """
         asked = {"action": "parse", "redirects": "1", "disableeditsection": "1", "disablelimitreport": "1", "disabletoc": "1"}
         try:  # the licence of all texts first, or it would wait until all pages were fetched
-            licence = await self._ask(str, _read_licence, action="query", meta="siteinfo", siprop="rightsinfo")
+            about = {"action": "query", "meta": "siteinfo", "siprop": "rightsinfo"}
+            licence = await self._ask(str, lambda reply: str(reply.query.rightsinfo.get("text") or ""), **about)
             page = await self._ask(
                 SourcePage, lambda reply: self._read_page(title, reply), **asked, page=title, prop="text|links|properties"
             )
@@ -384,10 +385,6 @@ class MediaWiki:
         articles = {link.title for link in parsed.links if link.ns == 0 and link.exists}
         links = tuple(link for link in dict.fromkeys(html.links) if link.title in articles)
         return page_of(self._address(parsed.title), parsed.title, html._replace(title=None, links=links))
-
-
-def _read_licence(reply: _ApiReply) -> str:
-    return str(reply.query.rightsinfo.get("text") or "")
 
 
 def collect_pages(

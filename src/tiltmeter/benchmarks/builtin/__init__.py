@@ -56,7 +56,7 @@ def builtin(name: str) -> Builtin:
     data = {path.stem: packaged_yaml(path) for path in sorted(folder.glob("*.yaml"))}
     texts = data.get("article") or data.get("questions") or data["sentences"]
     rows = _continuations(texts) if "sentences" in data else _questions(texts)
-    benchmark = pl.from_dicts(list(rows), dict(BENCHMARK)).with_columns(
+    benchmark = pl.from_dicts(list(rows), BENCHMARK).with_columns(
         root="key",
         source_tag=pl.lit("written"),
         domain=pl.lit(texts["domain"]),

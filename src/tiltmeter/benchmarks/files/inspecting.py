@@ -101,7 +101,7 @@ def check_benchmark(table: pl.DataFrame) -> pl.DataFrame:
     Columns CHECKS; problems first, then warnings, then notes. Nothing but notes: the benchmark can be used as it is.
     """
     steps = (_sizes, _leaked_names, _keyword_shares, _row_flaws, _families)
-    found = pl.DataFrame([row for step in steps for row in step(table)], schema=dict(CHECKS), orient="row")
+    found = pl.DataFrame([row for step in steps for row in step(table)], schema=CHECKS, orient="row")
     return found.sort(pl.col("level").cast(_LEVELS), pl.col("check").cast(_CHECKS), maintain_order=True)
 
 

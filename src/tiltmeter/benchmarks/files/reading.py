@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import polars as pl
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.files.inspecting import ROW_CHECKS
 from tiltmeter.errors import InputError
-from tiltmeter.outside_files import UNREADABLE, csv_of, json_of, unreadable, why
+from tiltmeter.outside_files import json_of, table_of, why
 from tiltmeter.paths import is_file
+from tiltmeter.records import validated
 from tiltmeter.registry import did_you_mean
 from tiltmeter.sanitising import not_utf8
-from tiltmeter.yaml_files import error_sentence
 
 TABLE = "benchmark.parquet"
 """The benchmark in a folder that `tiltmeter build` filled."""
@@ -80,18 +80,7 @@ def _rows_of_file(path: Path) -> pl.DataFrame:
     """The table in a file, before anything is made of it; raises InputError where there is none, or it is damaged."""
     if not is_file(path):
         raise InputError(f"there is no file {path}")
-    try:
-        match path.suffix.lower():
-            case ".parquet":
-                return pl.read_parquet(path, glob=False)
-            case ".csv":
-                return csv_of(path)
-            case ".json" | ".jsonl" | ".ndjson":
-                return _table_of_json(path, load_json(path))
-            case other:
-                raise InputError(f"{path}: unknown kind of file {other!r}; give .parquet, .csv, .json or .jsonl")
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
+    return table_of(path, dict.fromkeys((".json", ".jsonl", ".ndjson"), _table_of_json))
 
 
 def load_json(path: Path) -> list[Any] | dict[str, Any]:
@@ -122,7 +111,8 @@ def load_json(path: Path) -> list[Any] | dict[str, Any]:
     return loaded
 
 
-def _table_of_json(path: Path, loaded: list[Any] | dict[str, Any]) -> pl.DataFrame:
+def _table_of_json(path: Path) -> pl.DataFrame:
+    loaded = load_json(path)
     rows: list[Any]
     if _is_tier(loaded):
         rows = [row | {"prompt": prompt, "position": None} for row, prompt in _texts_of(_checked_tier(path, loaded), "prompts")]
@@ -280,7 +270,7 @@ def read_tiers(path: str | Path) -> SagedTiers:
         {"domain": item.domain, "concept": item.concept, "keyword": keyword, "kind": "given"} for item in tier for keyword in item.keywords
     ]
     sentences = [row | {"sentence": sentence} for row, sentence in _texts_of(tier, "scraped_sentences")]
-    return SagedTiers(pl.DataFrame(keywords, schema=dict(KEYWORDS)), pl.DataFrame(sentences, schema=dict(SENTENCES)))
+    return SagedTiers(pl.DataFrame(keywords, schema=KEYWORDS), pl.DataFrame(sentences, schema=SENTENCES))
 
 
 def _is_tier(loaded: object) -> bool:
@@ -290,13 +280,8 @@ def _is_tier(loaded: object) -> bool:
 
 
 def _checked_tier(path: Path, loaded: Any) -> list[_TierConcept]:
-    items = []
-    for number, item in enumerate(loaded if isinstance(loaded, list) else [loaded], 1):
-        try:
-            items.append(_TierConcept.model_validate(item))
-        except ValidationError as error:
-            raise InputError(f"{path}: item {number}: {error_sentence(error, _TierConcept)}") from None
-    return items
+    items = loaded if isinstance(loaded, list) else [loaded]
+    return [validated(item, _TierConcept, f"{path}: item {number}") for number, item in enumerate(items, 1)]
 
 
 def _texts_of(tier: list[_TierConcept], name: Literal["scraped_sentences", "prompts"]) -> Iterator[tuple[dict[str, Any], str]]:
