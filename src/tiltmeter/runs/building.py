@@ -15,14 +15,13 @@ import yaml
 from tiltmeter.benchmarks.builder import Builder, Spec, read_spec
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.folder_lock import only_writer
 from tiltmeter.models import Sampling
-from tiltmeter.reports.files import writing as writing_aside
 from tiltmeter.runs.api import Judging
 from tiltmeter.runs.asking import Asking
-from tiltmeter.runs.folder import writing
+from tiltmeter.runs.folder import ELSEWHERE
 from tiltmeter.runs.judge import RunJudge, RunTools
 from tiltmeter.runs.stage_store import ASIDE, Pieces, StageResult, StageStore
+from tiltmeter.safe_writing import only_writer, writable, writing
 from tiltmeter.study import Judge, Settings, Stage, conform
 from tiltmeter.yaml_files import read_yaml
 
@@ -94,7 +93,7 @@ def build(
     store = StageStore(folder / "stages", {"benchmark": folder / "benchmark.parquet"}, of_run=False)
     stages = Builder(spec, Path(home), Path(cache), offline=offline).stages
     makers = {table: stage for stage in stages for table in stage.tables}
-    with writing(folder), only_writer(folder):
+    with writable(folder, ELSEWHERE), only_writer(folder):
         _remove_asides(folder)
         for stage in stages:
             before, tools.may_find_more = len(tools.problems), False
@@ -181,5 +180,5 @@ def _describe(out: Path, store: StageStore, spec: Spec, judge: Judge | None, pro
         "problems": list(problems),
         "spec": spec.model_dump(mode="json", exclude_defaults=True),
     }
-    with writing_aside(out / ABOUT) as aside:
+    with writing(out / ABOUT) as aside:
         aside.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8")

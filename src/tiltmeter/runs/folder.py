@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ import polars as pl
 import yaml
 
 from tiltmeter.errors import InputError
-from tiltmeter.folder_lock import LOCK, only_writer
 from tiltmeter.outside_files import UNREADABLE, json_of
 from tiltmeter.paths import is_file, sha256
-from tiltmeter.reports.files import writable, writing as writing_aside
 from tiltmeter.runs.first_edition import grades, upgraded
 from tiltmeter.runs.places import candidates, place_of, runs_place
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
+from tiltmeter.safe_writing import LOCK, only_writer, writable, writing
 from tiltmeter.study import DESIGN, RESPONSES
 
 TABLES = ("design", "responses", "measures", "findings")
@@ -36,12 +35,7 @@ _OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|errors\.txt|{STAGES
 ROW_GROUP = 4_096
 PIECE = 32 << 20
 """Bytes of a table that are written at once."""
-_ELSEWHERE = "choose another place with --out or make room there"
-
-
-def writing(path: Path) -> AbstractContextManager[None]:
-    """Turn what the file system says about a path in a run folder into one sentence."""
-    return writable(path, _ELSEWHERE)
+ELSEWHERE = "choose another place with --out or make room there"
 
 
 @contextmanager
@@ -160,7 +154,7 @@ class RunFolder:
         """
         text = study_text(document)
         with ExitStack() as stack:
-            with writing(self.path):
+            with writable(self.path, ELSEWHERE):
                 self._holds(text)  # before anything is touched, and again when nobody else can change it
                 stack.enter_context(only_writer(self.path, self.place))
                 known = self._holds(text)
@@ -199,7 +193,7 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> Path:
         """Write a text file whole or not at all."""
         path = self.path / name
-        with writing_aside(path, _ELSEWHERE) as aside:
+        with writing(path, ELSEWHERE) as aside:
             aside.write_text(text, encoding="utf-8", newline="\n")
         return path
 
@@ -214,7 +208,7 @@ class RunFolder:
         Pieces may have different columns (factors of different parts): a column missing in one is null there. `columns` is the
         schema of the table when there is no piece at all.
         """
-        with writing(self.path):
+        with writable(self.path, ELSEWHERE):
             aside = tempfile.TemporaryDirectory(dir=self.path, prefix=f".{name}.", ignore_cleanup_errors=True)
         with aside as folder:
             pieces: list[Path] = []
@@ -224,13 +218,13 @@ class RunFolder:
                 rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
                 for part in frame.iter_slices(rows) if frame.height else (frame,):
                     pieces.append(Path(folder) / f"{len(pieces):06d}.parquet")
-                    with writing(pieces[-1]):
+                    with writable(pieces[-1], ELSEWHERE):
                         part.write_parquet(pieces[-1], compression="lz4", statistics=False)
 
             yield add
             if not pieces:
                 add(pl.DataFrame(schema=dict(columns)))
-            with writing(self.table_path(name)):
+            with writable(self.table_path(name), ELSEWHERE):
                 whole = Path(folder) / "whole.parquet"
                 merge(pieces, whole)
                 whole.replace(self.table_path(name))

@@ -20,10 +20,10 @@ from typing import Any
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.folder_lock import only_writer
 from tiltmeter.outside_files import json_of
 from tiltmeter.paths import default_cache, is_file, sha256
 from tiltmeter.runs.folder import ERRORS, STAGES, TABLES, RunFolder, study_text
+from tiltmeter.safe_writing import IN_CACHE, only_writer, writable
 from tiltmeter.sanitising import printable, redacted
 
 PATIENCE = (0.3, 1.0, 2.0)
@@ -180,7 +180,7 @@ class UploadedFolder(RemoteFolder):
         self._refuse_other(text)
         study = self.path / "study.yaml"
         with ExitStack() as stack:
-            with _caching(self.path):
+            with writable(self.path, IN_CACHE):
                 stack.enter_context(only_writer(self.path.parent, self.place))
             if not is_file(study) or study.read_bytes() != text.encode():  # another study, which was removed from the store
                 shutil.rmtree(self.path, ignore_errors=True)
@@ -247,7 +247,7 @@ class FetchedFolder(RemoteFolder):
     def _opened(cls, url: str, about: bytes, study: bytes) -> FetchedFolder:
         state = digest_of(about + b"\0" + study).hexdigest()[:16]
         folder = cls(_home(url) / state / _name(url), url)
-        with _caching(folder.path):
+        with writable(folder.path, IN_CACHE):
             folder.path.mkdir(parents=True, exist_ok=True)
             for name, content in (("run.json", about), ("study.yaml", study)):
                 if not (folder.path / name).is_file():
@@ -259,7 +259,7 @@ class FetchedFolder(RemoteFolder):
         path = super().table_path(table)
         noted = self.read_json()["tables"].get(table)
         if not path.exists() and isinstance(noted, dict) and _TABLE.fullmatch(table):
-            with _caching(path):
+            with writable(path, IN_CACHE):
                 path.parent.mkdir(exist_ok=True)
                 fetched = self._fetched(table, str(noted.get("sha256")))
                 with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetched.") as aside:
@@ -325,13 +325,3 @@ def _home(url: str) -> Path:
 def _name(url: str) -> str:
     """The last part of a URL, by which a run is called; a name a folder can have."""
     return re.sub(r'[\x00-\x1f<>:"|*\\]', "_", url.rpartition("/")[2])[:120]
-
-
-@contextmanager
-def _caching(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"cannot write {place}: {error.strerror or error}; make room there, or set TILTMETER_CACHE to a folder you may write to"
-        ) from error

@@ -22,7 +22,8 @@ from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.registry import did_you_mean
-from tiltmeter.runs.folder import merge, writing
+from tiltmeter.runs.folder import ELSEWHERE, merge
+from tiltmeter.safe_writing import writable
 from tiltmeter.study import Judge, Stage, StageTable, conform
 
 FORMAT = 2
@@ -92,7 +93,7 @@ class Pieces:
         for name, table in made.items():
             paths = self._paths.setdefault(name, [])
             path = self.folder / f"{name}.{len(paths):06d}.parquet"
-            with writing(path):
+            with writable(path, ELSEWHERE):
                 self._marked(name, table, owner).write_parquet(path, compression="lz4", statistics=False)
             paths.append(path)
             self.columns.setdefault(name, {})[_key(owner)] = table.columns
@@ -241,7 +242,7 @@ class StageStore:
         """Killed at any moment, this leaves no table that could be taken for an edited one: the old tables are removed first, then the
         record with the checksums of the new ones is written, then these are moved in.
         """
-        with writing(self.home):
+        with writable(self.home, ELSEWHERE):
             self.home.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.home, prefix=ASIDE, ignore_cleanup_errors=True) as folder:
             aside = Path(folder)
@@ -249,7 +250,7 @@ class StageStore:
             make(pieces)
             first = next(iter(stage.tables))
             made = [table for table in stage.tables if table == first or table in pieces.columns]
-            with writing(self.home):
+            with writable(self.home, ELSEWHERE):
                 for table in made:
                     pieces.merged(table, aside / f"{table}.whole")
                     record.tables[table] = sha256(aside / f"{table}.whole")
