@@ -17,12 +17,11 @@ from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
 from tiltmeter.runs.api import Judging
-from tiltmeter.runs.asking import Asking
+from tiltmeter.runs.asking import Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import ELSEWHERE
-from tiltmeter.runs.judge import RunJudge, RunTools
-from tiltmeter.runs.stage_store import ASIDE, Pieces, StageResult, StageStore
+from tiltmeter.runs.stage_store import ASIDE, StageResult, StageStore
 from tiltmeter.safe_writing import only_writer, writable, writing
-from tiltmeter.study import Judge, Settings, Stage, conform
+from tiltmeter.study import Judge, Settings, conform
 from tiltmeter.yaml_files import read_yaml
 
 _ASKED_WITH = Sampling(temperature=0.0, max_tokens=4_096)
@@ -97,17 +96,15 @@ def build(
         _remove_asides(folder)
         for stage in stages:
             before, tools.may_find_more = len(tools.problems), False
-
-            def make(pieces: Pieces, stage: Stage = stage, before: int = before) -> None:
-                made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
-                tables = {next(iter(stage.tables)): made} if isinstance(made, pl.DataFrame) else made
-                pieces.add({name: conform(table, stage.tables[name].columns) for name, table in tables.items()})
-                pieces.problems, pieces.whole = tools.problems[before:], not tools.may_find_more
-
             rests_on = {"own": stage.rests_on, "inputs": {name: store.checksum([name]) for name in stage.inputs}}
-            result = store.carry_out(stage, rests_on, make, tools.judge)
+            with store.carrying_out(stage, rests_on, tools.judge) as pieces:
+                if pieces is not None:
+                    made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
+                    tables = {next(iter(stage.tables)): made} if isinstance(made, pl.DataFrame) else made
+                    pieces.add({name: conform(table, stage.tables[name].columns) for name, table in tables.items()})
+                    pieces.record.problems, pieces.record.whole = tools.problems[before:], not tools.may_find_more
             if progress is not None:
-                progress(result)
+                progress(store.results[-1])
         problems = tuple(problem for result in store.results for problem in result.problems)
         _describe(folder, store, spec, tools.judge, problems)
         return Built(folder, store.read(makers["benchmark"], "benchmark"), tuple(store.results), problems)
