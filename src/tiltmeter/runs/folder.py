@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import yaml
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, json_of
 from tiltmeter.paths import is_file, sha256
+from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.first_edition import grades, upgraded
 from tiltmeter.runs.places import candidates, place_of, runs_place
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
@@ -133,12 +134,13 @@ class RunFolder:
     def read_json(self) -> dict[str, Any]:
         """The content of run.json; raises InputError if it is not what a run writes there."""
         file = self.path / "run.json"
-        path = self.named(file)
-        try:
-            loaded: Any = json_of(file.read_bytes())
-        except (OSError, ValueError, RecursionError) as error:
-            raise InputError(f"{path} cannot be read as JSON ({error}); run the study again to create it again") from error
-        return check_document(loaded, path)
+        return document_of(file.read_bytes, self.named(file))
+
+    def write_page(self, report: Report) -> str:
+        """Write `report.html` and put it where the folder belongs; returns where the user knows it to be. Raises InputError."""
+        page = write_page(report, self.path / "report.html")
+        self.hand_over(page)
+        return self.named(page)
 
     @contextmanager
     def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
@@ -256,15 +258,33 @@ def study_text(document: Mapping[str, Any]) -> str:
     return text
 
 
+def document_of(read: Callable[[], bytes | None], place: str) -> dict[str, Any]:
+    """The content of a run.json; raises InputError, naming the place, if it cannot be read or is not what a run writes there."""
+    try:
+        loaded: Any = json_of(read() or b"")
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{place} cannot be read as JSON ({error}); run the study again to create it again") from error
+    return check_document(loaded, place)
+
+
+def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and run.json of each run under a path or URL; what cannot be read is left out."""
+    readers: Mapping[str, Callable[[], bytes | None]]
+    if isinstance(root, Path):
+        readers = {path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json"))}
+    else:
+        from tiltmeter.runs.remote import readers_of_runs
+
+        readers = readers_of_runs(root)
+    for name, read in readers.items():
+        with suppress(InputError):
+            yield name, document_of(read, f"{root}/{name}/run.json")
+
+
 def _hint(where: str | Path, root: str | Path) -> str:
     if isinstance(where, str):
         return f"check the URL, or make a run there with --out {where}"
-    if isinstance(root, str):
-        from tiltmeter.runs.remote import documents
-
-        known = [name for name, _ in documents(root)]
-    else:
-        known = sorted(path.parent.name for path in root.glob("*/run.json"))
+    known = [name for name, _ in runs_in(root)]
     return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"
 
 
