@@ -36,16 +36,17 @@ def work(folder: Path, definition: str) -> None:
     """Measure and analyse in this process; prints seconds by step and peak memory."""
     from tiltmeter.datasets import Library
     from tiltmeter.runs import RunFolder, resolve
-    from tiltmeter.runs.judge import RunTools
-    from tiltmeter.runs.pipeline import Pipeline
+    from tiltmeter.runs.asking import RunTools
+    from tiltmeter.runs.pipeline import Clock, Pipeline
 
     resolved = resolve("genderbench", settings={"definition": definition})
     opened = RunFolder(folder)
     shutil.rmtree(folder / "stages", ignore_errors=True)
-    pipeline = Pipeline(opened, resolved, resolved.study.parts, RunTools(Library.default()))
+    clock = Clock()
+    pipeline = Pipeline(opened, resolved, resolved.study.parts, RunTools(Library.default()), clock)
     pipeline.carry_out()
-    measuring = pipeline.seconds["measures"]
-    whole = sum(pipeline.seconds.values())
+    measuring = clock.seconds["measures"]
+    whole = sum(clock.seconds.values())
     begun = time.perf_counter()
     sum(len(text.lower().split()) for text in pl.read_parquet(folder / "responses.parquet", columns=["answer"])["answer"] if text)
     floor = time.perf_counter() - begun

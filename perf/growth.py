@@ -22,9 +22,7 @@ import polars as pl
 
 from perf._server import serving
 from perf._tools import fresh, options, peak_mib, table, target, tell
-from tiltmeter.runs import pipeline, study_run
-from tiltmeter.runs.stage_store import StageResult, StageStore
-from tiltmeter.study import Stage
+from tiltmeter.runs import pipeline
 
 FACTORS: Final = (1, 3, 10, 30, 100)
 QUICK: Final = (1, 2)
@@ -61,18 +59,13 @@ def measuring(told: dict[str, dict[str, float]], stage: str) -> Iterator[None]:
 def watch_stages(told: dict[str, dict[str, float]]) -> None:
     """Measure each step of a run, and each stage of its parts, also by its peak of memory."""
 
-    class Clock(study_run.Clock):
+    class Clock(pipeline.Clock):
         @contextmanager
         def timing(self, step: str) -> Iterator[None]:
             with measuring(told, step), super().timing(step):
                 yield
 
-    class Store(StageStore):
-        def carry_out(self, stage: Stage, *given: Any, **named: Any) -> StageResult:
-            with measuring(told, stage.name):
-                return super().carry_out(stage, *given, **named)
-
-    vars(study_run)["Clock"], vars(pipeline)["StageStore"] = Clock, Store
+    vars(pipeline)["Clock"] = Clock
 
 
 def study(factor: int, url: str, folder: Path) -> dict[str, Any]:

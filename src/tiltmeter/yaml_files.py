@@ -129,9 +129,14 @@ def error_sentence(error: ValidationError, model: type[BaseModel]) -> str:
         lacking = error.errors()[0]
         missing = f"{'.'.join(map(str, lacking['loc']))} is missing: " if lacking["type"] == "missing" else ""
         return f"{missing}{above}unknown key {where[-1]!r}: {did_you_mean(where[-1], _keys_below(model, where[:-1]))}"
-    value = repr(first["input"])
-    shown = "" if kind in ("missing", "too_short", "string_too_short") else f", found {value if len(value) <= 60 else value[:59] + '…'}"
+    shown = "" if kind in ("missing", "too_short", "string_too_short") else f", found {shortened(first['input'])}"
     return f"{'.'.join(where)} {_EXPECTED.get(kind) or first['msg'].replace('Input should', 'must')}{shown}"
+
+
+def shortened(value: object) -> str:
+    """A value as a message shows it."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _keys_below(model: type[BaseModel], where: Sequence[str]) -> list[str]:

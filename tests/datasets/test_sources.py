@@ -186,7 +186,7 @@ class TestCache:
     def test_a_cache_that_cannot_be_written_to_is_named(self, library: MakeLibrary, site: Site, tmp_path: Path) -> None:
         in_the_way = put(tmp_path / "file", b"")
         entry = record(NAME, SAMPLE, {"url": site.serve("/words.csv", SAMPLE)})
-        with pytest.raises(InputError, match=r"the cache folder .*cache cannot be written to \(.+\); set TILTMETER_CACHE"):
+        with pytest.raises(InputError, match=r"cannot write .*cache.*: .+; make room there, or set TILTMETER_CACHE"):
             library(entry, cache=in_the_way / "cache").path(NAME)
 
     def test_own_copies_need_no_cache(self, library: MakeLibrary, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.features import measure_features, open_features
 from tiltmeter.models import weights
-from tiltmeter.runs.judge import RunTools
+from tiltmeter.runs.asking import RunTools
 from tiltmeter.study import NO_TOOLS, NotRun
 
 

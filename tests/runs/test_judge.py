@@ -15,8 +15,7 @@ from tiltmeter.engine import Limits
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message, Sampling, create_model
 from tiltmeter.runs import Asking, Judging, resolve
-from tiltmeter.runs.asking import Asker
-from tiltmeter.runs.judge import RunJudge
+from tiltmeter.runs.asking import Asker, RunJudge
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 

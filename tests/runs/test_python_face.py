@@ -213,7 +213,7 @@ def test_a_study_object(place: Path) -> None:
         ({"study": 3}, "the study must be a name such as genderbench, a path to a YAML file or a Study, not int"),
         ({"study": None}, "the study must be a name .* not NoneType"),
         ({"limit": object()}, "limit: expected"),
-        ({"seed": "one"}, "seed: expected a whole number, found 'one'"),
+        ({"seed": "one"}, "seed: expected a whole number of at least 0, found 'one'"),
         ({"repeats": 2.5}, "repeats: expected a whole number"),
         ({"system_message": 3}, "system_message: expected a text"),
         ({"sampling": {"temprature": 1}}, "did you mean temperature"),

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiltmeter.errors import InputError
-from tiltmeter.folder_lock import LOCK
 from tiltmeter.runs import RunFolder, runs_root
+from tiltmeter.safe_writing import LOCK
 from tiltmeter.yaml_files import yaml_of
 
 STATES = ("complete", "incomplete", "in progress", "damaged")

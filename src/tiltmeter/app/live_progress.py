@@ -14,12 +14,12 @@ import streamlit as st
 from tiltmeter.app.known_runs_page import KnownRun, asked_models, known, read_document
 from tiltmeter.app.plain_text import lines
 from tiltmeter.errors import InputError
-from tiltmeter.folder_lock import LOCK
 from tiltmeter.models import Sampling
 from tiltmeter.paths import is_file
 from tiltmeter.runs import RunFolder
 from tiltmeter.runs.folder import reading
 from tiltmeter.runs.pipeline import count_attempts, requests
+from tiltmeter.safe_writing import LOCK
 
 if TYPE_CHECKING:
     from tiltmeter.engine import Journal

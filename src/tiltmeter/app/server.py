@@ -40,7 +40,7 @@ def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, 
     except ModuleNotFoundError as error:
         raise InputError(f'the explorer needs {error.name}: pip install "tiltmeter[app]"') from None
     from tiltmeter.app.known_runs_page import find_run
-    from tiltmeter.runs import runs_root
+    from tiltmeter.runs.places import journal_of_runs
 
     folder = "" if run is None else str(find_run(run))
     _check(host, port)
@@ -51,7 +51,7 @@ def serve(run: str | None = None, *, host: str = "127.0.0.1", port: int = 8501, 
     if not _is_loopback(host):
         print(f"tiltmeter: anybody who can reach {host} can read your runs; there is no password", file=sys.stderr)
     print(f"explorer at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl+C ends it)", flush=True)
-    bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, [folder, journal or str(runs_root() / "journal.sqlite")], options)
+    bootstrap.run(str(Path(__file__).with_name("explorer.py")), False, [folder, journal_of_runs(journal)], options)
 
 
 def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from tiltmeter import reports, runs
+from tiltmeter import reports
 from tiltmeter.cli import command_options as o
 from tiltmeter.engine import upkeep
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT, InputError
+from tiltmeter.runs.places import journal_of_runs
 from tiltmeter.sanitising import printable
 
 journal_app = typer.Typer(
@@ -23,7 +24,7 @@ journal_app = typer.Typer(
 def stats(journal: o.Journal = None, output: o.Format = "table") -> None:
     """Show what the journal holds of each model, and which runs are at work on it."""
     shown_as_json = o.as_json(output)
-    found = upkeep.stats(_url(journal))
+    found = upkeep.stats(journal_of_runs(journal))
     if shown_as_json:
         reports.print_json(found)
     else:
@@ -45,7 +46,7 @@ def prune(
 ) -> None:
     """Remove the rows that fulfil every option given (none: no rows) and the claims of dead runs, and give the space back."""
     moment = None if before is None else _moment(before)
-    _print_pruned(upkeep.prune(_url(journal), failed=failed, before=moment, model=model, apply=yes, say=_say))
+    _print_pruned(upkeep.prune(journal_of_runs(journal), failed=failed, before=moment, model=model, apply=yes, say=_say))
 
 
 @journal_app.command("export")
@@ -57,7 +58,7 @@ def export_journal(
     journal: o.Journal = None,
 ) -> None:
     """Write the rows of the journal, all columns, to a file."""
-    rows = upkeep.export_rows(_url(journal), sys.stdout.buffer if file == "-" else file, models=model or ())
+    rows = upkeep.export_rows(journal_of_runs(journal), sys.stdout.buffer if file == "-" else file, models=model or ())
     _say(f"{rows:,} rows written" if file == "-" else f"{rows:,} rows written to {file}")
 
 
@@ -72,7 +73,7 @@ def import_journal(
     journal: o.Journal = None,
 ) -> None:
     """Take the rows of a file or of another journal in. Answers that are there are never replaced; doing it twice changes nothing."""
-    done = upkeep.import_rows(source, _url(journal))
+    done = upkeep.import_rows(source, journal_of_runs(journal))
     failures = f", {done.failed:+,} failures" if done.failed else ""
     typer.echo(f"{done.rows:,} rows read: {done.answers:+,} answers{failures} in the journal")
 
@@ -86,21 +87,15 @@ def check(
     """Examine the journal. Ends with status 3 when --repair can repair it or could not save all, 2 when nothing can be read."""
     shown_as_json = o.as_json(output)
     if repair:
-        repaired = upkeep.repair(_url(journal), say=_say)
+        repaired = upkeep.repair(journal_of_runs(journal), say=_say)
         reports.print_json(repaired._asdict() | {"lost": repaired.lost}) if shown_as_json else _say(*_repaired_lines(repaired), err=False)
         if repaired.lost:
             raise typer.Exit(EXIT_INCOMPLETE)
         return
-    found = upkeep.check(_url(journal))
+    found = upkeep.check(journal_of_runs(journal))
     reports.print_json(found) if shown_as_json else _say(*_health_lines(found), err=False)
     if not found.sound:
         raise typer.Exit(EXIT_INPUT if found.state == "unusable" else EXIT_INCOMPLETE)
-
-
-def _url(journal: str | None) -> str:
-    """The journal a command means: the one given, else that of all runs."""
-
-    return journal or str(runs.runs_root() / "journal.sqlite")
 
 
 def _moment(text: str) -> datetime:

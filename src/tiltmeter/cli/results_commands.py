@@ -111,18 +111,14 @@ def report(
 ) -> None:
     """Write one self-contained HTML page about one or more runs."""
     from tiltmeter.probes.published import read_published
-    from tiltmeter.runs.viewing import blocks_of
+    from tiltmeter.runs.viewing import report_of
 
     opened = [runs.load(name) for name in names]
-    blocks = blocks_of(opened, None if published is None else read_published(published))
+    made = report_of(opened, None if published is None else read_published(published))
     if figures is not None:
-        for path in reports.write_charts(blocks, figures):
+        for path in reports.write_charts(made.blocks, figures):
             typer.echo(path, err=True)
-    first = opened[0].folder
-    page = reports.write_page(reports.Report([run.about for run in opened], blocks), output or first.path / "report.html")
-    if output is None:
-        first.hand_over(page)
-    typer.echo(first.named(page))
+    typer.echo(opened[0].folder.write_page(made) if output is None else reports.write_page(made, output))
 
 
 def compare(

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 
 def finish(result: runs.RunResult) -> None:
     """Name what is missing, print the table, write the page, end with the right status."""
-
-    run = result.run
+    report = result.run.report_of()
     reports.print_problems(result.problems)
-    reports.print_blocks(run.blocks())
-    page = run.report()
-    typer.echo(f"\nrun     {run.place}\nreport  {run.folder.named(page)}")
+    reports.print_blocks(report.blocks)
+    page = result.run.folder.write_page(report)
+    typer.echo(f"\nrun     {result.run.place}\nreport  {page}")
     if result.exit_code != EXIT_OK:
         raise typer.Exit(result.exit_code)
 
@@ -161,12 +160,10 @@ def _inside(out: str | None, name: str) -> str | None:
 
 def _write(made: list[runs.Run], out: str | None) -> str:
     """The page about all three beside them, or in the folder of the first where they have none in common; where it is."""
-    from tiltmeter.runs.viewing import blocks_of
+    from tiltmeter.runs.viewing import report_of
 
     folder = made[0].folder if out is None else runs.RunFolder.at(out)
-    page = reports.write_page(reports.Report([run.about for run in made], blocks_of(made)), folder.path / "report.html")
-    folder.hand_over(page)
-    return folder.named(page)
+    return folder.write_page(report_of(made))
 
 
 def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:

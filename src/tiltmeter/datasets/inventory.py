@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from tiltmeter.datasets.library import DataUnavailable, file_flaw, write_atomically
+from tiltmeter.datasets.library import DataUnavailable, file_flaw
+from tiltmeter.errors import InputError
+from tiltmeter.safe_writing import writing
 
 if TYPE_CHECKING:
     from tiltmeter.datasets.catalogue import Entry
@@ -129,6 +131,6 @@ def first_use_notice(library: Library, entries: Iterable[Entry]) -> str | None:
     tokens = {entry: hashlib.sha256(said.encode()).hexdigest()[:20] for entry, said in terms.items() if entry.restricted}
     text = notice(entry for entry, token in tokens.items() if token not in shown)
     if text is not None:
-        with contextlib.suppress(OSError):
-            write_atomically(memory, json.dumps(sorted(shown | set(tokens.values()))).encode())
+        with contextlib.suppress(InputError), writing(memory) as aside:
+            aside.write_text(json.dumps(sorted(shown | set(tokens.values()))))
     return text

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
-import tempfile
+import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError, TiltmeterError
 from tiltmeter.paths import default_cache
 from tiltmeter.registry import check_known
+from tiltmeter.safe_writing import IN_CACHE, writing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,15 +64,6 @@ def file_flaw(path: Path, entry: Entry) -> str | None:
         return flaw(path.read_bytes(), entry)
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` so that a reader, or another process writing the same file, only ever sees a whole file. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as folder:
-        aside = Path(folder) / path.name
-        aside.write_bytes(data)
-        aside.replace(path)
 
 
 class Place(NamedTuple):
@@ -247,9 +238,9 @@ class Library:
             except SourceError as error:
                 reasons.append(str(error))
                 continue
-            with self.writing():
-                for name, data in contents.items():
-                    write_atomically(self._cached_path(name), data)
+            for name, data in contents.items():
+                with writing(self._cached_path(name), IN_CACHE) as aside:
+                    aside.write_bytes(data)
             return self._cached_path(entry.name)
         raise DataUnavailable(
             entry.name,
@@ -257,16 +248,6 @@ class Library:
             f"check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA to a folder that holds {entry.name} "
             f"(published at {entry.upstream})",
         )
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Write files to the cache folder; raises InputError where that cannot be done."""
-        try:
-            yield
-        except OSError as error:
-            raise InputError(
-                f"the cache folder {self.cache} cannot be written to ({error.strerror}); set TILTMETER_CACHE to a folder you may write to"
-            ) from error
 
 
 def encoder_folder(library: Library) -> Path:
@@ -285,10 +266,11 @@ def encoder_folder(library: Library) -> Path:
     if len(roots) == 1:
         return Path(roots.pop())
     # Some are the user's copies, some from the cache: bring them together.
-    with library.writing():
-        for entry, path in paths.items():
-            if file_flaw(library.cache / "encoders" / entry.name, entry) is not None:
-                write_atomically(library.cache / "encoders" / entry.name, path.read_bytes())
+    for entry, path in paths.items():
+        copy = library.cache / "encoders" / entry.name
+        if file_flaw(copy, entry) is not None:
+            with writing(copy, IN_CACHE) as aside:
+                shutil.copyfile(path, aside)
     return library.cache / "encoders" / name
 
 

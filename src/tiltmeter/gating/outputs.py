@@ -12,7 +12,7 @@ from xml.etree import ElementTree as Xml
 from tiltmeter.errors import InputError
 from tiltmeter.gating.gate_check import Check, Verdict
 from tiltmeter.reports import print_text
-from tiltmeter.reports.files import writing
+from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable
 
 _NONCHARACTERS = dict.fromkeys((0xFFFE, 0xFFFF), 0xFFFD)

@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 import polars as pl
 
 from tiltmeter.blocks import Bars, Block, Details, Dots, Heatmap, IntervalRow, Intervals
-from tiltmeter.reports.files import writing
 from tiltmeter.reports.words import in_words, place, scale_of, written
+from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:

@@ -1,55 +1,14 @@
-"""Files appear whole or not at all."""
+"""Tables as files."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
-from secrets import token_hex
 
 import polars as pl
 
 from tiltmeter.errors import InputError
-
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
-_REMEDY = "give the name of a file in a folder you may write to"
-
-
-@contextmanager
-def writable(path: Path, remedy: str = _REMEDY) -> Iterator[None]:
-    """Turn what the file system says (read-only, full, not a folder) into one sentence naming the path and the remedy."""
-    try:
-        yield
-    except (OSError, pl.exceptions.ComputeError) as error:
-        number = _OS_ERROR.search(str(error))
-        if number is None and not isinstance(error, OSError):
-            raise
-        reason = os.strerror(int(number[1])) if number else getattr(error, "strerror", None) or error
-        raise InputError(f"cannot write {path}: {reason}; {remedy}") from error
-
-
-@contextmanager
-def writing(path: Path, remedy: str = _REMEDY) -> Iterator[Path]:
-    """A place beside `path` to write to; it becomes `path` when the block ends without error.
-
-    Raises
-    ------
-    InputError
-        `path` names a folder, or cannot be written.
-    """
-    if not path.name or path.name == "..":
-        raise InputError(f"{path} is a folder; give the name of a file")
-    aside = path.with_name(f".{path.name}.{token_hex(4)}")
-    with writable(path, remedy):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            yield aside
-            aside.replace(path)
-        finally:
-            with suppress(OSError):
-                aside.unlink(missing_ok=True)
+from tiltmeter.safe_writing import writing as writing
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from tiltmeter.blocks import Block, Headline, Heatmap, Intervals
 from tiltmeter.reports.charts import paint_rules, svg
-from tiltmeter.reports.files import writing
 from tiltmeter.reports.words import (
     MARK_LETTERS,
     NUMERIC,
@@ -25,6 +24,7 @@ from tiltmeter.reports.words import (
     table_of,
     written,
 )
+from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:

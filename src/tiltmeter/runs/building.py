@@ -15,15 +15,13 @@ import yaml
 from tiltmeter.benchmarks.builder import Builder, Spec, read_spec
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.folder_lock import only_writer
 from tiltmeter.models import Sampling
-from tiltmeter.reports.files import writing as writing_aside
 from tiltmeter.runs.api import Judging
-from tiltmeter.runs.asking import Asking
-from tiltmeter.runs.folder import writing
-from tiltmeter.runs.judge import RunJudge, RunTools
-from tiltmeter.runs.stage_store import ASIDE, Pieces, StageResult, StageStore
-from tiltmeter.study import Judge, Settings, Stage, conform
+from tiltmeter.runs.asking import Asking, RunJudge, RunTools
+from tiltmeter.runs.folder import ELSEWHERE
+from tiltmeter.runs.stage_store import ASIDE, StageResult, StageStore
+from tiltmeter.safe_writing import only_writer, writable, writing
+from tiltmeter.study import Judge, Settings, conform
 from tiltmeter.yaml_files import read_yaml
 
 _ASKED_WITH = Sampling(temperature=0.0, max_tokens=4_096)
@@ -94,21 +92,19 @@ def build(
     store = StageStore(folder / "stages", {"benchmark": folder / "benchmark.parquet"}, of_run=False)
     stages = Builder(spec, Path(home), Path(cache), offline=offline).stages
     makers = {table: stage for stage in stages for table in stage.tables}
-    with writing(folder), only_writer(folder):
+    with writable(folder, ELSEWHERE), only_writer(folder):
         _remove_asides(folder)
         for stage in stages:
             before, tools.may_find_more = len(tools.problems), False
-
-            def make(pieces: Pieces, stage: Stage = stage, before: int = before) -> None:
-                made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
-                tables = {next(iter(stage.tables)): made} if isinstance(made, pl.DataFrame) else made
-                pieces.add({name: conform(table, stage.tables[name].columns) for name, table in tables.items()})
-                pieces.problems, pieces.whole = tools.problems[before:], not tools.may_find_more
-
             rests_on = {"own": stage.rests_on, "inputs": {name: store.checksum([name]) for name in stage.inputs}}
-            result = store.carry_out(stage, rests_on, make, tools.judge)
+            with store.carrying_out(stage, rests_on, tools.judge) as pieces:
+                if pieces is not None:
+                    made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
+                    tables = {next(iter(stage.tables)): made} if isinstance(made, pl.DataFrame) else made
+                    pieces.add({name: conform(table, stage.tables[name].columns) for name, table in tables.items()})
+                    pieces.record.problems, pieces.record.whole = tools.problems[before:], not tools.may_find_more
             if progress is not None:
-                progress(result)
+                progress(store.results[-1])
         problems = tuple(problem for result in store.results for problem in result.problems)
         _describe(folder, store, spec, tools.judge, problems)
         return Built(folder, store.read(makers["benchmark"], "benchmark"), tuple(store.results), problems)
@@ -181,5 +177,5 @@ def _describe(out: Path, store: StageStore, spec: Spec, judge: Judge | None, pro
         "problems": list(problems),
         "spec": spec.model_dump(mode="json", exclude_defaults=True),
     }
-    with writing_aside(out / ABOUT) as aside:
+    with writing(out / ABOUT) as aside:
         aside.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8")

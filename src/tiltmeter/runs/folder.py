@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ import polars as pl
 import yaml
 
 from tiltmeter.errors import InputError
-from tiltmeter.folder_lock import LOCK, only_writer
 from tiltmeter.outside_files import UNREADABLE, json_of
 from tiltmeter.paths import is_file, sha256
-from tiltmeter.reports.files import writable, writing as writing_aside
+from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.first_edition import grades, upgraded
 from tiltmeter.runs.places import candidates, place_of, runs_place
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
+from tiltmeter.safe_writing import LOCK, only_writer, writable, writing
 from tiltmeter.study import DESIGN, RESPONSES
 
 TABLES = ("design", "responses", "measures", "findings")
@@ -36,12 +36,7 @@ _OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|errors\.txt|{STAGES
 ROW_GROUP = 4_096
 PIECE = 32 << 20
 """Bytes of a table that are written at once."""
-_ELSEWHERE = "choose another place with --out or make room there"
-
-
-def writing(path: Path) -> AbstractContextManager[None]:
-    """Turn what the file system says about a path in a run folder into one sentence."""
-    return writable(path, _ELSEWHERE)
+ELSEWHERE = "choose another place with --out or make room there"
 
 
 @contextmanager
@@ -139,12 +134,13 @@ class RunFolder:
     def read_json(self) -> dict[str, Any]:
         """The content of run.json; raises InputError if it is not what a run writes there."""
         file = self.path / "run.json"
-        path = self.named(file)
-        try:
-            loaded: Any = json_of(file.read_bytes())
-        except (OSError, ValueError, RecursionError) as error:
-            raise InputError(f"{path} cannot be read as JSON ({error}); run the study again to create it again") from error
-        return check_document(loaded, path)
+        return document_of(file.read_bytes, self.named(file))
+
+    def write_page(self, report: Report) -> str:
+        """Write `report.html` and put it where the folder belongs; returns where the user knows it to be. Raises InputError."""
+        page = write_page(report, self.path / "report.html")
+        self.hand_over(page)
+        return self.named(page)
 
     @contextmanager
     def filling(self, document: Mapping[str, Any]) -> Iterator[None]:
@@ -160,7 +156,7 @@ class RunFolder:
         """
         text = study_text(document)
         with ExitStack() as stack:
-            with writing(self.path):
+            with writable(self.path, ELSEWHERE):
                 self._holds(text)  # before anything is touched, and again when nobody else can change it
                 stack.enter_context(only_writer(self.path, self.place))
                 known = self._holds(text)
@@ -199,7 +195,7 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> Path:
         """Write a text file whole or not at all."""
         path = self.path / name
-        with writing_aside(path, _ELSEWHERE) as aside:
+        with writing(path, ELSEWHERE) as aside:
             aside.write_text(text, encoding="utf-8", newline="\n")
         return path
 
@@ -214,7 +210,7 @@ class RunFolder:
         Pieces may have different columns (factors of different parts): a column missing in one is null there. `columns` is the
         schema of the table when there is no piece at all.
         """
-        with writing(self.path):
+        with writable(self.path, ELSEWHERE):
             aside = tempfile.TemporaryDirectory(dir=self.path, prefix=f".{name}.", ignore_cleanup_errors=True)
         with aside as folder:
             pieces: list[Path] = []
@@ -224,13 +220,13 @@ class RunFolder:
                 rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
                 for part in frame.iter_slices(rows) if frame.height else (frame,):
                     pieces.append(Path(folder) / f"{len(pieces):06d}.parquet")
-                    with writing(pieces[-1]):
+                    with writable(pieces[-1], ELSEWHERE):
                         part.write_parquet(pieces[-1], compression="lz4", statistics=False)
 
             yield add
             if not pieces:
                 add(pl.DataFrame(schema=dict(columns)))
-            with writing(self.table_path(name)):
+            with writable(self.table_path(name), ELSEWHERE):
                 whole = Path(folder) / "whole.parquet"
                 merge(pieces, whole)
                 whole.replace(self.table_path(name))
@@ -262,15 +258,33 @@ def study_text(document: Mapping[str, Any]) -> str:
     return text
 
 
+def document_of(read: Callable[[], bytes | None], place: str) -> dict[str, Any]:
+    """The content of a run.json; raises InputError, naming the place, if it cannot be read or is not what a run writes there."""
+    try:
+        loaded: Any = json_of(read() or b"")
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{place} cannot be read as JSON ({error}); run the study again to create it again") from error
+    return check_document(loaded, place)
+
+
+def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and run.json of each run under a path or URL; what cannot be read is left out."""
+    readers: Mapping[str, Callable[[], bytes | None]]
+    if isinstance(root, Path):
+        readers = {path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json"))}
+    else:
+        from tiltmeter.runs.remote import readers_of_runs
+
+        readers = readers_of_runs(root)
+    for name, read in readers.items():
+        with suppress(InputError):
+            yield name, document_of(read, f"{root}/{name}/run.json")
+
+
 def _hint(where: str | Path, root: str | Path) -> str:
     if isinstance(where, str):
         return f"check the URL, or make a run there with --out {where}"
-    if isinstance(root, str):
-        from tiltmeter.runs.remote import documents
-
-        known = [name for name, _ in documents(root)]
-    else:
-        known = sorted(path.parent.name for path in root.glob("*/run.json"))
+    known = [name for name, _ in runs_in(root)]
     return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"
 
 

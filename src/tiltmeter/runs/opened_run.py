@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +13,10 @@ from tiltmeter import reports
 from tiltmeter.blocks import Block
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known, did_you_mean
-from tiltmeter.runs.folder import RunFolder, reading
+from tiltmeter.runs.folder import RunFolder, reading, runs_in
 from tiltmeter.runs.places import runs_place
-from tiltmeter.runs.validation import COLUMNS, check_columns, check_document
+from tiltmeter.runs.validation import COLUMNS, check_columns
+from tiltmeter.runs.viewing import blocks_of, report_of
 from tiltmeter.sanitising import printable
 from tiltmeter.study import Finding, metric_name
 
@@ -165,13 +165,11 @@ class Run:
 
     def blocks(self) -> list[Block]:
         """What there is to show of the run (see `tiltmeter.blocks`)."""
-        from tiltmeter.runs.viewing import blocks_of
-
         return blocks_of([self])
 
     def report_of(self) -> reports.Report:
         """The run as renderers take it: what run.json says of it, and its blocks."""
-        return reports.Report([self.about], self.blocks())
+        return report_of([self])
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the page about this run, by default `report.html` in its folder; returns where it is on this machine.
@@ -183,9 +181,8 @@ class Run:
         """
         if path is not None:
             return reports.write_page(self.report_of(), Path(path))
-        page = reports.write_page(self.report_of(), self.path / "report.html")
-        self.folder.hand_over(page)
-        return page
+        self.folder.write_page(self.report_of())
+        return self.path / "report.html"
 
     def finding(self, metric: str, **narrow: str | None) -> Finding:
         """One finding by the name of its metric.
@@ -304,23 +301,8 @@ def load(path: Run | str | Path) -> Run:
 def known_runs() -> list[dict[str, Any]]:
     """Runs under the runs folder: name, study, models, completeness, when written; oldest first. What cannot be read is left out."""
     found: list[dict[str, Any]] = []
-    root = runs_place()
-    for name, about in _in_folder(root) if isinstance(root, Path) else _at_url(root):
+    for name, about in runs_in(runs_place()):
         models = [model["name"] for model in about["models"]]
         shown = {"study": about["study"], "models": models, "complete": about["complete"], "written": about["written"]}
         found.append({"name": name} | shown)
     return sorted(found, key=lambda run: str(run["written"]))
-
-
-def _in_folder(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path in sorted(root.glob("*/run.json")):
-        with suppress(InputError):
-            yield path.parent.name, RunFolder(path.parent).read_json()
-
-
-def _at_url(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    from tiltmeter.runs.remote import documents
-
-    for name, content in documents(root):
-        with suppress(InputError):
-            yield name, check_document(content, f"{root}/{name}/run.json")

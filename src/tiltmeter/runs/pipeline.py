@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import inspect
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from importlib.metadata import version
 from itertools import count
@@ -23,12 +23,12 @@ from tiltmeter.engine import Keys, Request
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.paths import sha256
-from tiltmeter.runs.folder import STAGES, RunFolder, without_foreign
-from tiltmeter.runs.judge import RunTools
-from tiltmeter.runs.problems import Failures, raise_if_all
+from tiltmeter.runs.asking import RunTools
+from tiltmeter.runs.folder import ERRORS, STAGES, RunFolder, without_foreign
 from tiltmeter.runs.resolving import Resolved, replaced_tables
 from tiltmeter.runs.stage_store import Owner, Pieces, StageStore, read_table
 from tiltmeter.runs.validation import check_findings
+from tiltmeter.sanitising import storable
 from tiltmeter.study import DESIGN, FINDINGS, MEASURES, OUTCOMES, RESPONSES, NotRun, Part, Stage, conform
 
 if TYPE_CHECKING:
@@ -95,32 +95,49 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
                 add(conform(pl.concat([asked, found], how="horizontal").with_columns(model=pl.lit(model.name)), RESPONSES))
 
 
+class Clock:
+    """Seconds by step, summed over models."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timing(self, step: str) -> Iterator[None]:
+        """Add the time the block takes to a step."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] = round(self.seconds.get(step, 0.0) + time.monotonic() - begun, 3)
+
+
 class Pipeline:
     """Carries out the stages of the parts of a run, from responses to findings.
 
     A stage is made again only if something it rests on changed since it was made in this folder. A part of a model that fails is left out
     of the later stages, and noted.
 
+    Parameters
+    ----------
+    tools
+        What stages may use; what failed is in its `problems` afterwards.
+    clock
+        Is given the time each stage takes.
+
     Attributes
     ----------
-    failures
-        What failed.
-    seconds
-        Time each stage took.
     analysed
         Names of the parts there are findings of.
     """
 
-    def __init__(self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools) -> None:
-        self._folder, self._resolved, self._parts, self._tools = folder, resolved, parts, tools
-        self.failures = Failures(folder)
+    def __init__(self, folder: RunFolder, resolved: Resolved, parts: Sequence[Part], tools: RunTools, clock: Clock) -> None:
+        self._folder, self._resolved, self._parts, self._tools, self._clock = folder, resolved, parts, tools, clock
         places = {table: folder.table_path(table) for table in ("measures", "findings")}
         self._store = StageStore(folder.path / STAGES, places, of_run=True)
-        self._left: list[Owner] = [(model, part.name) for model in folder.models("responses") for part in parts]
+        self._left: list[Owner] = []
         self._maker: dict[str, Stage] = {}
         self._user = {name: Path(path) for name, path in replaced_tables(resolved.study, resolved.settings).items()}
         self._settings = {name: value for name, value in resolved.as_document().items() if name not in ("sampling", "parts")}
-        self.seconds: dict[str, float] = {}
         self.analysed: set[str] = set()
 
     def carry_out(self) -> None:
@@ -131,22 +148,30 @@ class Pipeline:
         InputError, ProviderError
             Every part of every model failed with such an error: it holds for the whole command. Or the folder cannot be written.
         """
-        self._left = [owner for owner in self._left if not self._answers(owner).is_empty()]
+        owners = [(model, part.name) for model in self._folder.models("responses") for part in self._parts]
+        self._left = [owner for owner in owners if not self._answers(owner).is_empty()]
         for name in ordered(self._parts):
-            begun = time.monotonic()
             stages = {part.name: stage for part in self._parts for stage in part.stages if stage.name == name}
             first = next(iter(stages.values()))
             joined = dataclasses.replace(first, tables={key: table for one in stages.values() for key, table in one.tables.items()})
-            self._store.carry_out(joined, self._rests_on(joined, stages), functools.partial(self._made, stages), self._tools.judge)
+            with (
+                self._clock.timing(name),
+                self._store.carrying_out(joined, self._rests_on(joined, stages), self._tools.judge) as pieces,
+            ):
+                if pieces is not None:
+                    self._make(stages, pieces)
             self._maker |= dict.fromkeys(joined.tables, joined)
             if name == "findings":
                 self.analysed = {part for _, part in self._left}
-            self.seconds[name] = round(time.monotonic() - begun, 3)
         for name, columns in (("measures", MEASURES), ("findings", FINDINGS)):
             if name not in self._store.tables:  # there is no part to carry out
                 with self._folder.table(name, columns):
                     pass
         self._store.remove_others()
+        if self._tools.tracebacks:
+            self._folder.write_text(ERRORS, storable("\n".join(self._tools.tracebacks)))
+        else:
+            (self._folder.path / ERRORS).unlink(missing_ok=True)  # those of an earlier run of this folder
 
     def _rests_on(self, stage: Stage, stages: Mapping[str, Stage]) -> dict[str, Any]:
         inputs = [name for name in stage.inputs if name != "answers"]
@@ -161,9 +186,10 @@ class Pipeline:
             "left": self._left,
         }
 
-    def _made(self, stages: Mapping[str, Stage], pieces: Pieces) -> None:
+    def _make(self, stages: Mapping[str, Stage], pieces: Pieces) -> None:
         """Make the pieces of one stage: one for all that is left, or one for each model and part."""
-        before = len(self.failures.problems), len(self._tools.problems)
+        problems = self._tools.problems
+        before = len(problems)
         first = next(iter(stages.values()))
         mine = [owner for owner in self._left if owner[1] in stages]
         together = [mine] if mine and first.of_study else [[owner] for owner in mine]
@@ -174,23 +200,24 @@ class Pipeline:
             stage, owner = stages[owners[0][1]], None if first.of_study else owners[0]
             whose = ", ".join(owner or dict.fromkeys(part for _, part in owners))
             made: dict[str, pl.DataFrame] | None = None
-            failure = self.failures.isolated(whose, stage.if_failed, None if stage.optional else errors)
-            with failure, self._tools.of(whose):
+            with self._tools.isolated(whose, stage.if_failed, errors, self._folder.named(self._folder.path / ERRORS)):
                 made = self._ran(stage, [self._input(owner, name) for name in stage.inputs], owner)
                 pieces.check(made)
             if made is None:
-                failed += [] if stage.optional else owners
+                failed += owners
             elif owner is not None and "findings" in made:
                 findings[owner] = made
-                self.failures.problems += _unused(whose, self._input(owner, "measures"))
+                problems += _unused(whose, self._input(owner, "measures"))
             else:
                 pieces.add(made, owner)
-        raise_if_all(errors, len(together))
+        if not first.optional:
+            if errors and len(errors) == len(together):
+                raise errors[0]
+            self._left = [owner for owner in self._left if owner not in failed]
         _add_findings(findings, pieces)
-        self._left = [owner for owner in self._left if owner not in failed]
-        pieces.problems += [*self.failures.problems[before[0] :], *self._tools.problems[before[1] :]]
+        pieces.record.problems = problems[before:]
         judge = self._tools.judge if first.asks else None
-        pieces.whole = not pieces.problems and (judge is None or judge.is_done)
+        pieces.record.whole = len(problems) == before and (judge is None or judge.is_done)
 
     def _ran(self, stage: Stage, inputs: Sequence[pl.DataFrame], owner: Owner | None) -> dict[str, pl.DataFrame]:
         """The tables of one stage, with the columns and types it declares."""

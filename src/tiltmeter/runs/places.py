@@ -51,6 +51,11 @@ def runs_root() -> Path:
     return Path("runs") if isinstance(place, str) else place
 
 
+def journal_of_runs(given: str | None) -> str:
+    """The journal a user means: the one given, or that of all runs."""
+    return given or str(runs_root() / "journal.sqlite")
+
+
 def candidates(where: str | Path, root: str | Path) -> list[str | Path]:
     """Where a run may be that a user calls so: at this path or URL itself, or under the place run folders are kept at."""
     if isinstance(where, str):

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from hashlib import sha256 as digest_of
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,9 @@ from typing import Any
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.folder_lock import only_writer
-from tiltmeter.outside_files import json_of
 from tiltmeter.paths import default_cache, is_file, sha256
 from tiltmeter.runs.folder import ERRORS, STAGES, TABLES, RunFolder, study_text
+from tiltmeter.safe_writing import IN_CACHE, only_writer, writable, writing
 from tiltmeter.sanitising import printable, redacted
 
 PATIENCE = (0.3, 1.0, 2.0)
@@ -54,37 +53,33 @@ class Store:
         self._has_folders = protocol not in _PACKAGES
         try:
             from fsspec.core import url_to_fs
+            from fsspec.implementations.dirfs import DirFileSystem
         except ModuleNotFoundError:
             raise InputError(f"{url} needs fsspec: {_EXTRA}") from None
         try:
-            self._system, self._root = url_to_fs(url)
+            system, root = url_to_fs(url)
         except ImportError as error:
             raise InputError(f"{url} needs a package that is not installed: {_PACKAGES.get(protocol, error)}") from None
         except Exception as error:
             raise InputError(f"cannot open {url}: {_reason(error)}; check the URL") from error
-        self._root = self._root.rstrip("/")
+        self._system = DirFileSystem(root.rstrip("/"), system)
 
     def names(self, folder: str = "") -> list[str]:
         """Names directly under the URL or one of its folders, those of folders with a slash at their end; none where nothing is there."""
-        path = f"{self._root}/{folder}".rstrip("/")
         with self._calling("read"):
             try:
-                found = self._system.ls(path, detail=True)
+                found = self._system.ls(folder, detail=True)
             except FileNotFoundError:
                 return []
-        entries = [(str(one["name"]).rstrip("/"), one) for one in found]
-        # Some tools create an empty object to mark a folder; an object with content where a folder should be is reported.
-        return [
-            "." if name.strip("/") == path.strip("/") else name.rpartition("/")[2] + "/" * (one.get("type") == "directory")
-            for name, one in entries
-            if name.strip("/") != path.strip("/") or (one.get("type") == "file" and one.get("size"))
-        ]
+        # Some tools create an empty object to mark a folder; an object with content where a folder should be is one of the names.
+        inside = [one for one in found if str(one["name"]).strip("/") != folder or one.get("size")]
+        return [str(one["name"]).rstrip("/").rpartition("/")[2] + "/" * (one.get("type") == "directory") for one in inside]
 
     def read(self, name: str) -> bytes | None:
         """A small object, None where there is none."""
         with self._calling("read", name):
             try:
-                return bytes(self._system.cat_file(f"{self._root}/{name}"))
+                return bytes(self._system.cat_file(name))
             except FileNotFoundError:
                 return None
 
@@ -92,14 +87,14 @@ class Store:
         """Upload a file; it replaces the object of that name."""
         with self._calling("write", name):
             if self._has_folders:
-                self._system.makedirs(f"{self._root}/{name}".rpartition("/")[0], exist_ok=True)
-            self._system.put_file(str(path), f"{self._root}/{name}")
+                self._system.makedirs(name.rpartition("/")[0], exist_ok=True)
+            self._system.put_file(str(path), name)
 
     def fetch(self, name: str, path: Path) -> str | None:
         """Download an object to a file; returns the sha256 of the file, None where there is no such object."""
         with self._calling("read", name):
             try:
-                self._system.get_file(f"{self._root}/{name}", str(path))
+                self._system.get_file(name, str(path))
             except FileNotFoundError:
                 return None
         return sha256(path)
@@ -107,7 +102,7 @@ class Store:
     def remove(self, name: str) -> None:
         """Remove an object, if it is there."""
         with self._calling("write", name), suppress(FileNotFoundError):
-            self._system.rm_file(f"{self._root}/{name}")
+            self._system.rm_file(name)
 
     @contextmanager
     def _calling(self, what: str, name: str = "") -> Iterator[None]:
@@ -180,7 +175,7 @@ class UploadedFolder(RemoteFolder):
         self._refuse_other(text)
         study = self.path / "study.yaml"
         with ExitStack() as stack:
-            with _caching(self.path):
+            with writable(self.path, IN_CACHE):
                 stack.enter_context(only_writer(self.path.parent, self.place))
             if not is_file(study) or study.read_bytes() != text.encode():  # another study, which was removed from the store
                 shutil.rmtree(self.path, ignore_errors=True)
@@ -247,7 +242,7 @@ class FetchedFolder(RemoteFolder):
     def _opened(cls, url: str, about: bytes, study: bytes) -> FetchedFolder:
         state = digest_of(about + b"\0" + study).hexdigest()[:16]
         folder = cls(_home(url) / state / _name(url), url)
-        with _caching(folder.path):
+        with writable(folder.path, IN_CACHE):
             folder.path.mkdir(parents=True, exist_ok=True)
             for name, content in (("run.json", about), ("study.yaml", study)):
                 if not (folder.path / name).is_file():
@@ -259,12 +254,9 @@ class FetchedFolder(RemoteFolder):
         path = super().table_path(table)
         noted = self.read_json()["tables"].get(table)
         if not path.exists() and isinstance(noted, dict) and _TABLE.fullmatch(table):
-            with _caching(path):
-                path.parent.mkdir(exist_ok=True)
-                fetched = self._fetched(table, str(noted.get("sha256")))
-                with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetched.") as aside:
-                    shutil.copyfile(fetched, Path(aside) / path.name)
-                    (Path(aside) / path.name).replace(path)
+            fetched = self._fetched(table, str(noted.get("sha256")))
+            with writing(path, IN_CACHE) as aside:
+                shutil.copyfile(fetched, aside)
         return path
 
     def stages(self) -> dict[str, pl.LazyFrame]:
@@ -285,17 +277,14 @@ class FetchedFolder(RemoteFolder):
     def _fetched(self, table: str, wanted: str) -> Path:
         """A table in the cache, by its checksum: one that did not change is not fetched again."""
         kept = _home(self.place) / "tables" / digest_of(wanted.encode()).hexdigest()
-        if is_file(kept):
-            return kept
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        for _ in _tries():
-            with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".fetched.") as aside:
-                if self._store.fetch(f"{table}.parquet", Path(aside) / "table") == wanted:
-                    return (Path(aside) / "table").replace(kept)
-        raise InputError(
-            f"{self.place}/{table}.parquet is not the table that its run.json names: the run is being written again, or its upload was"
-            " cut off; try again, or run its command again to end it"
-        )
+        if not is_file(kept):
+            with writing(kept, IN_CACHE) as aside:
+                if not any(self._store.fetch(f"{table}.parquet", aside) == wanted for _ in _tries()):
+                    raise InputError(
+                        f"{self.place}/{table}.parquet is not the table that its run.json names: the run is being written again, or its"
+                        " upload was cut off; try again, or run its command again to end it"
+                    )
+        return kept
 
 
 def _tries() -> Iterator[None]:
@@ -306,15 +295,11 @@ def _tries() -> Iterator[None]:
         yield
 
 
-def documents(url: str) -> list[tuple[str, dict[str, Any]]]:
-    """Name and run.json of each run one level under a URL; what is no JSON is left out. Raises InputError as `Store` does."""
+def readers_of_runs(url: str) -> dict[str, Callable[[], bytes | None]]:
+    """Of each folder one level under a URL what reads its run.json; these, too, raise InputError as `Store` does."""
     store = Store(url)
-    found = []
-    for folder in sorted(name for name in store.names() if name.endswith("/")):
-        with suppress(ValueError, RecursionError):
-            if (content := store.read(f"{folder}run.json")) is not None:
-                found.append((folder.rstrip("/"), json_of(content)))
-    return found
+    folders = sorted(name.rstrip("/") for name in store.names() if name.endswith("/"))
+    return {folder: partial(store.read, f"{folder}/run.json") for folder in folders}
 
 
 def _home(url: str) -> Path:
@@ -325,13 +310,3 @@ def _home(url: str) -> Path:
 def _name(url: str) -> str:
     """The last part of a URL, by which a run is called; a name a folder can have."""
     return re.sub(r'[\x00-\x1f<>:"|*\\]', "_", url.rpartition("/")[2])[:120]
-
-
-@contextmanager
-def _caching(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"cannot write {place}: {error.strerror or error}; make room there, or set TILTMETER_CACHE to a folder you may write to"
-        ) from error

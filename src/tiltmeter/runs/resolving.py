@@ -16,7 +16,7 @@ from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import Settings, Study
-from tiltmeter.yaml_files import first_error, read_yaml
+from tiltmeter.yaml_files import first_error, read_yaml, shortened
 
 INFORMATION = ("models", "responses", "inputs", "judged_by", "columns")
 """Keys that a run writes into its study.yaml for readers; a study is the same without them."""
@@ -25,22 +25,24 @@ _EXPECTED = {
     "study": "the name of a study such as genderbench",
     "parts": "a list of part names such as [gest, direct]",
     "definition": "the name of a definition such as default",
-    "seed": "a whole number",
+    "seed": "a whole number of at least 0",
     "limit": "a number of items (50), a range (0-99) or a share (0.1)",
-    "repeats": "a whole number",
-    "resamples": "a whole number",
+    "repeats": "a whole number from 1 to 1,000",
+    "resamples": "a whole number from 20 to 100,000",
+    "level": "a confidence level such as 0.95",
     "system_message": "a text",
     "judge": "the name of a model such as openai/gpt-4o-mini",
     "params": "a mapping of names to texts or numbers such as {wording: all}",
     "replace": "a mapping of tables to files such as {mentions: edited.csv}",
     "sampling": "a mapping such as {temperature: 0.5}",
-    "sampling.max_tokens": "a whole number",
-    "sampling.seed": "a whole number",
+    "sampling.temperature": "0 to 10",
+    "sampling.top_p": "0 to 1",
+    "sampling.max_tokens": "a whole number of at least 1",
+    "sampling.seed": "a whole number of at least 0",
     "sampling.stop": 'a text or a list of texts such as ["END"]',
     "sampling.extra": "a mapping of what JSON can hold, such as {top_k: 20}",
 }
-_BETWEEN = {"level": "a confidence level such as 0.95", "sampling.temperature": "0 to 10", "sampling.top_p": "0 to 1"}
-"""What is said of a number whether its kind or its size is wrong."""
+"""What each key may hold, in words."""
 
 
 def _as_json(value: Any) -> Any:
@@ -99,14 +101,14 @@ def check(document: object) -> dict[str, Any]:
     try:
         checked = StudyDocument.model_validate(document).model_dump(exclude_none=True)
     except ValidationError as error:
-        raise InputError(_sentence(error, document)) from None
+        raise InputError(_sentence(error)) from None
     params = {key: str(value) for key, value in checked.pop("params", {}).items()}
     if "definition" in params:
         checked["definition"] = params.pop("definition")
     return checked | {"params": params, "sampling": checked.get("sampling", {})}
 
 
-def _sentence(error: ValidationError, document: object) -> str:
+def _sentence(error: ValidationError) -> str:
     first = first_error(error)
     where, kind = [str(key) for key in first["loc"]], first["type"]
     if not where or kind == "missing":
@@ -116,20 +118,8 @@ def _sentence(error: ValidationError, document: object) -> str:
     if kind in ("extra_forbidden", "invalid_key"):
         known = list((SamplingKeys if inside else StudyDocument).model_fields)
         return f"{'sampling: ' if inside else ''}unknown key {where[-1]!r}: {did_you_mean(where[-1], known)}"
-    name, limits = ".".join(where), first.get("ctx", {})
-    expected = _BETWEEN.get(name) or _EXPECTED[name]
-    if name not in _BETWEEN and "ge" in limits:
-        expected = f"at least {limits['ge']:,}"
-    elif name not in _BETWEEN and "le" in limits:
-        expected = f"at most {limits['le']:,}"
-    return f"{name}: expected {expected}, found {_found(document, where)}"
-
-
-def _found(document: object, where: list[str]) -> str:
-    for key in where:
-        document = document.get(key) if isinstance(document, Mapping) else None
-    text = repr(document)
-    return text if len(text) <= 60 else text[:59] + "…"
+    name = ".".join(where)
+    return f"{name}: expected {_EXPECTED[name]}, found {shortened(first['input'])}"
 
 
 _SETTINGS = [field.name for field in dataclasses.fields(Settings) if field.name != "limits"]

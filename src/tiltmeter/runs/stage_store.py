@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, csv_of, unreadable
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.registry import did_you_mean
-from tiltmeter.runs.folder import merge, writing
+from tiltmeter.runs.folder import ELSEWHERE, merge
+from tiltmeter.safe_writing import writable
 from tiltmeter.study import Judge, Stage, StageTable, conform
 
 FORMAT = 2
@@ -58,28 +59,20 @@ class StageRecord(BaseModel):
     """Columns of each piece of each table."""
 
 
-@dataclass(slots=True)
 class Pieces:
     """The tables of a stage while they are made: one piece per table and (model, part), or one for all.
 
     Attributes
     ----------
-    problems
-        What is missing from them, in sentences.
-    whole
-        False: more may come when it is tried again, so the stage is made again next time.
-    columns
-        Columns of each piece of each table.
+    record
+        What will be noted of the stage: of what is missing, and of whether more may come when it is tried again, whoever makes it says so.
     """
 
-    folder: Path
-    tables: Mapping[str, StageTable]
-    of_run: bool
-    problems: list[str] = field(default_factory=list)
-    whole: bool = True
-    columns: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    _paths: dict[str, list[Path]] = field(default_factory=dict)
-    _types: dict[str, dict[str, pl.DataType]] = field(default_factory=dict)
+    def __init__(self, folder: Path, stage: Stage, record: StageRecord, *, of_run: bool) -> None:
+        self.record = record
+        self._folder, self._stage, self._of_run = folder, stage, of_run
+        self._paths: dict[str, list[Path]] = {}
+        self._types: dict[str, dict[str, pl.DataType]] = {}
 
     def add(self, made: Mapping[str, pl.DataFrame], owner: Owner | None = None) -> None:
         """Add tables; columns another piece lacks are null there.
@@ -91,11 +84,11 @@ class Pieces:
         """
         for name, table in made.items():
             paths = self._paths.setdefault(name, [])
-            path = self.folder / f"{name}.{len(paths):06d}.parquet"
-            with writing(path):
+            path = self._folder / f"{name}.{len(paths):06d}.parquet"
+            with writable(path, ELSEWHERE):
                 self._marked(name, table, owner).write_parquet(path, compression="lz4", statistics=False)
             paths.append(path)
-            self.columns.setdefault(name, {})[_key(owner)] = table.columns
+            self.record.pieces.setdefault(name, {})[_key(owner)] = table.columns
             known = self._types.setdefault(name, {})
             known |= {column: kind for column, kind in table.schema.items() if known.get(column, pl.Null()) == pl.Null}
 
@@ -107,17 +100,20 @@ class Pieces:
                 if known != kind and pl.Null not in (known, kind) and not (known.is_numeric() and kind.is_numeric()):
                     raise InputError(f"the column {column!r} of the table {name} holds {kind} here, and {known} in another part or model")
 
-    def merged(self, name: str, path: Path) -> None:
-        """Write one table whole."""
-        pieces = self._paths.get(name)
-        if pieces is None:
-            self._marked(name, pl.DataFrame(schema=dict(self.tables[name].columns)), None).write_parquet(path)
-        else:
-            merge(pieces, path)
+    def merged(self) -> dict[str, Path]:
+        """Write each table whole, and note its checksum; the first table of a stage is there even if nothing was added to it."""
+        first = next(iter(self._stage.tables))
+        if first not in self._paths:
+            self.add({first: pl.DataFrame(schema=dict(self._stage.tables[first].columns))})
+        whole = {table: self._folder / f"{table}.whole" for table in self._paths}
+        for table, path in whole.items():
+            merge(self._paths[table], path)
+        self.record.tables = {table: sha256(path) for table, path in whole.items()}
+        return whole
 
     def _marked(self, name: str, table: pl.DataFrame, owner: Owner | None) -> pl.DataFrame:
         """A run's table with `model` and `part` in front; measures and findings have them already."""
-        if not self.of_run or name in ("measures", "findings"):
+        if not self._of_run or name in ("measures", "findings"):
             return table
         marks = dict(zip(("model", "part"), owner or (None, None), strict=True))
         return table.select(*(pl.lit(value, pl.String).alias(mark) for mark, value in marks.items()), pl.exclude(*marks))
@@ -160,17 +156,14 @@ class StageStore:
         """Of tables as they are now, for the inputs of a later stage; one that a stage left out counts as "none"."""
         return "+".join(sha256(place) if (place := self.place(table)).is_file() else "none" for table in tables)
 
-    def carry_out(
-        self, stage: Stage, rests_on: Mapping[str, Any], make: Callable[[Pieces], None], judge: Judge | None = None
-    ) -> StageResult:
-        """Make the tables of a stage, or leave those that are there: edited ones, or made before of the same things.
+    @contextmanager
+    def carrying_out(self, stage: Stage, rests_on: Mapping[str, Any], judge: Judge | None = None) -> Iterator[Pieces | None]:
+        """Where to put the tables of a stage; None where those there are stay: edited ones, or made before of the same things.
 
         Parameters
         ----------
         rests_on
             All the stage rests on, as JSON can hold it; of tables the checksum.
-        make
-            Adds the pieces.
         judge
             The judge there is; where the stage asks one, another one makes it again, none at all does not.
 
@@ -181,27 +174,33 @@ class StageStore:
         """
         digest = hashlib.sha256(json.dumps([FORMAT, stage.name, rests_on], sort_keys=True, default=str).encode()).hexdigest()
         record = self._record(stage)
-        problems = tuple(record.problems)
         asked = judge.name if stage.asks and judge is not None else None
         first = next(iter(stage.tables))
         if self._is_edited(stage, record):
             state = "edited"
             if record.tables and record.inputs != digest:
-                problems += (
+                record.problems.append(
                     f"{self.place(first)} was edited and is used as it is, though the spec or an earlier stage has changed since; "
-                    "remove it to have it made again",
+                    "remove it to have it made again"
                 )
-            for number, (table, columns) in enumerate(stage.tables.items()):
-                needed = columns if number == 0 else StageTable(columns.columns, required=tuple(columns.columns))
-                read_table(self.place(table), needed)
+            for table, columns in stage.tables.items():
+                read_table(self.place(table), columns if table == first else StageTable(columns.columns, required=tuple(columns.columns)))
+            yield None
         elif self._is_current(stage, record, digest, asked):
             state = "kept"
+            yield None
         else:
-            state, problems = "made", self._make(stage, make, StageRecord(inputs=digest, judge=asked))
+            state, record = "made", StageRecord(inputs=digest, judge=asked)
+            with writable(self.home, ELSEWHERE):
+                self.home.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self.home, prefix=ASIDE, ignore_cleanup_errors=True) as aside:
+                pieces = Pieces(Path(aside), stage, record, of_run=self._of_run)
+                yield pieces
+                with writable(self.home, ELSEWHERE):
+                    self._keep(stage, pieces, Path(aside) / "record")
         self.tables += [table for table in stage.tables if self.place(table).is_file()]
         rows = pl.scan_parquet(self.place(first)).select(pl.len()).collect().item() if state != "edited" else self.read(stage, first).height
-        self.results.append(StageResult(stage.name, rows, state, problems))
-        return self.results[-1]
+        self.results.append(StageResult(stage.name, rows, state, tuple(record.problems)))
 
     def read(self, stage: Stage, table: str) -> pl.DataFrame:
         """One table of a stage."""
@@ -237,30 +236,17 @@ class StageStore:
         known = next(iter(stage.tables)) in record.tables and set(record.tables) <= set(stage.tables)
         return same and known and all(self.checksum([table]) == written for table, written in record.tables.items())
 
-    def _make(self, stage: Stage, make: Callable[[Pieces], None], record: StageRecord) -> tuple[str, ...]:
+    def _keep(self, stage: Stage, pieces: Pieces, aside: Path) -> None:
         """Killed at any moment, this leaves no table that could be taken for an edited one: the old tables are removed first, then the
         record with the checksums of the new ones is written, then these are moved in.
         """
-        with writing(self.home):
-            self.home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.home, prefix=ASIDE, ignore_cleanup_errors=True) as folder:
-            aside = Path(folder)
-            pieces = Pieces(aside, stage.tables, self._of_run)
-            make(pieces)
-            first = next(iter(stage.tables))
-            made = [table for table in stage.tables if table == first or table in pieces.columns]
-            with writing(self.home):
-                for table in made:
-                    pieces.merged(table, aside / f"{table}.whole")
-                    record.tables[table] = sha256(aside / f"{table}.whole")
-                record.problems, record.whole, record.pieces = pieces.problems, pieces.whole, pieces.columns
-                (aside / "record").write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
-                for table in stage.tables:
-                    self._written(table).unlink(missing_ok=True)
-                (aside / "record").replace(self.home / f"{stage.name}.json")
-                for table in made:
-                    (aside / f"{table}.whole").replace(self._written(table))
-            return tuple(pieces.problems)
+        made = pieces.merged()
+        aside.write_text(pieces.record.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        for table in stage.tables:
+            self._written(table).unlink(missing_ok=True)
+        aside.replace(self.home / f"{stage.name}.json")
+        for table, path in made.items():
+            path.replace(self._written(table))
 
     def remove_others(self) -> None:
         """Remove tables and records of stages that were not carried out: those of another study in the same folder."""

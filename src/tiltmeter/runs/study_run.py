@@ -6,9 +6,7 @@ import hashlib
 import json
 import platform
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,9 +19,8 @@ from tiltmeter.engine import Keys, Tally
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, ProviderError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import pipeline as steps
-from tiltmeter.runs.asking import Asker, Asking
+from tiltmeter.runs.asking import Asker, Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import RunFolder
-from tiltmeter.runs.judge import RunJudge, RunTools
 from tiltmeter.runs.opened_run import Run
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
@@ -78,7 +75,7 @@ class RunInProgress:
         self._library = Library.default()
         self.became: dict[str, dict[str, Any]] = {}
         self.problems: list[str] = []
-        self.clock = Clock()
+        self.clock = steps.Clock()
 
     @property
     def parts(self) -> list[Part]:
@@ -98,14 +95,12 @@ class RunInProgress:
         """
         judge = self._judge
         tools = RunTools(self._library, judge, self._asker.engine)
-        work = steps.Pipeline(self.folder, self.resolved, parts, tools)
+        work = steps.Pipeline(self.folder, self.resolved, parts, tools, self.clock)
         work.carry_out()
-        self.clock.seconds |= work.seconds
-        work.failures.write()
         for one in parts:
             if one.name not in work.analysed and self.became[one.name]["status"] == "run":
                 self.became[one.name].update(status="not run", reason="it could not be measured or analysed: see the problems of this run")
-        self.problems += [*tools.problems, *work.failures.problems]
+        self.problems += tools.problems
         if judge is not None:
             if judge.interrupted:
                 self.problems += unread(self.folder)
@@ -291,22 +286,6 @@ def _judge_problems(tally: Tally) -> Iterator[str]:
         yield f"stopped early: {tally.stopped}"
     if failed := _failed(tally, f"{tally.total:,}"):
         yield f"{failed}; run the same command again to ask for them once more"
-
-
-class Clock:
-    """Seconds by step, summed over models."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def timing(self, step: str) -> Iterator[None]:
-        """Add the time the block takes to a step."""
-        begun = time.monotonic()
-        try:
-            yield
-        finally:
-            self.seconds[step] = round(self.seconds.get(step, 0.0) + time.monotonic() - begun, 3)
 
 
 def check_models(models: Sequence[Model]) -> None:

@@ -13,6 +13,7 @@ import polars as pl
 from tiltmeter import registry
 from tiltmeter.blocks import Block, Column, Details, Graded, Headline, Kind, Response, Responses, Table, Text
 from tiltmeter.errors import InputError
+from tiltmeter.reports import Report
 from tiltmeter.study import NAMED, ReportView, metric_name
 
 if TYPE_CHECKING:
@@ -96,6 +97,11 @@ def blocks_of(
     """
     studies = dict.fromkeys(study for run in runs for study in run.findings["study"])
     return [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
+
+
+def report_of(runs: Sequence[Run], beside: Mapping[str, pl.DataFrame] | None = None) -> Report:
+    """One or more runs as renderers take them: what run.json says of each, and their blocks; see `blocks_of`."""
+    return Report([run.about for run in runs], blocks_of(runs, beside))
 
 
 def _presented(view: RunsView) -> list[Block]:

@@ -22,8 +22,8 @@ from tiltmeter.datasets import Library
 from tiltmeter.engine import Journal, open_journal
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError
 from tiltmeter.models import Message
+from tiltmeter.runs.asking import RunTools
 from tiltmeter.runs.building import Built, build
-from tiltmeter.runs.judge import RunTools
 from tiltmeter.runs.stage_store import StageResult
 from tiltmeter.study import Encoder, NotRun
 

@@ -142,18 +142,18 @@ def _stage(name: str, kind: str) -> Target:
         import polars as pl
 
         from tiltmeter.benchmarks.benchmark_tables import SENTENCES
-        from tiltmeter.runs.stage_store import Pieces, StageStore
+        from tiltmeter.runs.stage_store import StageStore
         from tiltmeter.study import Stage, StageTable
-
-        def make(pieces: Pieces) -> None:
-            pieces.add({"sentences": pl.DataFrame(schema=dict(SENTENCES))})
 
         table = StageTable(SENTENCES, required=("concept", "sentence"))
         stage = Stage("sentences", {"sentences": table}, (), lambda *given: pl.DataFrame())
-        StageStore(folder, {}, of_run=False).carry_out(stage, {"a": 1}, make)
-        (folder / name).write_bytes(data)
         store = StageStore(folder, {}, of_run=False)
-        return store.carry_out(stage, {"a": 1}, make), store.read(stage, "sentences")
+        with store.carrying_out(stage, {"a": 1}):
+            pass  # a table without rows
+        (folder / name).write_bytes(data)
+        with store.carrying_out(stage, {"a": 1}):
+            pass
+        return store.read(stage, "sentences")
 
     return Target(f"build: {name}", read, lambda: _stage_bytes(name), kind)
 

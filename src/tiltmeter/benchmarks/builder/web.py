@@ -27,9 +27,9 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 
 from tiltmeter.benchmarks.builder.sources import KINDS, FoundPage, SourcePage, page_of, read_document, read_html
 from tiltmeter.benchmarks.builder.spec import Wikipedia
-from tiltmeter.datasets.library import write_atomically
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.endpoints import retry_after
+from tiltmeter.safe_writing import IN_CACHE, writing
 from tiltmeter.sanitising import printable, redacted
 from tiltmeter.study import Encoder
 
@@ -163,10 +163,8 @@ class WebClient:
             reraise=True,
         )
         value: T = await retrying(self._try, url, params, read)
-        try:
-            write_atomically(path, pydantic_core.to_json(value))
-        except OSError as error:
-            raise InputError(f"the folder {self._cache} for fetched pages cannot be written to ({error.strerror})") from error
+        with writing(path, IN_CACHE) as aside:
+            aside.write_bytes(pydantic_core.to_json(value))
         return value
 
     async def _try(self, url: str, params: Mapping[str, str], read: Callable[[HttpReply], T]) -> T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple
@@ -19,6 +19,7 @@ from tiltmeter.engine.journal import LONGEST_TEXT, Row, open_journal
 from tiltmeter.engine.upkeep.holdings import journal_file, model_names, of_model, opened_to_read, reading
 from tiltmeter.errors import InputError
 from tiltmeter.paths import is_file
+from tiltmeter.safe_writing import writing
 from tiltmeter.sanitising import redacted
 from tiltmeter.yaml_files import first_error
 
@@ -86,13 +87,15 @@ def export_rows(where: str | Path, file: str | Path | IO[bytes], *, models: Sequ
         if not isinstance(file, str | Path):
             _write_lines(frames(), file)
             return rows
-        with _written_whole(Path(file)) as aside:
+        with writing(Path(file)) as aside:
             if Path(file).suffix.lower() == ".parquet":
                 table = register_io_source(lambda *_: frames(), schema=COLUMNS)
                 table.sink_parquet(aside, compression="zstd", row_group_size=BATCH, maintain_order=True)
             else:
                 with aside.open("wb") as lines:
                     _write_lines(frames(), lines)
+            with aside.open("rb") as written:
+                os.fsync(written.fileno())
     return rows
 
 
@@ -220,24 +223,6 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
 def _write_lines(frames: Iterator[pl.DataFrame], file: IO[bytes]) -> None:
     for frame in frames:
         frame.with_columns(pl.col("key").bin.encode("hex")).write_ndjson(file)
-
-
-@contextmanager
-def _written_whole(path: Path) -> Iterator[Path]:
-    """A place beside `path`, which becomes `path`, durably, when the block ends without error."""
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield aside
-        with aside.open("rb") as written:
-            os.fsync(written.fileno())
-        aside.replace(path)
-    except (OSError, pl.exceptions.ComputeError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise InputError(f"cannot write {path}: {reason}; give the name of a file in a folder you may write to") from error
-    finally:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)
 
 
 def _is_sqlite(path: Path) -> bool:
