@@ -27,6 +27,7 @@ from tiltmeter.engine.rate_limit import Limits, Streak, is_overload, rate_limit_
 from tiltmeter.engine.work_queue import ClaimedRequest, Keys, Request, WorkQueue, Writer
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Model, ModelError, Sampling
+from tiltmeter.models.base import outcome_of
 
 GRACE = 10.0
 """Seconds that requests in flight get to finish when a run is asked to stop."""
@@ -229,20 +230,13 @@ class Generation:
 
     async def _send(self, number: int, request: Request) -> Completion | ModelError:
         try:
-            return await self._model.complete(request.messages, self._sampling, request.sample)
-        except ModelError as error:
-            return error
-        except TimeoutError:
-            return ModelError("timeout", "no answer in time")
+            return await outcome_of(self._model, request.messages, self._sampling, request.sample)
         except asyncio.CancelledError:
             task = self._crew[number]
             if not self._overdue[number] or task.uncancel() > 0:
                 raise
             self._overdue[number] = 0
             return ModelError("timeout", f"no answer within {self._limits.timeout:g} s")
-        except Exception as error:
-            # A provider's slip on one odd answer must not end a study; its message is not kept, for it might hold a key.
-            return ModelError("internal", f"the provider failed with {type(error).__name__}", scope="permanent")
 
     def _keep(self, job: ClaimedRequest, answer: Completion, attempts: int) -> None:
         tally = self.tally

@@ -28,6 +28,7 @@ from tiltmeter.engine.engines import Engine, RayOptions, last_line
 from tiltmeter.engine.rate_limit import Limits
 from tiltmeter.errors import InputError, ProviderError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
+from tiltmeter.models.base import outcome_of
 from tiltmeter.models.huggingface import BulkModel
 from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
 from tiltmeter.models.weights import find_weights, is_out_of_memory
@@ -45,7 +46,7 @@ IDLE = 15.0
 
 
 class ModelWork:
-    """Completions of one model. A payload is the arguments of `Model.complete`, a result a Completion or the arguments of a ModelError."""
+    """Completions of one model. A payload is the arguments of `Model.complete`, a result a Completion or a ModelError."""
 
     def __init__(self, model: Model, timeout: float) -> None:
         self.whose, self.local = model.name, bool(getattr(model, "local", False))
@@ -61,17 +62,13 @@ class ModelWork:
             )
         await self._model.__aenter__()
 
-    async def do(self, payload: Any) -> Completion | dict[str, Any]:
-        """Return the result of one call; failures have the words they have in the local engine."""
+    async def do(self, payload: tuple[Sequence[Message], Sampling, int]) -> Completion | ModelError:
+        """Return the result of one call."""
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._model.complete(*payload)
-        except ModelError as error:
-            return vars(error)
+                return await outcome_of(self._model, *payload)
         except TimeoutError:
-            return {"kind": "timeout", "detail": f"no answer within {self._timeout or 0:g} s"}
-        except Exception as error:  # its message might hold a key
-            return {"kind": "internal", "detail": f"the provider failed with {type(error).__name__}", "scope": "permanent"}
+            return ModelError("timeout", f"no answer within {self._timeout or 0:g} s")
 
     async def close(self) -> None:
         """Close the model."""
@@ -81,7 +78,7 @@ class ModelWork:
 class VectorWork:
     """Vectors of one encoder, or scores of one classifier. A payload is what to compute, and a batch of texts.
 
-    A result is an array, None where the batch does not fit into the memory of the worker, or a TiltmeterError.
+    A result is an array, a MemoryError where the batch does not fit into the memory of the worker, or a TiltmeterError.
     """
 
     def __init__(self, kind: str, name: str, device: str, identity: str) -> None:
@@ -100,7 +97,7 @@ class VectorWork:
         try:
             return await asyncio.to_thread(self._model.compute, *payload)
         except Exception as error:
-            return None if is_out_of_memory(error) else _failure_of(error)
+            return MemoryError() if is_out_of_memory(error) else _failure_of(error)
 
     async def close(self) -> None:
         """Do nothing: weights go with the last reference to them."""
@@ -371,9 +368,7 @@ class RemoteModel(PoolSession):
         result = await self.call((messages, sampling, sample))
         if isinstance(result, Completion):
             return result
-        if isinstance(result, TiltmeterError):
-            raise ModelError("internal", str(result), scope="fatal")
-        raise ModelError(**result)
+        raise result if isinstance(result, ModelError) else ModelError("internal", str(result), scope="fatal")
 
 
 class RemoteVectors:
@@ -387,10 +382,8 @@ class RemoteVectors:
         with self._pool.lock, ThreadPoolExecutor(1) as thread:  # a thread, because an event loop may run in this one (a notebook)
             results = thread.submit(asyncio.run, self._results(what, batches)).result()
         for result in results:
-            if isinstance(result, TiltmeterError):
+            if isinstance(result, Exception):
                 raise result
-            if result is None:
-                raise MemoryError
         return results
 
     async def _results(self, what: str, batches: Sequence[Sequence[str]]) -> list[Any]:

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tiltmeter.models.base import Message, ModelError, Sampling
+from tiltmeter.models.base import Message, ModelError, Sampling, split_system
 
 MOST_TOKENS = 512
 """Length of an answer where neither the request nor the model's own configuration bounds it."""
@@ -196,8 +196,8 @@ def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, A
 
     if tokenizer.chat_template is None:
         return "\n\n".join(message.content for message in messages)
-    system = "\n\n".join(message.content for message in messages if message.role == "system").strip()
-    turns = [message for message in messages if message.role != "system"]
+    system, turns = split_system(messages)
+    system = system.strip()
     first = next((turn for turn in turns if turn.role == "user"), None)
     folded = [Message("user", f"{system}\n\n{turn.content}") if turn is first else turn for turn in turns]
     refused: Exception | None = None
