@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from time import monotonic
 from typing import Any, Literal
@@ -37,7 +38,7 @@ MOST_CLAIMED = 4000
 TICK = 0.25
 LOOK_AHEAD = 0.02
 """Seconds between two looks whether the workers need more requests; there are as many left as are claimed at a time."""
-_OF_AN_ANSWER = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "latency")
+_OF_AN_ANSWER = tuple(field.name for field in fields(Completion))
 _YOUNG_OBJECTS = 50_000
 """Threshold of the garbage collector during a run. Each request makes some hundred short-lived objects: the usual threshold costs 8%."""
 
@@ -51,14 +52,13 @@ class Generation:
         requests: Iterable[Request],
         sampling: Sampling,
         journal: Journal,
-        limits: Limits | None = None,
-        progress: Display | None = None,
-        prices: Prices | None = None,
+        limits: Limits,
+        display: Display,
+        prices: Prices,
     ) -> None:
-        self._model, self._sampling, self._journal, self._display = model, sampling, journal, progress or Display()
-        self._prices = prices or Prices.load()
+        self._model, self._sampling, self._journal, self._display, self._prices = model, sampling, journal, display, prices
         self._local = bool(getattr(model, "local", False))
-        self._limits = limits = limits or Limits() if self._local else within_open_files(limits or Limits())
+        self._limits = limits = limits if self._local else within_open_files(limits)
         self.tally = Tally(model.name)
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that `interrupt` speaks to."""
@@ -96,7 +96,6 @@ class Generation:
         finally:
             self._executor.shutdown(wait=False)
             self.tally.seconds = monotonic() - begun
-            self._price()
             self._display.update(self._snapshot())
         if self._error is not None:
             raise self._error
@@ -279,11 +278,9 @@ class Generation:
             self._display.update(self._snapshot())
             await asyncio.sleep(TICK)
 
-    def _price(self) -> None:
-        self.tally.cost = self._prices.cost(self.tally.model, self.tally.input_tokens, self.tally.output_tokens)
-
     def _snapshot(self) -> Snapshot:
-        self._price()
+        """The state of the moment, with what was spent so far."""
+        self.tally.cost = self._prices.cost(self.tally.model, self.tally.input_tokens, self.tally.output_tokens)
         now, finished = monotonic(), self.tally.answered + self.tally.failures
         self._finished_at.append((now, finished))
         since, before = self._finished_at[0]

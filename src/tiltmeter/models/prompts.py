@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tiltmeter.models.base import Message, ModelError, Sampling, split_system
@@ -176,7 +175,7 @@ def _encode(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, 
     return ids, text.rstrip().endswith(("<think>", "<thinking>"))
 
 
-def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any] = MappingProxyType({})) -> str:
+def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> str:
     """Return the prompt as one text: by the chat template, which writes special tokens, or as plain text where there is none.
 
     An assistant message at the end is the beginning of the answer, to be continued. Where the template has no place for a
@@ -265,7 +264,7 @@ def read_span(tokenizer: Any, text: str, span: tuple[int, int]) -> MarkedTokens:
     return MarkedTokens(list(read["input_ids"]), places)
 
 
-def expand_target(tokenizer: Any, rendered: str, count: int, placeholder: str = "X") -> MarkedTokens:
+def expand_target(tokenizer: Any, rendered: str, count: int, placeholder: str) -> MarkedTokens:
     """Return a target prompt whose marker ⟦X⟧ has become `count` placeholder tokens.
 
     The text is read with one placeholder, and the token that spells it is repeated: so there are exactly as many as asked for, whatever

@@ -117,7 +117,7 @@ def tuple_outputs(model: Any, layer: int) -> Iterator[None]:
 
 
 def test_a_target_patched_with_its_own_states_stays_as_it_is(model: Any, tokenizer: Any) -> None:
-    target = expand_target(tokenizer, TARGET, 7)
+    target = expand_target(tokenizer, TARGET, 7, "X")
     text = TARGET.replace(MARKER, " ".join("X" * 7))
     start = text.index("X X")
     own = states_of(model, tokenizer, [text], [(start, start + 13)], INNER)
@@ -130,7 +130,7 @@ def test_a_target_patched_with_its_own_states_stays_as_it_is(model: Any, tokeniz
 
 def test_states_of_another_prompt_change_the_logits_from_there_on(model: Any, tokenizer: Any) -> None:
     states = states_of(model, tokenizer, SOURCES[:1], spans_of(SOURCES[:1], SPANS[:1]), OUTER)[0]
-    target = expand_target(tokenizer, TARGET, len(states))
+    target = expand_target(tokenizer, TARGET, len(states), "X")
     plain = logits_of(model, [target.ids])[0]
     with patched(model, INNER, [states], [target.positions]):
         other = logits_of(model, [target.ids])[0]
@@ -144,7 +144,7 @@ def two_targets(model: Any, tokenizer: Any) -> tuple[list[Any], list[list[int]],
     """States of two sources of different lengths, and their targets: ids and positions."""
     states = states_of(model, tokenizer, SOURCES, spans_of(SOURCES, SPANS), OUTER)
     assert len(states[0]) != len(states[1])
-    targets = [expand_target(tokenizer, TARGET, len(one)) for one in states]
+    targets = [expand_target(tokenizer, TARGET, len(one), "X") for one in states]
     return states, [one.ids for one in targets], [one.positions for one in targets]
 
 
@@ -251,7 +251,7 @@ def merging_tokenizer() -> Any:
 @pytest.mark.parametrize("count", [1, 2, 4, 17])
 def test_the_marker_becomes_exactly_as_many_placeholders(make: Callable[[], Any], count: int) -> None:
     tokenizer = make()
-    target = expand_target(tokenizer, f"a story about {MARKER}. a story", count)
+    target = expand_target(tokenizer, f"a story about {MARKER}. a story", count, "X")
     assert len(target.positions) == count
     assert target.positions == list(range(target.positions[0], target.positions[0] + count))
     spelled = [tokenizer.decode([target.ids[at]]).strip() for at in target.positions]
@@ -262,7 +262,7 @@ def test_the_marker_becomes_exactly_as_many_placeholders(make: Callable[[], Any]
 
 
 def test_the_placeholders_are_those_of_the_written_out_text(tokenizer: Any) -> None:
-    target = expand_target(tokenizer, TARGET, 5)
+    target = expand_target(tokenizer, TARGET, 5, "X")
     assert target.ids == tokenizer(TARGET.replace(MARKER, "X X X X X"), add_special_tokens=False)["input_ids"]
 
 
@@ -275,12 +275,12 @@ def test_the_placeholders_are_those_of_the_written_out_text(tokenizer: Any) -> N
 )
 def test_a_target_without_one_marker_is_refused(tokenizer: Any, rendered: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        expand_target(tokenizer, rendered, 3)
+        expand_target(tokenizer, rendered, 3, "X")
 
 
 def test_a_placeholder_that_is_no_token_is_refused(tokenizer: Any) -> None:
     with pytest.raises(ModelError, match="is no token of its own"):
-        expand_target(tokenizer, f"a story about {MARKER}.", 3, placeholder="Qqq")
+        expand_target(tokenizer, f"a story about {MARKER}.", 3, "Qqq")
 
 
 @pytest.mark.parametrize("layer", [-1, 5, 40])
