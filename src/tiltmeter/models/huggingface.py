@@ -32,7 +32,7 @@ from tiltmeter.models.base import (
     parse_number,
     split_thinking,
 )
-from tiltmeter.models.generation import Generator, generate_batch, generator_of
+from tiltmeter.models.generation import Generator, generate_batch
 from tiltmeter.models.prompts import PromptReader, PromptRow
 from tiltmeter.models.weights import Weights, check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device
 
@@ -157,13 +157,18 @@ class LocalModel(NamedModel):
 
     def _load(self) -> Generator:
         import torch
+        from transformers import GenerationConfig
 
         options, device = self._options, pick_device(self._options.device)
         dtype = getattr(torch, self._dtype(device))
         model, tokenizer = load_pretrained(self._weights, "AutoModelForCausalLM", _WHAT, device, dtype=dtype)
         if device == "cpu" and model.num_parameters() < SMALL:
             torch.set_num_threads(1)
-        return generator_of(self.name, model, tokenizer, (options.source_layer, options.target_layer), options.placeholder)
+        own, model.generation_config = model.generation_config, GenerationConfig()  # its beams or bans are not what a request asks for
+        named = own.eos_token_id
+        ends = frozenset([*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id])
+        reader = PromptReader(self.name, tokenizer, model.config, own, options.placeholder)
+        return Generator(model, reader, (options.source_layer, options.target_layer), ends)
 
     async def __aenter__(self) -> Self:
         thread = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-hf")

@@ -38,7 +38,7 @@ _SPARE = 2
 """Positions some models (RoBERTa) reserve, left free where a tokenizer does not say how long a text may be."""
 
 
-def text_keys(model: str, texts: Sequence[str]) -> list[bytes]:
+def text_keys(model: str, texts: Iterable[str]) -> list[bytes]:
     """Keys (20 bytes) of what the model of this fingerprint makes of each text."""
     start = model.encode() + b"\0"
     return [blake2b(start + text.encode("utf-8", "surrogatepass"), digest_size=20).digest() for text in texts]
