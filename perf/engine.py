@@ -18,7 +18,7 @@ from pathlib import Path
 
 from perf._server import answer_of, serving
 from perf._tools import options, table, tell
-from tiltmeter.engine import Limits, Request, open_journal
+from tiltmeter.engine import Display, Limits, Prices, Request, open_journal
 from tiltmeter.engine.generation import Generation
 from tiltmeter.models import Message, Sampling, create_model
 
@@ -70,7 +70,7 @@ async def engine(url: str, requests: int, connections: int) -> float:
     with tempfile.TemporaryDirectory() as folder, open_journal(Path(folder) / "journal.db") as journal:
         begun = time.perf_counter()
         model, limits = create_model("vllm/m", base_url=url), Limits(max_connections=connections)
-        tally = await Generation(model, prompts, Sampling(temperature=0.0), journal=journal, limits=limits).go()
+        tally = await Generation(model, prompts, Sampling(temperature=0.0), journal, limits, Display(), Prices.load()).go()
         seconds = time.perf_counter() - begun
         assert tally.answered == journal.counts()["ok"] == requests
     return requests / seconds

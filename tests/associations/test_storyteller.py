@@ -108,12 +108,11 @@ def tell_patched(storyteller: tuple[Any, Any], people: Sequence[tuple[str, str]]
     start, end = source.index(first), source.rindex(location) + len(location)
     (states,) = source_states(model, [read_span(tokenizer, source, (start, end))], OUTER)
     asked = rendered(tokenizer, wording["open_box_target"].format(vectors=MARKER), wording["open_box_opening"])
-    target = expand_target(tokenizer, asked, len(states))
+    target = expand_target(tokenizer, asked, len(states), "X")
 
-    def around(part: slice, width: int) -> AbstractContextManager[None]:
+    def around(part: slice) -> AbstractContextManager[None]:
         rows = part.stop - part.start
-        places = [width - len(target.ids) + at for at in target.positions]
-        return patched(model, INNER, [states] * rows, [places] * rows)
+        return patched(model, INNER, [states] * rows, [target] * rows)
 
     return write(model, tokenizer, [target.ids] * count, around=around)
 

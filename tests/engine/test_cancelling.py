@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from support.adder import Adder, add, sums
+from support.adder import Adder, add, run_of, sums
 from tiltmeter.engine import Journal, Limits, open_journal
-from tiltmeter.engine.generation import Generation
-from tiltmeter.models import Completion, Sampling
+from tiltmeter.models import Completion
 
-GREEDY = Sampling(temperature=0.0)
 CANCELLATIONS = 2000
 SIDE_BY_SIDE = 4
 REQUESTS = 200
@@ -53,7 +51,7 @@ async def is_ended_by_cancelling(journal: Journal, number: int, chance: random.R
         return add(prompt)
 
     requests = sums(REQUESTS, start=number * REQUESTS)
-    run = asyncio.create_task(Generation(Adder(answer), requests, GREEDY, journal=journal, limits=Limits(max_connections=4)).go())
+    run = asyncio.create_task(run_of(Adder(answer), requests, journal, Limits(max_connections=4)).go())
     await asyncio.wait([run], timeout=ENDS_WITHIN)
     return run.cancelled()
 
@@ -77,7 +75,7 @@ async def test_a_model_that_drops_a_cancellation_does_not_keep_the_run(journal: 
                 return add("1+1")
             raise AssertionError
 
-    run = asyncio.create_task(Generation(Stubborn(), sums(500), GREEDY, journal=journal).go())
+    run = asyncio.create_task(run_of(Stubborn(), sums(500), journal).go())
     await asyncio.sleep(0.3)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):

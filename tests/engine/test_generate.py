@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.adder import Adder, add, sums
+from support.adder import Adder, add, run_of, sums
 from tiltmeter.engine import Journal, Keys, Limits, Prices, Request, Snapshot, generate
 from tiltmeter.engine.generation import Generation
 from tiltmeter.errors import ProviderError
@@ -273,7 +273,7 @@ async def test_two_models_at_one_endpoint_share_its_limit(journal: Journal) -> N
 
     watching = asyncio.create_task(watch())
     limits = Limits(max_connections=10)
-    halves = (Generation(model, sums(200, 200 * n), GREEDY, journal=journal, limits=limits).go() for n, model in enumerate((one, two)))
+    halves = (run_of(model, sums(200, 200 * n), journal, limits).go() for n, model in enumerate((one, two)))
     tallies = await asyncio.gather(*halves)
     watching.cancel()
     assert [tally.answered for tally in tallies] == [200, 200]
@@ -282,7 +282,7 @@ async def test_two_models_at_one_endpoint_share_its_limit(journal: Journal) -> N
 
 async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -> None:
     one, two = Adder(delay=0.002), Adder(delay=0.002)
-    first, second = await asyncio.gather(*(Generation(model, sums(600), GREEDY, journal=either_journal).go() for model in (one, two)))
+    first, second = await asyncio.gather(*(run_of(model, sums(600), either_journal).go() for model in (one, two)))
     assert first.total == second.total == 600
     assert first.answered + second.answered == 600
     assert first.held + second.held == 600
@@ -291,7 +291,7 @@ async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -
 
 async def test_cancelling_keeps_what_was_answered(either_journal: Journal) -> None:
     model = Adder(delay=0.02)
-    task = asyncio.create_task(Generation(model, sums(10_000), GREEDY, journal=either_journal).go())
+    task = asyncio.create_task(run_of(model, sums(10_000), either_journal).go())
     await asyncio.sleep(0.3)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -13,8 +13,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from support.journals import failure, key, row
 from support.postgres import PASSWORD, PostgresServer
-from tiltmeter.engine import Journal, Keys, Limits, Request, Row, generate, open_journal
+from tiltmeter.engine import Journal, Keys, Limits, Request, generate, open_journal
 from tiltmeter.engine.journal import Owner, new_owner
 from tiltmeter.errors import InputError
 from tiltmeter.models import Completion, Message, Sampling
@@ -22,14 +23,6 @@ from tiltmeter.models.function import FunctionModel
 
 GREEDY = Sampling(temperature=0.0)
 COUNT = 400
-
-
-def key(number: int) -> bytes:
-    return number.to_bytes(32, "big")
-
-
-def row(number: int, answer: str | None = "yes") -> Row:
-    return Row(key(number), "sim/m", 0, "ok" if answer is not None else "failed", 1, 1.0, answer)
 
 
 def slow_model(asked: Counter[str], then: Callable[[], None]) -> FunctionModel:
@@ -140,7 +133,7 @@ def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: 
         with last_commit_unheard(journal, monkeypatch):
             assert journal.claim([key(number) for number in range(5)], one).mine == {key(number) for number in range(5)}
         with last_commit_unheard(journal, monkeypatch):
-            journal.record([row(0), row(1, None)])
+            journal.record([row(0), failure(1)])
         with last_commit_unheard(journal, monkeypatch):
             journal.record([row(number) for number in range(2000, 4000)])
         with last_commit_unheard(journal, monkeypatch):
@@ -167,7 +160,7 @@ def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(database: st
 
         monkeypatch.setattr(journal._closed, "wait", others_turn)
         with last_commit_unheard(journal, monkeypatch):
-            journal.record([row(1, None)])
+            journal.record([failure(1)])
         assert journal.claim([key(1)], three).others == {key(1)}
 
 

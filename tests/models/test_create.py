@@ -28,9 +28,16 @@ def test_the_name_is_as_the_user_wrote_it() -> None:
         assert create_model(spec, base_url="http://127.0.0.1:1/v1").name == spec
 
 
-def test_an_option_that_is_none() -> None:
-    with pytest.raises(InputError, match="ollama takes no option depth"):
-        create_model("ollama/m", options={"depth": "3"})
+@pytest.mark.parametrize("provider", ["ollama", "replay", "sim", "any"])
+def test_an_option_that_is_none(provider: str) -> None:
+    with pytest.raises(InputError, match="takes no option depth"):
+        create_model(f"{provider}/fair", options={"depth": "3"})
+
+
+@pytest.mark.parametrize("spec", ["hf/x", "python/module:function", "replay/nowhere.csv", "sim/fair"])
+def test_what_runs_in_this_process_has_no_address(spec: str) -> None:
+    with pytest.raises(InputError, match="remove --base-url"):
+        create_model(spec, base_url="http://127.0.0.1:1/v1")
 
 
 @pytest.mark.parametrize(

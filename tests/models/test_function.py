@@ -102,7 +102,6 @@ def test_what_a_function_raises_is_a_failure_of_that_prompt(module: Path, functi
         ("answer", {"options": {"tune": "x"}}, "around_it:answer takes no option tune: (known: tone|did you mean tone)"),
         ("slow", {"options": {"tune": "x"}}, "slow takes no option tune"),
         ("needs", {}, "python/around_it:needs needs -M place=VALUE"),
-        ("answer", {"base_url": "http://127.0.0.1:1/v1"}, "--base-url"),
     ],
 )
 def test_mistakes(module: Path, function: str, more: dict[str, Any], said: str) -> None:

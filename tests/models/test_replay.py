@@ -138,10 +138,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes) -
         create_model(f"replay/{tmp_path / name}")
 
 
-def test_what_does_not_apply_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there() -> None:
     with pytest.raises(InputError, match=r"there is no file 'nowhere\.csv'"):
         create_model("replay/nowhere.csv")
-    with pytest.raises(InputError, match="remove --base-url"):
-        create_model("replay/nowhere.csv", base_url="http://127.0.0.1:1")
-    with pytest.raises(InputError, match="takes no option speed"):
-        create_model("replay/nowhere.csv", options={"speed": "1"})

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from tiltmeter.engine import Request
-from tiltmeter.models import Completion, Message, ModelError, Sampling
+from tiltmeter.engine import Display, Journal, Limits, Prices, Request
+from tiltmeter.engine.generation import Generation
+from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 
 Script = Callable[[str, int], Completion | ModelError]
 
@@ -55,3 +56,8 @@ class Adder:
 
 def sums(count: int, start: int = 0) -> list[Request]:
     return [Request((Message("user", f"{number}+1"),)) for number in range(start, start + count)]
+
+
+def run_of(model: Model, requests: Iterable[Request], journal: Journal, limits: Limits = Limits()) -> Generation:  # noqa: B008 - it is frozen
+    """A run that can be looked at, or ended, while it goes on."""
+    return Generation(model, requests, Sampling(temperature=0.0), journal, limits, Display(), Prices.load())

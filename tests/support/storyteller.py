@@ -117,11 +117,11 @@ def write(
     *,
     temperature: float = 1.0,
     batch: int = 200,
-    around: Callable[[slice, int], AbstractContextManager[None]] | None = None,
+    around: Callable[[slice], AbstractContextManager[None]] | None = None,
 ) -> list[str]:
-    """One story for each rendered prompt (or its tokens), as `torch.manual_seed` has it; `around` a batch may patch it.
+    """One story for each rendered prompt (or its tokens), as `torch.manual_seed` has it.
 
-    `around` is called with the part of the prompts and the width they are padded to, on the left.
+    `around` is called with the part of the prompts that make a batch, padded on the left, and may patch it.
     """
     import torch
 
@@ -131,7 +131,7 @@ def write(
         part = slice(start, min(start + batch, len(ids)))
         padded = tokenizer.pad({"input_ids": ids[part]}, return_tensors="pt")
         width = padded["input_ids"].shape[1]
-        with torch.inference_mode(), around(part, width) if around else nullcontext():
+        with torch.inference_mode(), around(part) if around else nullcontext():
             said = model.generate(**padded, do_sample=True, temperature=temperature, top_k=0, max_new_tokens=160)
         stories += tokenizer.batch_decode(said[:, width:], skip_special_tokens=True)
     return stories

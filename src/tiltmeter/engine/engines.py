@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tiltmeter.engine.rate_limit import Limits
     from tiltmeter.engine.work_queue import Request
     from tiltmeter.models import Model, Sampling
-    from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
+    from tiltmeter.models.text_models import CachedTextModel, SentenceEncoder, TextClassifier
 
 _LOCAL = "local"
 _RAY = "ray"
@@ -73,10 +73,11 @@ class Engine:
         InputError
             The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
         """
-        from tiltmeter.engine import Limits, generation
+        from tiltmeter.engine import Display, Limits, Prices, generation
 
         with self._placed(model, limits or Limits()) as (placed, bounds):
-            return generation.run_to_end(generation.Generation(placed, requests, sampling, journal, bounds, progress, prices))
+            run = generation.Generation(placed, requests, sampling, journal, bounds, progress or Display(), prices or Prices.load())
+            return generation.run_to_end(run)
 
     def _placed(self, model: Model, limits: Limits) -> AbstractContextManager[tuple[Model, Limits]]:
         """The model as this engine asks it, and the limits under which it does."""
@@ -86,15 +87,15 @@ class Engine:
         """See `tiltmeter.models.text_models.SentenceEncoder`."""
         from tiltmeter.models.text_models import SentenceEncoder
 
-        return SentenceEncoder(name_or_path, store=store, **self._elsewhere("encoder", name_or_path))
+        return SentenceEncoder(name_or_path, store=store, **self._elsewhere(SentenceEncoder, name_or_path))
 
     def classifier(self, name_or_path: str | Path, *, store: Path | None) -> TextClassifier:
         """See `tiltmeter.models.text_models.TextClassifier`."""
         from tiltmeter.models.text_models import TextClassifier
 
-        return TextClassifier(name_or_path, store=store, **self._elsewhere("classifier", name_or_path))
+        return TextClassifier(name_or_path, store=store, **self._elsewhere(TextClassifier, name_or_path))
 
-    def _elsewhere(self, kind: str, name_or_path: str | Path) -> dict[str, Any]:
+    def _elsewhere(self, kind: type[CachedTextModel], name_or_path: str | Path) -> dict[str, Any]:
         """Further arguments of an encoder or classifier: on which machines it computes."""
         return {}
 

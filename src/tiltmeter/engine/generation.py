@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from time import monotonic
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from tiltmeter.engine.rate_limit import Limits, Streak, is_overload, rate_limit_
 from tiltmeter.engine.work_queue import ClaimedRequest, Keys, Request, WorkQueue, Writer
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Model, ModelError, Sampling
+from tiltmeter.models.base import outcome_of
 
 GRACE = 10.0
 """Seconds that requests in flight get to finish when a run is asked to stop."""
@@ -36,7 +38,7 @@ MOST_CLAIMED = 4000
 TICK = 0.25
 LOOK_AHEAD = 0.02
 """Seconds between two looks whether the workers need more requests; there are as many left as are claimed at a time."""
-_OF_AN_ANSWER = ("text", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "latency")
+_OF_AN_ANSWER = tuple(field.name for field in fields(Completion))
 _YOUNG_OBJECTS = 50_000
 """Threshold of the garbage collector during a run. Each request makes some hundred short-lived objects: the usual threshold costs 8%."""
 
@@ -50,14 +52,13 @@ class Generation:
         requests: Iterable[Request],
         sampling: Sampling,
         journal: Journal,
-        limits: Limits | None = None,
-        progress: Display | None = None,
-        prices: Prices | None = None,
+        limits: Limits,
+        display: Display,
+        prices: Prices,
     ) -> None:
-        self._model, self._sampling, self._journal, self._display = model, sampling, journal, progress or Display()
-        self._prices = prices or Prices.load()
+        self._model, self._sampling, self._journal, self._display, self._prices = model, sampling, journal, display, prices
         self._local = bool(getattr(model, "local", False))
-        self._limits = limits = limits or Limits() if self._local else within_open_files(limits or Limits())
+        self._limits = limits = limits if self._local else within_open_files(limits)
         self.tally = Tally(model.name)
         self.loop: asyncio.AbstractEventLoop | None = None
         """The event loop that `interrupt` speaks to."""
@@ -95,7 +96,6 @@ class Generation:
         finally:
             self._executor.shutdown(wait=False)
             self.tally.seconds = monotonic() - begun
-            self._price()
             self._display.update(self._snapshot())
         if self._error is not None:
             raise self._error
@@ -229,20 +229,13 @@ class Generation:
 
     async def _send(self, number: int, request: Request) -> Completion | ModelError:
         try:
-            return await self._model.complete(request.messages, self._sampling, request.sample)
-        except ModelError as error:
-            return error
-        except TimeoutError:
-            return ModelError("timeout", "no answer in time")
+            return await outcome_of(self._model, request.messages, self._sampling, request.sample)
         except asyncio.CancelledError:
             task = self._crew[number]
             if not self._overdue[number] or task.uncancel() > 0:
                 raise
             self._overdue[number] = 0
             return ModelError("timeout", f"no answer within {self._limits.timeout:g} s")
-        except Exception as error:
-            # A provider's slip on one odd answer must not end a study; its message is not kept, for it might hold a key.
-            return ModelError("internal", f"the provider failed with {type(error).__name__}", scope="permanent")
 
     def _keep(self, job: ClaimedRequest, answer: Completion, attempts: int) -> None:
         tally = self.tally
@@ -285,11 +278,9 @@ class Generation:
             self._display.update(self._snapshot())
             await asyncio.sleep(TICK)
 
-    def _price(self) -> None:
-        self.tally.cost = self._prices.cost(self.tally.model, self.tally.input_tokens, self.tally.output_tokens)
-
     def _snapshot(self) -> Snapshot:
-        self._price()
+        """The state of the moment, with what was spent so far."""
+        self.tally.cost = self._prices.cost(self.tally.model, self.tally.input_tokens, self.tally.output_tokens)
         now, finished = monotonic(), self.tally.answered + self.tally.failures
         self._finished_at.append((now, finished))
         since, before = self._finished_at[0]

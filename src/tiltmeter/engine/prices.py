@@ -24,7 +24,7 @@ class Price(NamedTuple):
     output: _Dollars
 
 
-_PRICE = TypeAdapter(Price)
+_PRICES = TypeAdapter(dict[str, Price])
 
 
 class Cost(NamedTuple):
@@ -48,11 +48,10 @@ class Prices:
         self._tables = tables
 
     @classmethod
-    def load(cls, path: str | Path | None = None) -> Self:
-        """The built-in prices, preceded by those of `path`.
+    def load(cls) -> Self:
+        """The built-in prices, preceded by the user's own.
 
-        Without a path: the file named by TILTMETER_PRICES, or `tiltmeter/prices.yaml` in the user's configuration folder
-        where it exists.
+        These are in the file named by TILTMETER_PRICES, or in `tiltmeter/prices.yaml` of the user's configuration folder where it exists.
 
         Raises
         ------
@@ -61,7 +60,7 @@ class Prices:
         """
         builtin = _read_price_file(Path(__file__).with_name("prices.yaml"))
         home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tiltmeter" / "prices.yaml"
-        own = path or os.environ.get("TILTMETER_PRICES") or (home if home.is_file() else None)
+        own = os.environ.get("TILTMETER_PRICES") or (home if home.is_file() else None)
         return cls(_read_price_file(Path(own)), builtin) if own else cls(builtin)
 
     def price(self, model: str) -> Price | None:
@@ -85,11 +84,9 @@ def _read_price_file(path: Path) -> dict[str, Price]:
     models = content.get("models") if isinstance(content, dict) else None
     if not isinstance(models, dict):
         raise InputError(f"price file {path}: needs a key 'models' with entries such as 'openai/my-model: {{input: 0.5, output: 1.5}}'")
-    prices: dict[str, Price] = {}
-    for name, entry in models.items():
-        try:
-            prices[str(name)] = _PRICE.validate_python(entry)
-        except ValidationError:
-            wanted = "write {input: DOLLARS, output: DOLLARS} per million tokens"
-            raise InputError(f"price file {path}, entry {name!r}: {wanted}, not {entry!r}") from None
-    return prices
+    try:
+        return _PRICES.validate_python(models)
+    except ValidationError as error:
+        name = error.errors()[0]["loc"][0]
+        wanted = "write {input: DOLLARS, output: DOLLARS} per million tokens"
+        raise InputError(f"price file {path}, entry {name!r}: {wanted}, not {models[name]!r}") from None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from time import monotonic
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from tiltmeter.errors import InputError
 from tiltmeter.sanitising import printable
@@ -111,32 +111,29 @@ def in_notebook() -> bool:
     return shell is not None and getattr(shell, "kernel", None) is not None
 
 
-def open_display(kind: str | None, total: int | None, label: str, stream: TextIO | None = None) -> Display:
+def open_display(kind: str | None, total: int, label: str) -> Display:
     """Return a display of this kind (None: rich on a terminal, plain elsewhere).
 
     Parameters
     ----------
     total
-        Requests there will be; None where it is not known beforehand (then there is no ETA).
+        Requests there will be.
     label
         What is being done, shown first.
-    stream
-        Where to, standard error by default.
 
     Raises
     ------
     InputError
         There is no such kind.
     """
-    stream = stream or sys.stderr
     label = printable(label, one_line=True)
     if kind in (None, "rich"):
-        kind = "rich" if stream.isatty() else "plain"
+        kind = "rich" if sys.stderr.isatty() else "plain"
     line = partial(_plain_line, label, total)
-    write = partial(print, file=stream, flush=True)
+    write = partial(print, file=sys.stderr, flush=True)
     match kind:
         case "rich":
-            return _RichDisplay(total, label, stream)
+            return _RichDisplay(total, label)
         case "plain":
             return _LineDisplay(line, write, PLAIN_INTERVAL)
         case "json":
@@ -178,14 +175,14 @@ def _notebook_line(label: str) -> Callable[[str], None]:
 class _RichDisplay(Display):
     """A bar with the count and what fits beside it; the label is above where it leaves no room."""
 
-    def __init__(self, total: int | None, label: str, stream: TextIO) -> None:
+    def __init__(self, total: int, label: str) -> None:
         from rich.cells import cell_len
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._total = total
-        console = Console(file=stream, emoji=False)
-        count = 0 if total is None else len(_progress_count(total, total)) + len(_LONGEST_TIME)
+        console = Console(stderr=True, emoji=False)
+        count = len(_progress_count(total, total)) + len(_LONGEST_TIME)
         self._room = console.width - _BAR - 2
         beside = cell_len(label) + 1
         columns = [BarColumn(bar_width=_BAR), TextColumn("{task.fields[details]}", markup=False)]
@@ -210,11 +207,11 @@ class _RichDisplay(Display):
         self._progress.stop()
 
 
-def _plain_line(label: str, total: int | None, snapshot: Snapshot) -> str:
+def _plain_line(label: str, total: int, snapshot: Snapshot) -> str:
     return f"{label}: {_progress_count(snapshot.tally.done, total)} done, {', '.join(_progress_parts(snapshot, total).values())}"
 
 
-def _json_line(label: str, total: int | None, snapshot: Snapshot) -> str:
+def _json_line(label: str, total: int, snapshot: Snapshot) -> str:
     tally = snapshot.tally
     counts = ("done", "held", "answered", "failed", "errors", "input_tokens", "output_tokens", "unmetered", "cost")
     values: dict[str, Any] = {
@@ -231,16 +228,16 @@ def _json_line(label: str, total: int | None, snapshot: Snapshot) -> str:
     return json.dumps(values, allow_nan=False)
 
 
-def _progress_count(done: int, total: int | None) -> str:
-    return f"{done:,}" + (f"/{total:,}" if total is not None else "")
+def _progress_count(done: int, total: int) -> str:
+    return f"{done:,}/{total:,}"
 
 
-def _seconds_left(snapshot: Snapshot, total: int | None) -> float | None:
+def _seconds_left(snapshot: Snapshot, total: int) -> float | None:
     """Seconds to go at the present rate, None when they cannot be estimated."""
-    return None if total is None or not snapshot.rate > 0 else round(max(0, total - snapshot.tally.done) / snapshot.rate, 1)
+    return round(max(0, total - snapshot.tally.done) / snapshot.rate, 1) if snapshot.rate > 0 else None
 
 
-def _progress_parts(snapshot: Snapshot, total: int | None) -> dict[str, str]:
+def _progress_parts(snapshot: Snapshot, total: int) -> dict[str, str]:
     """What there is to say beside the count, by name."""
     tally = snapshot.tally
     left = _seconds_left(snapshot, total)

@@ -1,7 +1,8 @@
 """The engine on a Ray cluster: the local engine asks models that live in workers, and encoders have their texts computed there.
 
 A worker is one actor. The calling process keeps a pool of them and begins sessions, in which each call goes to the worker with the
-fewest. A worker keeps its model loaded from session to session, and loads another one when the work of a new session differs.
+fewest. A worker keeps its model loaded from session to session, and loads another one when the work of a new session differs. A call that
+is cancelled here, because its time is up or the session ends, is cancelled in its worker.
 A worker that is lost is replaced, and what it had is given to another: calls are answered at least once, results are taken once.
 Ray's own `max_restarts` is not used, so that one handle is one process with one state.
 """
@@ -28,8 +29,9 @@ from tiltmeter.engine.engines import Engine, RayOptions, last_line
 from tiltmeter.engine.rate_limit import Limits
 from tiltmeter.errors import InputError, ProviderError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
+from tiltmeter.models.base import outcome_of
 from tiltmeter.models.huggingface import BulkModel
-from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
+from tiltmeter.models.text_models import CachedTextModel
 from tiltmeter.models.weights import find_weights, is_out_of_memory
 
 BATCHES = 4
@@ -45,12 +47,10 @@ IDLE = 15.0
 
 
 class ModelWork:
-    """Completions of one model. A payload is the arguments of `Model.complete`, a result a Completion or the arguments of a ModelError."""
+    """Completions of one model. A payload is the arguments of `Model.complete`, a result a Completion or a ModelError."""
 
-    def __init__(self, model: Model, timeout: float) -> None:
-        self.whose, self.local = model.name, bool(getattr(model, "local", False))
-        self._model, self._fingerprint = model, model.fingerprint
-        self._timeout = None if self.local else timeout  # a model of the worker itself is never late: requests wait for their turn
+    def __init__(self, model: Model) -> None:
+        self.whose, self._model, self._fingerprint = model.name, model, model.fingerprint
 
     async def start(self) -> None:
         """Open the model."""
@@ -61,17 +61,9 @@ class ModelWork:
             )
         await self._model.__aenter__()
 
-    async def do(self, payload: Any) -> Completion | dict[str, Any]:
-        """Return the result of one call; failures have the words they have in the local engine."""
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await self._model.complete(*payload)
-        except ModelError as error:
-            return vars(error)
-        except TimeoutError:
-            return {"kind": "timeout", "detail": f"no answer within {self._timeout or 0:g} s"}
-        except Exception as error:  # its message might hold a key
-            return {"kind": "internal", "detail": f"the provider failed with {type(error).__name__}", "scope": "permanent"}
+    async def do(self, payload: tuple[Sequence[Message], Sampling, int]) -> Completion | ModelError:
+        """Return the result of one call."""
+        return await outcome_of(self._model, *payload)
 
     async def close(self) -> None:
         """Close the model."""
@@ -81,17 +73,16 @@ class ModelWork:
 class VectorWork:
     """Vectors of one encoder, or scores of one classifier. A payload is what to compute, and a batch of texts.
 
-    A result is an array, None where the batch does not fit into the memory of the worker, or a TiltmeterError.
+    A result is an array, a MemoryError where the batch does not fit into the memory of the worker, or a TiltmeterError.
     """
 
-    def __init__(self, kind: str, name: str, device: str, identity: str) -> None:
-        self.whose = f"the {kind} {name}"
+    def __init__(self, kind: type[CachedTextModel], name: str, device: str, identity: str) -> None:
+        self.whose = f"the {kind.kind} {name}"
         self._kind, self._name, self._device, self._identity = kind, name, device, identity
 
     async def start(self) -> None:
         """Find the weights; they are read for the first batch."""
-        open_model = SentenceEncoder if self._kind == "encoder" else TextClassifier
-        self._model = open_model(self._name, store=None, device=self._device)
+        self._model = self._kind(self._name, store=None, device=self._device)
         if self._model.identity != self._identity:
             raise ProviderError(f"{self.whose} is not the same on every machine: give all of them the same files")
 
@@ -100,7 +91,7 @@ class VectorWork:
         try:
             return await asyncio.to_thread(self._model.compute, *payload)
         except Exception as error:
-            return None if is_out_of_memory(error) else _failure_of(error)
+            return MemoryError() if is_out_of_memory(error) else _failure_of(error)
 
     async def close(self) -> None:
         """Do nothing: weights go with the last reference to them."""
@@ -112,39 +103,21 @@ class RayWorker:
     def __init__(self) -> None:
         self._pickled = b""
         self._work: Any = None
-        self._session = 0
         self._beginning = asyncio.Lock()
-        self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def begin(self, session: int, pickled: bytes, release: str) -> TiltmeterError | None:
-        """Begin a session in place of the one before; load its work (made by this release of Tiltmeter) unless it is loaded."""
+    async def begin(self, pickled: bytes, release: str) -> TiltmeterError | None:
+        """Load the work of a session (made by this release of Tiltmeter) in place of the one before, unless it is loaded."""
         async with self._beginning:
-            await self.end(self._session)
             if pickled != self._pickled:
                 try:
                     await self._load(pickled, release)
                 except Exception as error:
                     return _failure_of(error)
-            self._session = session
             return None
 
-    async def do(self, session: int, payload: Any) -> Any:
-        """Return the result of one call, None where the session has ended."""
-        if session != self._session:
-            return None
-        task = asyncio.create_task(self._work.do(payload))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        await asyncio.wait([task])
-        return None if task.cancelled() else task.result()
-
-    async def end(self, session: int) -> None:
-        """End this session, if it has not ended; calls under way are cancelled."""
-        if session == self._session:
-            self._session = 0
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def do(self, payload: Any) -> Any:
+        """Return the result of one call."""
+        return await self._work.do(payload)
 
     async def _load(self, pickled: bytes, release: str) -> None:
         if version("tiltmeter") != release:
@@ -177,8 +150,6 @@ class WorkerPool:
         self.least, self.most = options.workers
         self.lock = threading.RLock()
         self.actors: list[Any] = []
-        self.numbers = count(1)
-        """Of sessions and calls: no number is used twice."""
 
     def hire(self) -> Any:
         """Create one more worker, which starts as soon as the cluster has room for it."""
@@ -194,6 +165,12 @@ class WorkerPool:
 
         self.actors.remove(actor)
         ray.kill(actor)
+
+    def cancel(self, call: Any) -> None:
+        """End a call under way."""
+        import ray
+
+        ray.cancel(call)
 
     def close(self) -> None:
         """End all workers."""
@@ -221,7 +198,6 @@ class PoolSession:
         import ray.cloudpickle
 
         self._pool, self._whose, self._slots = pool, work.whose, slots
-        self._session = next(pool.numbers)
         try:
             self._work = bytes(ray.cloudpickle.dumps(work))  # type: ignore[no-untyped-call]  # unlike pickle, it takes what a script defined
         except Exception as error:
@@ -234,6 +210,7 @@ class PoolSession:
         """Workers that were given a call since they were last looked at."""
         self._free: asyncio.PriorityQueue[tuple[int, int, Any]] = asyncio.PriorityQueue()
         """A place for one call: how many calls its worker has before it, a number, the worker. The least busy worker comes first."""
+        self._numbers = count(1)
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting = self._losses = 0
         self._ready = asyncio.Event()
@@ -253,8 +230,6 @@ class PoolSession:
     async def __aexit__(self, *_: object) -> None:
         for task in self._tasks:
             task.cancel()
-        for actor in self._calls:
-            actor.end.remote(self._session)
         if self.failure:
             raise self.failure
 
@@ -277,9 +252,13 @@ class PoolSession:
             self._used.add(actor)
             try:
                 with self._noticing_losses(actor):
-                    result = await actor.do.remote(self._session, payload)
+                    call = actor.do.remote(payload)
+                    result = await call
                     self._losses = 0
                     return result
+            except asyncio.CancelledError:
+                self._pool.cancel(call)
+                raise
             finally:
                 if actor in self._calls:
                     self._calls[actor] -= 1
@@ -295,7 +274,7 @@ class PoolSession:
 
     async def _begin(self, actor: Any) -> None:
         """Give a worker calls as soon as it has started and loaded the work."""
-        begun = asyncio.ensure_future(actor.begin.remote(self._session, self._work, version("tiltmeter")))
+        begun = asyncio.ensure_future(actor.begin.remote(self._work, version("tiltmeter")))
         failure: TiltmeterError | None = None
         with self._noticing_losses(actor):
             while not (failure or (await asyncio.wait([begun], timeout=START))[0]):
@@ -309,7 +288,7 @@ class PoolSession:
             self._calls[actor] = 0
             self._used.add(actor)
             for before in range(self._slots):
-                self._free.put_nowait((before, next(self._pool.numbers), actor))
+                self._free.put_nowait((before, next(self._numbers), actor))
             self._grow()
             self._ready.set()
 
@@ -361,19 +340,16 @@ class RemoteModel(PoolSession):
     Journal, retries, rate limits, time limits and progress are those of the local engine, and stay in the calling process.
     """
 
-    def __init__(self, pool: WorkerPool, model: Model, timeout: float, slots: int) -> None:
-        work = ModelWork(model, timeout)
-        super().__init__(pool, work, slots)
-        self.name, self.fingerprint, self.endpoint, self.local = model.name, model.fingerprint, model.endpoint, work.local
+    def __init__(self, pool: WorkerPool, model: Model, slots: int, *, local: bool) -> None:
+        super().__init__(pool, ModelWork(model), slots)
+        self.name, self.fingerprint, self.endpoint, self.local = model.name, model.fingerprint, model.endpoint, local
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """See `Model.complete`."""
         result = await self.call((messages, sampling, sample))
         if isinstance(result, Completion):
             return result
-        if isinstance(result, TiltmeterError):
-            raise ModelError("internal", str(result), scope="fatal")
-        raise ModelError(**result)
+        raise result if isinstance(result, ModelError) else ModelError("internal", str(result), scope="fatal")
 
 
 class RemoteVectors:
@@ -387,10 +363,8 @@ class RemoteVectors:
         with self._pool.lock, ThreadPoolExecutor(1) as thread:  # a thread, because an event loop may run in this one (a notebook)
             results = thread.submit(asyncio.run, self._results(what, batches)).result()
         for result in results:
-            if isinstance(result, TiltmeterError):
+            if isinstance(result, Exception):
                 raise result
-            if result is None:
-                raise MemoryError
         return results
 
     async def _results(self, what: str, batches: Sequence[Sequence[str]]) -> list[Any]:
@@ -422,14 +396,14 @@ class RayEngine(Engine):
             model = copy(model)
             model.gpus = int(self._options.gpus)
         with self._pool.lock:
-            remote = RemoteModel(self._pool, model, limits.timeout, slots)
+            remote = RemoteModel(self._pool, model, slots, local=local)
             yield remote, replace(limits, max_connections=slots * most) if local else limits
 
     def close(self) -> None:
         """End the workers; they are created again when there is work."""
         self._pool.close()
 
-    def _elsewhere(self, kind: str, name_or_path: str | Path) -> dict[str, Any]:
+    def _elsewhere(self, kind: type[CachedTextModel], name_or_path: str | Path) -> dict[str, Any]:
         """The store is read and written here, the vectors it lacks are made by workers."""
         place = Path(name_or_path).expanduser()
         name = str(place.absolute() if place.is_dir() else name_or_path)

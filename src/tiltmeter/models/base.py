@@ -34,6 +34,12 @@ class Message(NamedTuple):
     content: str
 
 
+def split_system(messages: Sequence[Message]) -> tuple[str, list[Message]]:
+    """Return the text of the system messages ("" where there are none), and the other messages."""
+    system = "\n\n".join(message.content for message in messages if message.role == "system")
+    return system, [message for message in messages if message.role != "system"]
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """Everything about a request, apart from its messages, that may change the answer.
@@ -91,8 +97,11 @@ class ModelError(Exception):
     def __init__(
         self, kind: str, detail: str, *, scope: str = "transient", retry_after: float | None = None, status: int | None = None
     ) -> None:
-        super().__init__(f"{kind}: {detail}")
+        super().__init__(kind, detail)  # what it takes to make it again in another process
         self.kind, self.detail, self.scope, self.retry_after, self.status = kind, detail, scope, retry_after, status
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}"
 
 
 class Encoder(Protocol):
@@ -161,6 +170,19 @@ class Model(Protocol):
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """Answer `messages`; `sample` numbers independent answers to the same prompt."""
         ...
+
+
+async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion | ModelError:
+    """Ask a model once; whatever goes wrong is a ModelError, which is returned."""
+    try:
+        return await model.complete(messages, sampling, sample)
+    except ModelError as error:
+        return error
+    except TimeoutError:
+        return ModelError("timeout", "no answer in time")
+    except Exception as error:
+        # A provider's slip on one odd answer must not end a study; its message is not kept, for it might hold a key.
+        return ModelError("internal", f"the provider failed with {type(error).__name__}", scope="permanent")
 
 
 class NamedModel:

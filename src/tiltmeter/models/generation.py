@@ -40,16 +40,6 @@ class Generator(NamedTuple):
     """Tokens that end an answer."""
 
 
-def generator_of(name: str, model: Any, tokenizer: Any, layers: tuple[int, int], placeholder: str) -> Generator:
-    """Return the generator of what transformers loads."""
-    from transformers import GenerationConfig
-
-    own, model.generation_config = model.generation_config, GenerationConfig()  # its beams or bans are not what a request asks for
-    named = own.eos_token_id
-    ends = frozenset([*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id])
-    return Generator(model, PromptReader(name, tokenizer, model.config, own, placeholder), layers, ends)
-
-
 def generate_batch(generator: Generator, rows: Sequence[PromptRow]) -> None:
     """Answer all rows together: either all of them are open-box requests or none. Raise whatever torch raises."""
     import torch
@@ -65,8 +55,7 @@ def generate_batch(generator: Generator, rows: Sequence[PromptRow]) -> None:
     with quiet(), torch.inference_mode(), _bounded_positions(generator):
         if boxes:
             states = source_states(model, [source for source, _ in boxes], generator.layers[0])
-            places = [[ids.shape[1] - len(target.ids) + place for place in target.positions] for _, target in boxes]
-            patch = patched(model, generator.layers[1], states, places)
+            patch = patched(model, generator.layers[1], states, [target for _, target in boxes])
         with patch:
             model.generate(
                 input_ids=ids,
@@ -223,18 +212,18 @@ def source_states(model: Any, sources: Sequence[MarkedTokens], layer: int) -> li
 
 
 @contextmanager
-def patched(model: Any, layer: int, rows: Sequence[Tensor], positions: Sequence[Sequence[int]]) -> Iterator[None]:
-    """While it is entered, the prompt the model reads next has other hidden states after block `layer` at some places.
+def patched(model: Any, layer: int, states: Sequence[Tensor], targets: Sequence[MarkedTokens]) -> Iterator[None]:
+    """While it is entered, the targets the model reads next have other hidden states after block `layer` at their marked tokens.
 
     Meant for one call of the model or of `generate`. The first forward pass fixes how wide the prompt is; later passes that read less
     (those of generation from the cache) are left alone, those that read it again (generation without a cache) are patched again.
 
     Parameters
     ----------
-    rows
-        For each row of the batch the vectors that are put in, shape (tokens, hidden size); none where a row is to stay as it is.
-    positions
-        For each row of the batch where they go: columns of the batch as it is given to the model, padding on the left included.
+    states
+        For each target the vectors that are put in, shape (tokens, hidden size).
+    targets
+        The rows of the batch, which is padded on the left.
 
     Raises
     ------
@@ -244,8 +233,10 @@ def patched(model: Any, layer: int, rows: Sequence[Tensor], positions: Sequence[
     import torch
 
     block = find_blocks(model, layer)[layer]
-    places = torch.tensor([(number, place) for number, columns in enumerate(positions) for place in columns], dtype=torch.long).T
-    vectors = torch.cat(list(rows))
+    # Counted from the end of the prompt, where padding does not matter.
+    marked = [(number, place - len(target.ids)) for number, target in enumerate(targets) for place in target.positions]
+    places = torch.tensor(marked, dtype=torch.long).T
+    vectors = torch.cat(list(states))
     width = 0
 
     def put_in(_block: Any, _given: Any, made: Any) -> Any:
@@ -255,7 +246,8 @@ def patched(model: Any, layer: int, rows: Sequence[Tensor], positions: Sequence[
         if hidden.shape[1] < width:
             return made
         changed = hidden.clone()
-        changed[tuple(places.to(hidden.device))] = vectors.to(hidden)
+        rows, columns = places.to(hidden.device)
+        changed[rows, width + columns] = vectors.to(hidden)
         return changed if made is hidden else (changed, *made[1:])
 
     with block.register_forward_hook(put_in):

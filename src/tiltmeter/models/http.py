@@ -22,7 +22,17 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from tiltmeter.errors import InputError
-from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, check_options, request_parameters, split_thinking
+from tiltmeter.models.base import (
+    Completion,
+    Message,
+    ModelError,
+    NamedModel,
+    Sampling,
+    check_options,
+    request_parameters,
+    split_system,
+    split_thinking,
+)
 from tiltmeter.models.endpoints import (
     ENDPOINTS,
     Complaint,
@@ -313,11 +323,11 @@ class AnthropicModel(HttpModel):
         return {"anthropic-version": "2023-06-01", **({"x-api-key": self._key.secret} if self._key else {})}
 
     def _payload(self, messages: Sequence[Message], parameters: dict[str, Any]) -> dict[str, Any]:
-        turns = [message._asdict() for message in messages if message.role != "system"]
-        system = "\n\n".join(message.content for message in messages if message.role == "system")
+        system, turns = split_system(messages)
         parameters.pop("seed", None)
         stop = parameters.pop("stop", None)
-        body = {"model": self._model, "messages": turns, "max_tokens": _ANTHROPIC_MAX_TOKENS, **parameters}
+        body: dict[str, Any] = {"model": self._model, "messages": [turn._asdict() for turn in turns]}
+        body |= {"max_tokens": _ANTHROPIC_MAX_TOKENS, **parameters}
         return body | ({"system": system} if system else {}) | ({"stop_sequences": stop} if stop else {})
 
     def _read(self, answer: dict[str, Any], latency: float) -> Completion:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from time import perf_counter
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models.base import (
@@ -32,7 +32,7 @@ from tiltmeter.models.base import (
     parse_number,
     split_thinking,
 )
-from tiltmeter.models.generation import Generator, generate_batch, generator_of
+from tiltmeter.models.generation import Generator, generate_batch
 from tiltmeter.models.prompts import PromptReader, PromptRow
 from tiltmeter.models.weights import Weights, check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device
 
@@ -103,25 +103,11 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
 
 @dataclass(eq=False, slots=True)
 class WaitingRequest:
-    """A request of `LocalModel`."""
+    """A request of `LocalModel` whose prompt was read."""
 
-    read: Callable[[], PromptRow]
+    row: PromptRow
     answer: asyncio.Future[Completion]
-    begun: float = field(default_factory=perf_counter)
-    row: PromptRow | None = None
-    """Its prompt, once it was read."""
-
-    def settle(self, outcome: Completion | ModelError) -> None:
-        """Hand over what came of it, if that is still wanted."""
-        if self.answer.done():
-            return
-        if isinstance(outcome, Completion):
-            self.answer.set_result(outcome)
-        else:
-            self.answer.set_exception(outcome)
-
-
-Batch: TypeAlias = list[tuple[PromptRow, WaitingRequest]]
+    begun: float
 
 
 class LocalModel(NamedModel):
@@ -171,13 +157,18 @@ class LocalModel(NamedModel):
 
     def _load(self) -> Generator:
         import torch
+        from transformers import GenerationConfig
 
         options, device = self._options, pick_device(self._options.device)
         dtype = getattr(torch, self._dtype(device))
         model, tokenizer = load_pretrained(self._weights, "AutoModelForCausalLM", _WHAT, device, dtype=dtype)
         if device == "cpu" and model.num_parameters() < SMALL:
             torch.set_num_threads(1)
-        return generator_of(self.name, model, tokenizer, (options.source_layer, options.target_layer), options.placeholder)
+        own, model.generation_config = model.generation_config, GenerationConfig()  # its beams or bans are not what a request asks for
+        named = own.eos_token_id
+        ends = frozenset([*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id])
+        reader = PromptReader(self.name, tokenizer, model.config, own, options.placeholder)
+        return Generator(model, reader, (options.source_layer, options.target_layer), ends)
 
     async def __aenter__(self) -> Self:
         thread = ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-hf")
@@ -209,75 +200,73 @@ class LocalModel(NamedModel):
         """See `Model.complete`."""
         if self._thread is None or self._generator is None:
             raise RuntimeError(f"{self!r} must be entered first: async with model")
-        answer: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        begun, loop = perf_counter(), asyncio.get_running_loop()
+        in_thread = partial(loop.run_in_executor, self._thread)
+        answer: asyncio.Future[Completion] = loop.create_future()
         self._open.add(answer)
-        answer.add_done_callback(self._open.discard)
-        self._waiting.append(WaitingRequest(partial(self._generator.reader.read, messages, sampling, sample), answer))
-        if self._worker is None or self._worker.done():
-            self._worker = asyncio.create_task(self._work(self._generator, self._thread))
-        return await answer
+        try:
+            row = await in_thread(self._generator.reader.read, messages, sampling, sample)
+            row.given_up = answer.cancelled
+            self._waiting.append(WaitingRequest(row, answer, begun))
+            if self._worker is None or self._worker.done():
+                self._worker = asyncio.create_task(self._work(partial(in_thread, _answers, self._generator)))
+            return await answer
+        except ModelError:
+            raise
+        except Exception as error:  # half a surrogate pair, or whatever else a tokenizer does not take
+            raise ModelError("bad_request", f"the prompt cannot be read: {type(error).__name__}", scope="permanent") from None
+        finally:
+            self._open.discard(answer)
 
-    async def _work(self, generator: Generator, thread: ThreadPoolExecutor) -> None:
-        """Answer all that waits."""
-        in_thread = partial(asyncio.get_running_loop().run_in_executor, thread)
+    async def _work(self, answers: Callable[[list[WaitingRequest]], Awaitable[Sequence[Completion | ModelError]]]) -> None:
+        """Answer all that waits; `answers` is `_answers` on the thread."""
         while self._waiting:
             seen = -1
-            while seen < len(self._waiting) < self._size:  # more is being handed over just now
-                seen = len(self._waiting)
+            while len(self._waiting) < (asked := self._unanswered) or seen < asked < self._size:  # more is being read or handed over
+                seen = asked
                 await asyncio.sleep(LINGER)
-            for request, error in await in_thread(_read_prompts, list(self._waiting)):
-                request.settle(error)
-            self._waiting = [request for request in self._waiting if not request.answer.done()]
             batch = self._take()
             if not batch:
                 continue
-            outcomes = await in_thread(_answers, generator, batch)
+            outcomes = await answers(batch)
             if not outcomes and len(batch) > 1:
                 self._size = len(batch) // 2
-                self._waiting = [request for _, request in batch] + self._waiting
+                self._waiting = batch + self._waiting
             elif not outcomes:
                 advice = "use a smaller model, a narrower -M dtype or fewer --max-tokens"
-                detail = f"a prompt of {len(batch[0][0].ids):,} tokens and its answer do not fit into memory: {advice}"
+                detail = f"a prompt of {len(batch[0].row.ids):,} tokens and its answer do not fit into memory: {advice}"
                 outcomes = [ModelError("out_of_memory", detail, scope="permanent")]
-            for (_, request), outcome in zip(batch, outcomes, strict=False):
-                request.settle(outcome)
+            for request, outcome in zip(batch, outcomes, strict=False):
+                if request.answer.done():  # it is no longer wanted
+                    continue
+                if isinstance(outcome, Completion):
+                    request.answer.set_result(outcome)
+                else:
+                    request.answer.set_exception(outcome)
 
-    def _take(self) -> Batch:
+    @property
+    def _unanswered(self) -> int:
+        """Requests that wait, or whose prompts are being read."""
+        return sum(not answer.done() for answer in self._open)
+
+    def _take(self) -> list[WaitingRequest]:
         """The request that has waited longest, with those drawn in the same way whose length is closest."""
-        ready = [(request.row, request) for request in self._waiting if request.row]
-        if not ready:
+        self._waiting = [request for request in self._waiting if not request.answer.done()]
+        if not self._waiting:
             return []
-        oldest = ready[0][0]
-        alike = [pair for pair in ready if pair[0].recipe == oldest.recipe and bool(pair[0].open_box) == bool(oldest.open_box)]
-        batch = sorted(alike, key=lambda pair: abs(len(pair[0].ids) - len(oldest.ids)))[: self._size]
-        taken = {request for _, request in batch}
-        self._waiting = [request for request in self._waiting if request not in taken]
+        oldest = self._waiting[0].row
+        alike = [one for one in self._waiting if one.row.recipe == oldest.recipe and bool(one.row.open_box) == bool(oldest.open_box)]
+        batch = sorted(alike, key=lambda request: abs(len(request.row.ids) - len(oldest.ids)))[: self._size]
+        self._waiting = [request for request in self._waiting if request not in batch]
         return batch
 
 
-def _read_prompts(requests: Sequence[WaitingRequest]) -> list[tuple[WaitingRequest, ModelError]]:
-    """Read the prompts that were not read yet, on the thread; those that cannot be."""
-    failed = []
-    for request in requests:
-        if request.row is None:
-            try:
-                request.row = request.read()
-                request.row.given_up = request.answer.cancelled
-            except ModelError as error:
-                failed.append((request, error))
-            except Exception as error:  # half a surrogate pair, or whatever else a tokenizer does not take
-                detail = f"the prompt cannot be read: {type(error).__name__}"
-                failed.append((request, ModelError("bad_request", detail, scope="permanent")))
-    return failed
-
-
-def _answers(generator: Generator, batch: Batch) -> Sequence[Completion | ModelError]:
+def _answers(generator: Generator, batch: Sequence[WaitingRequest]) -> Sequence[Completion | ModelError]:
     """What came of each request of a batch, on the thread; nothing where the batch does not fit into memory."""
-    rows = [row for row, _ in batch]
     try:
-        generate_batch(generator, rows)
-        texts = [generator.reader.tokenizer.decode(row.made, skip_special_tokens=True) for row in rows]
-        return [_completion(row, text, request.begun) for text, (row, request) in zip(texts, batch, strict=True)]
+        generate_batch(generator, [request.row for request in batch])
+        texts = [generator.reader.tokenizer.decode(request.row.made, skip_special_tokens=True) for request in batch]
+        return [_completion(request.row, text, request.begun) for text, request in zip(texts, batch, strict=True)]
     except Exception as error:
         if not is_out_of_memory(error):
             detail = f"the model failed with {type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"

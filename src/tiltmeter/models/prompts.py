@@ -10,10 +10,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tiltmeter.models.base import Message, ModelError, Sampling
+from tiltmeter.models.base import Message, ModelError, Sampling, split_system
 
 MOST_TOKENS = 512
 """Length of an answer where neither the request nor the model's own configuration bounds it."""
@@ -176,7 +175,7 @@ def _encode(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, 
     return ids, text.rstrip().endswith(("<think>", "<thinking>"))
 
 
-def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any] = MappingProxyType({})) -> str:
+def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, Any]) -> str:
     """Return the prompt as one text: by the chat template, which writes special tokens, or as plain text where there is none.
 
     An assistant message at the end is the beginning of the answer, to be continued. Where the template has no place for a
@@ -196,8 +195,8 @@ def render(tokenizer: Any, messages: Sequence[Message], template: Mapping[str, A
 
     if tokenizer.chat_template is None:
         return "\n\n".join(message.content for message in messages)
-    system = "\n\n".join(message.content for message in messages if message.role == "system").strip()
-    turns = [message for message in messages if message.role != "system"]
+    system, turns = split_system(messages)
+    system = system.strip()
     first = next((turn for turn in turns if turn.role == "user"), None)
     folded = [Message("user", f"{system}\n\n{turn.content}") if turn is first else turn for turn in turns]
     refused: Exception | None = None
@@ -265,7 +264,7 @@ def read_span(tokenizer: Any, text: str, span: tuple[int, int]) -> MarkedTokens:
     return MarkedTokens(list(read["input_ids"]), places)
 
 
-def expand_target(tokenizer: Any, rendered: str, count: int, placeholder: str = "X") -> MarkedTokens:
+def expand_target(tokenizer: Any, rendered: str, count: int, placeholder: str) -> MarkedTokens:
     """Return a target prompt whose marker ⟦X⟧ has become `count` placeholder tokens.
 
     The text is read with one placeholder, and the token that spells it is repeated: so there are exactly as many as asked for, whatever

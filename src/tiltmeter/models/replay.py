@@ -9,7 +9,17 @@ from typing import Any
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.models.base import Completion, Message, ModelError, NamedModel, Sampling, check_local, check_options, split_thinking
+from tiltmeter.models.base import (
+    Completion,
+    Message,
+    ModelError,
+    NamedModel,
+    Sampling,
+    check_local,
+    check_options,
+    split_system,
+    split_thinking,
+)
 from tiltmeter.outside_files import table_of, why
 from tiltmeter.paths import is_file, sha256
 
@@ -94,17 +104,17 @@ class ReplayModel(NamedModel):
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         """Return what was recorded for the user's message (after the system message, if any); a permanent "not_recorded" if nothing was."""
-        turns = [message.content for message in messages if message.role != "system"]
-        system = "\n\n".join(message.content for message in messages if message.role == "system") or None
+        system, turns = split_system(messages)
         held = f"single prompts, not conversations of {len(turns)} turns"
         if len(turns) == 1:
-            recorded = self._answers.get((system if self._by_system else None, turns[0]), {})
+            prompt = turns[0].content
+            recorded = self._answers.get((system or None if self._by_system else None, prompt), {})
             if sample in recorded:
                 text, finish_reason, refusal, thinking, *tokens = recorded[sample]
                 if thinking is None and text is not None:
                     text, thinking = split_thinking(text)
                 return Completion(text, finish_reason, refusal, thinking, *tokens)
-            beginning = turns[0] if len(turns[0]) <= 60 else turns[0][:59] + "…"
+            beginning = prompt if len(prompt) <= 60 else prompt[:59] + "…"
             held = f"{f'{len(recorded)} answers, not sample {sample}' if recorded else 'no answer'} to the prompt {beginning!r}"
         raise ModelError("not_recorded", f"{self.name} holds {held}", scope="permanent")
 

@@ -38,7 +38,7 @@ _SPARE = 2
 """Positions some models (RoBERTa) reserve, left free where a tokenizer does not say how long a text may be."""
 
 
-def text_keys(model: str, texts: Sequence[str]) -> list[bytes]:
+def text_keys(model: str, texts: Iterable[str]) -> list[bytes]:
     """Keys (20 bytes) of what the model of this fingerprint makes of each text."""
     start = model.encode() + b"\0"
     return [blake2b(start + text.encode("utf-8", "surrogatepass"), digest_size=20).digest() for text in texts]
@@ -70,16 +70,14 @@ class TextStore:
 
     def write(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Keep all rows (key, value) in one transaction."""
-        with self._opened() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with self._opened() as connection, connection:
             connection.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", rows)
-            connection.execute("COMMIT")
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)) as connection:
+            with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level="IMMEDIATE")) as connection:
                 if connection.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
                     self._create(connection)
                 yield connection
@@ -92,12 +90,10 @@ class TextStore:
     def _create(self, connection: sqlite3.Connection) -> None:
         """Make the table; another process may have made it meanwhile."""
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("BEGIN IMMEDIATE")
         if connection.execute("SELECT count(*) FROM sqlite_master WHERE tbl_name != 'entries'").fetchone()[0]:
             raise InputError(f"{self.path} is a database of something else: remove or rename it")
         connection.execute("CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
         connection.execute(f"PRAGMA application_id={_APPLICATION}")
-        connection.execute("COMMIT")
 
 
 class RowCache:
@@ -115,8 +111,6 @@ class RowCache:
         Texts computed together at most; halved when they do not fit into memory.
     workers
         Processes that compute at the same time.
-    width
-        Numbers in a row; None: a text has to be computed to know it.
     """
 
     def __init__(
@@ -126,12 +120,10 @@ class RowCache:
         store: Path | None,
         batch_size: int,
         workers: int = 1,
-        width: int | None = None,
     ) -> None:
         self._fingerprint, self._compute, self._batch_size = fingerprint, compute, batch_size
         self._at_once = _AT_ONCE * workers
         self._store = None if store is None else TextStore(store)
-        self.width = width
 
     def rows(self, texts: Sequence[str]) -> Floats:
         """Return one row a text, in order: shape (texts, width).
@@ -142,8 +134,8 @@ class RowCache:
             The store cannot be used.
         """
         if not texts:
-            return self._compute([""], 1)[:0] if self.width is None else np.empty((0, self.width), dtype=np.float32)
-        unique = list(dict.fromkeys(texts))
+            return self._compute([""], 1)[:0]  # a text has to be computed to know how many numbers there are
+        unique = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         keys = dict(zip(unique, text_keys(self._fingerprint, unique), strict=True))
         rows: dict[bytes, Any] = {}  # SQLite may hold any value in a damaged file
         if self._store is not None:
@@ -161,12 +153,10 @@ class RowCache:
             if self._store is not None:
                 self._store.write(new.items())
             rows |= new
-        table = np.empty((len(unique), len(rows[keys[unique[0]]]) // 4), dtype=np.float32)
-        place = {}
-        for number, text in enumerate(unique):  # the memory of each row is free once it is in the table
+        table = np.empty((len(unique), len(rows[keys[texts[0]]]) // 4), dtype=np.float32)
+        for text, number in unique.items():  # the memory of each row is free once it is in the table
             table[number] = np.frombuffer(rows.pop(keys[text]), dtype="<f4")
-            place[text] = number
-        return table if len(unique) == len(texts) else table[[place[text] for text in texts]]
+        return table if len(unique) == len(texts) else table[[unique[text] for text in texts]]
 
     def _computed(self, texts: Sequence[str]) -> Floats:
         while True:
@@ -228,7 +218,7 @@ class CachedTextModel(ABC):
         """What identifies its weights."""
         workers = elsewhere.workers if elsewhere else 1
         self._kept = RowCache(f"{self.kind}/1 {self.identity}", partial(self._in_batches, "rows"), store, self.batch_size, workers)
-        self._ends = RowCache(f"cut/1 {self.identity}", partial(self._in_batches, "cut"), store, self.batch_size, workers, 1)
+        self._ends = RowCache(f"cut/1 {self.identity}", partial(self._in_batches, "cut"), store, self.batch_size, workers)
         self._lock = threading.RLock()
         self._model: Any = None
 
@@ -242,8 +232,7 @@ class CachedTextModel(ABC):
 
     def cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Whether each text is longer than the model's window, so that its end is not read: shape (texts,). Raises as for rows."""
-        found: NDArray[np.bool_] = self._ends.rows(texts)[:, 0] > 0
-        return found
+        return np.array(self._ends.rows(texts)[:, 0] > 0 if texts else [], dtype=np.bool_)
 
     def compute(self, what: str, texts: Sequence[str]) -> Floats:
         """Compute one batch, neither read from the store nor kept.
@@ -362,7 +351,6 @@ class TextClassifier(CachedTextModel):
         named = self._weights.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
         self.labels: Sequence[str] = [str(named[number]) for number in sorted(named, key=int)]
         """Names of the labels, in the order of the scores."""
-        self._kept.width = len(self.labels)
 
     def scores(self, texts: Sequence[str]) -> Floats:
         """Return one row per text, one column per label: shape (texts, labels). Long texts are cut where the model's window ends.

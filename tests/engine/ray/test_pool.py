@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ STORYTELLER = Path(__file__).parents[2] / "fixtures" / "storyteller"
 
 
 class Echo:
-    """Work that takes a moment; `fatal` payloads end the worker."""
+    """Work that takes a moment, or with the payload `slow` a minute; `fatal` payloads end the worker."""
 
     whose = "echo"
 
@@ -32,7 +33,7 @@ class Echo:
         return
 
     async def do(self, payload: Any) -> Any:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(60 if payload == "slow" else 0.01)
         return payload
 
     async def close(self) -> None:
@@ -51,7 +52,7 @@ class Actor:
                 self.seen += 1
                 self.now += 1
                 self.most = max(self.most, self.now)
-                self.lost |= given[1] == "fatal"
+                self.lost |= given[0] == "fatal"
             try:
                 result = None if self.lost else await getattr(self.worker, name)(*given)
             finally:
@@ -73,6 +74,9 @@ class FakePool(WorkerPool):
 
     def dismiss(self, actor: Any) -> None:
         self.actors.remove(actor)
+
+    def cancel(self, call: Any) -> None:
+        call.cancel()
 
 
 def carry_out(least: int, most: int, slots: int, work: Callable[[PoolSession], Any]) -> tuple[FakePool, Any]:
@@ -130,12 +134,22 @@ def test_a_call_that_loses_every_worker_ends_the_session_with_one_sentence() -> 
         carry_out(2, 2, 8, fatal)
 
 
+def test_a_call_that_is_given_up_ends_in_its_worker_and_leaves_room() -> None:
+    async def give_up(session: PoolSession) -> Any:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(session.call("slow"), 0.05)
+        return await session.call("quick")
+
+    made, result = carry_out(1, 1, 1, give_up)
+    assert (result, made.hired[0].now) == ("quick", 0)
+
+
 def test_a_cluster_without_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "START", 0.05)
 
     class NoRoom(FakePool):
         def hire(self) -> Any:
-            actor = SimpleNamespace(begin=SimpleNamespace(remote=lambda *_: asyncio.sleep(60)), end=None)
+            actor = SimpleNamespace(begin=SimpleNamespace(remote=lambda *_: asyncio.sleep(60)))
             self.actors.append(actor)
             return actor
 
@@ -215,7 +229,8 @@ def test_without_whole_gpus_or_a_cluster_it_says_what_is_needed(journal: Journal
 
 def test_errors_of_models_travel_whole() -> None:
     error = ModelError("overloaded", "later", retry_after=2.0, status=503)
-    assert vars(ModelError(**vars(error))) == vars(error)
+    arrived = pickle.loads(pickle.dumps(error))
+    assert (str(arrived), vars(arrived)) == ("overloaded: later", vars(error))
 
 
 def test_limits_are_for_all_workers_together(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

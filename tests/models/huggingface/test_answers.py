@@ -154,21 +154,21 @@ def test_an_answer_ends_where_the_window_of_the_model_ends(chat_model: Make, kin
 
 def test_an_assistant_message_at_the_end_is_continued() -> None:
     begun = [Message("user", "Tell me"), Message("assistant", "Sure, here is")]
-    assert render(tokenizer(), begun) == "<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\nSure, here is"
+    assert render(tokenizer(), begun, {}) == "<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\nSure, here is"
     shouts = tokenizer(
         "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | upper }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
     )
-    assert render(shouts, begun) == "<user>TELL ME<assistant>Sure, here is"
-    assert render(tokenizer(None), begun) == "Tell me\n\nSure, here is"
+    assert render(shouts, begun, {}) == "<user>TELL ME<assistant>Sure, here is"
+    assert render(tokenizer(None), begun, {}) == "Tell me\n\nSure, here is"
 
 
 @pytest.mark.parametrize("template", [NO_SYSTEM, DROPS_SYSTEM], ids=["refuses", "drops"])
 def test_a_system_message_without_a_place_goes_in_front_of_the_question(template: str) -> None:
     messages = [Message("system", "Be brief."), Message("user", "Who?"), Message("assistant", "She"), Message("user", "Why?")]
-    text = render(tokenizer(template), messages)
+    text = render(tokenizer(template), messages, {})
     assert text.startswith("<|im_start|>user\nBe brief.\n\nWho?<|im_end|>")
     assert text.count("Be brief.") == 1
-    assert "<|im_start|>system\nBe brief.<|im_end|>" in render(tokenizer(), messages)
+    assert "<|im_start|>system\nBe brief.<|im_end|>" in render(tokenizer(), messages, {})
 
 
 def test_a_template_that_refuses_the_messages_is_a_failure_of_the_request(chat_model: Make) -> None:

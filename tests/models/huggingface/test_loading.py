@@ -36,11 +36,6 @@ def test_a_local_model_is_a_model(chat_model: Make) -> None:
     assert model.local is True  # type: ignore[attr-defined]
 
 
-def test_asking_before_entering_is_a_mistake_in_the_program(chat_model: Make) -> None:
-    with pytest.raises(RuntimeError, match="entered first"):
-        asyncio.run(create_model(f"hf/{chat_model()}").complete([Message("user", "Who?")], Sampling(), 0))
-
-
 def test_the_fingerprint_is_what_is_in_the_folder_not_where_it_is(chat_model: Make, tmp_path: Path) -> None:
     folder = chat_model()
     fingerprint = create_model(f"hf/{folder}").fingerprint
@@ -80,11 +75,6 @@ def test_options_are_taken_and_the_rest_is_sampling() -> None:
 def test_options_that_are_wrong(chat_model: Make, options: dict[str, str], said: str) -> None:
     with pytest.raises(InputError, match=said):
         create_model(f"hf/{chat_model()}", options=options)
-
-
-def test_a_base_url_is_refused(chat_model: Make) -> None:
-    with pytest.raises(InputError, match="remove --base-url"):
-        create_model(f"hf/{chat_model()}", base_url="http://127.0.0.1:1")
 
 
 def test_a_device_that_is_not_here(chat_model: Make) -> None:

@@ -14,7 +14,7 @@ from support.storyteller import FOLDER
 from tiltmeter.errors import InputError
 from tiltmeter.models import ModelError
 from tiltmeter.models.generation import find_blocks, patched, source_states
-from tiltmeter.models.prompts import MARKER, expand_target, read_span
+from tiltmeter.models.prompts import MARKER, MarkedTokens, expand_target, read_span
 
 torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
 
@@ -86,11 +86,6 @@ def logits_of(model: Any, rows: Sequence[Sequence[int]]) -> list[Any]:
     return [found[number, -len(row) :] for number, row in enumerate(rows)]
 
 
-def columns(rows: Sequence[Sequence[int]], positions: Sequence[Sequence[int]]) -> list[list[int]]:
-    width = max(map(len, rows))
-    return [[width - len(row) + at for at in places] for row, places in zip(rows, positions, strict=True)]
-
-
 def greedy(model: Any, rows: Sequence[Sequence[int]], *, cached: bool) -> list[list[int]]:
     batch = batch_of(rows)
     with torch.inference_mode():
@@ -117,22 +112,22 @@ def tuple_outputs(model: Any, layer: int) -> Iterator[None]:
 
 
 def test_a_target_patched_with_its_own_states_stays_as_it_is(model: Any, tokenizer: Any) -> None:
-    target = expand_target(tokenizer, TARGET, 7)
+    target = expand_target(tokenizer, TARGET, 7, "X")
     text = TARGET.replace(MARKER, " ".join("X" * 7))
     start = text.index("X X")
     own = states_of(model, tokenizer, [text], [(start, start + 13)], INNER)
     assert [len(one) for one in own] == [7]
     plain = logits_of(model, [target.ids])[0]
-    with patched(model, INNER, own, [target.positions]):
+    with patched(model, INNER, own, [target]):
         same = logits_of(model, [target.ids])[0]
     assert torch.allclose(plain, same, atol=1e-5)
 
 
 def test_states_of_another_prompt_change_the_logits_from_there_on(model: Any, tokenizer: Any) -> None:
     states = states_of(model, tokenizer, SOURCES[:1], spans_of(SOURCES[:1], SPANS[:1]), OUTER)[0]
-    target = expand_target(tokenizer, TARGET, len(states))
+    target = expand_target(tokenizer, TARGET, len(states), "X")
     plain = logits_of(model, [target.ids])[0]
-    with patched(model, INNER, [states], [target.positions]):
+    with patched(model, INNER, [states], [target]):
         other = logits_of(model, [target.ids])[0]
     first = target.positions[0]
     assert torch.equal(plain[:first], other[:first])
@@ -140,19 +135,19 @@ def test_states_of_another_prompt_change_the_logits_from_there_on(model: Any, to
     assert torch.allclose(plain, logits_of(model, [target.ids])[0]), "the patch ends with its context"
 
 
-def two_targets(model: Any, tokenizer: Any) -> tuple[list[Any], list[list[int]], list[list[int]]]:
-    """States of two sources of different lengths, and their targets: ids and positions."""
+def two_targets(model: Any, tokenizer: Any) -> tuple[list[Any], list[MarkedTokens], list[list[int]]]:
+    """States of two sources of different lengths, their targets, and the tokens of these."""
     states = states_of(model, tokenizer, SOURCES, spans_of(SOURCES, SPANS), OUTER)
     assert len(states[0]) != len(states[1])
-    targets = [expand_target(tokenizer, TARGET, len(one)) for one in states]
-    return states, [one.ids for one in targets], [one.positions for one in targets]
+    targets = [expand_target(tokenizer, TARGET, len(one), "X") for one in states]
+    return states, targets, [one.ids for one in targets]
 
 
 def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, tokenizer: Any) -> None:
-    states, ids, positions = two_targets(model, tokenizer)
-    places = columns(ids, positions)
-    with patched(model, INNER, states, places):
+    states, targets, ids = two_targets(model, tokenizer)
+    with patched(model, INNER, states, targets):
         cached = greedy(model, ids, cached=True)
+    places = [[max(map(len, ids)) - len(one.ids) + at for at in one.positions] for one in targets]
     row = torch.tensor([number for number, them in enumerate(places) for _ in them])
     column = torch.tensor([place for them in places for place in them])
     steps = 0
@@ -171,41 +166,32 @@ def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, to
         hook.remove()
     assert steps == 12
     assert cached == uncached
-    with patched(model, INNER, states, places):
+    with patched(model, INNER, states, targets):
         assert greedy(model, ids, cached=False) == uncached, "without a cache, the prompt is patched each time it is read"
     assert cached != greedy(model, ids, cached=True), "this model says something else without the patch"
 
 
 def test_a_batch_of_different_lengths_equals_one_by_one(model: Any, tokenizer: Any) -> None:
-    states, ids, positions = two_targets(model, tokenizer)
+    states, targets, ids = two_targets(model, tokenizer)
     alone = [states_of(model, tokenizer, [text], [span], OUTER)[0] for text, span in zip(SOURCES, spans_of(SOURCES, SPANS), strict=True)]
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(states, alone, strict=True))
-    with patched(model, INNER, states, columns(ids, positions)):
+    with patched(model, INNER, states, targets):
         together = logits_of(model, ids)
     for number in (0, 1):
-        with patched(model, INNER, [alone[number]], [positions[number]]):
+        with patched(model, INNER, [alone[number]], [targets[number]]):
             single = logits_of(model, [ids[number]])[0]
         assert torch.allclose(together[number], single, atol=1e-4)
-
-
-def test_a_row_without_vectors_stays_as_it_is(model: Any, tokenizer: Any) -> None:
-    states, ids, positions = two_targets(model, tokenizer)
-    plain = logits_of(model, ids)
-    with patched(model, INNER, [states[0], states[1][:0]], [columns(ids, positions)[0], []]):
-        mixed = logits_of(model, ids)
-    assert torch.equal(plain[1], mixed[1])
-    assert not torch.allclose(plain[0], mixed[0])
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
 def test_blocks_may_give_tuples(architecture: str, tokenizer: Any) -> None:
     model = small(architecture)
-    states, ids, positions = two_targets(model, tokenizer)
-    with patched(model, INNER, states, columns(ids, positions)):
+    states, targets, ids = two_targets(model, tokenizer)
+    with patched(model, INNER, states, targets):
         expected = logits_of(model, ids)
     with tuple_outputs(model, OUTER):
         again = states_of(model, tokenizer, SOURCES, spans_of(SOURCES, SPANS), OUTER)
-    with tuple_outputs(model, INNER), patched(model, INNER, again, columns(ids, positions)):
+    with tuple_outputs(model, INNER), patched(model, INNER, again, targets):
         found = logits_of(model, ids)
     assert all(torch.equal(one, other) for one, other in zip(expected, found, strict=True))
 
@@ -251,7 +237,7 @@ def merging_tokenizer() -> Any:
 @pytest.mark.parametrize("count", [1, 2, 4, 17])
 def test_the_marker_becomes_exactly_as_many_placeholders(make: Callable[[], Any], count: int) -> None:
     tokenizer = make()
-    target = expand_target(tokenizer, f"a story about {MARKER}. a story", count)
+    target = expand_target(tokenizer, f"a story about {MARKER}. a story", count, "X")
     assert len(target.positions) == count
     assert target.positions == list(range(target.positions[0], target.positions[0] + count))
     spelled = [tokenizer.decode([target.ids[at]]).strip() for at in target.positions]
@@ -262,7 +248,7 @@ def test_the_marker_becomes_exactly_as_many_placeholders(make: Callable[[], Any]
 
 
 def test_the_placeholders_are_those_of_the_written_out_text(tokenizer: Any) -> None:
-    target = expand_target(tokenizer, TARGET, 5)
+    target = expand_target(tokenizer, TARGET, 5, "X")
     assert target.ids == tokenizer(TARGET.replace(MARKER, "X X X X X"), add_special_tokens=False)["input_ids"]
 
 
@@ -275,12 +261,12 @@ def test_the_placeholders_are_those_of_the_written_out_text(tokenizer: Any) -> N
 )
 def test_a_target_without_one_marker_is_refused(tokenizer: Any, rendered: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        expand_target(tokenizer, rendered, 3)
+        expand_target(tokenizer, rendered, 3, "X")
 
 
 def test_a_placeholder_that_is_no_token_is_refused(tokenizer: Any) -> None:
     with pytest.raises(ModelError, match="is no token of its own"):
-        expand_target(tokenizer, f"a story about {MARKER}.", 3, placeholder="Qqq")
+        expand_target(tokenizer, f"a story about {MARKER}.", 3, "Qqq")
 
 
 @pytest.mark.parametrize("layer", [-1, 5, 40])

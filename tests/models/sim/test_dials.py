@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
-
 import pytest
 
 from tiltmeter.errors import InputError
@@ -40,11 +38,6 @@ def test_mapping_has_every_dial_as_a_number() -> None:
     }
 
 
-def test_dials_are_frozen() -> None:
-    with pytest.raises(FrozenInstanceError):
-        Dials().refusal = 0.5  # type: ignore[misc]
-
-
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
@@ -64,11 +57,6 @@ def test_dials_are_frozen() -> None:
 def test_a_wrong_preset_or_option_is_explained(model: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         create("sim", model, options=options)
-
-
-def test_a_base_url_is_refused() -> None:
-    with pytest.raises(InputError, match="--base-url"):
-        create("sim", "fair", base_url="http://127.0.0.1:1/v1")
 
 
 def test_the_fingerprint_tells_dials_apart_but_not_the_way_they_were_set() -> None:

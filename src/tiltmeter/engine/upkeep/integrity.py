@@ -115,22 +115,20 @@ def check(where: str | Path) -> Health:
         There is no journal, or it cannot be opened at all.
     """
     file = journal_file(where)
-    examined: _Examined = ("sound", None, _SERVER) if file is None else _examine_file(file)
-    state, problem, note = examined
-    notes = [note] if note else []
-    if file is None or problem is None:
+    state, problems, notes = _ON_A_SERVER if file is None else _examine_file(file)
+    if file is None or state == "sound":
         with opened_to_read(where) as engine, reading(engine) as connection:
             problems, _ = _row_problems(connection)
             rows, schema = _count(connection), version_of(connection)
             return Health(shown(engine.url), "bad rows" if problems else "sound", schema, rows, None, problems, notes)
     if state == "foreign log":
-        return Health(str(file), state, None, None, None, [problem], notes)
+        return Health(str(file), state, None, None, None, problems, notes)
     try:
         with closing(_open_damaged(file)) as damaged:
             readable, claimed = _copy_readable(damaged, file, lambda rows: None)
     except sqlite3.DatabaseError:
         readable = claimed = 0
-    return Health(str(file), "damaged" if readable else "unusable", None, claimed, readable, [problem], notes)
+    return Health(str(file), "damaged" if readable else "unusable", None, claimed, readable, problems, notes)
 
 
 def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
@@ -166,9 +164,13 @@ def repair(where: str | Path, *, say: Say = lambda line: None) -> Repaired:
     return Repaired(str(file), "damaged", rows, claimed, 0, aside)
 
 
-_Examined = tuple[Literal["sound", "foreign log", "damaged"], Problem | None, str | None]
-"""State of a file, what is wrong with it, and a note."""
-_SERVER = "only the rows were examined: the integrity of its files is the server's business (pg_amcheck, data checksums)"
+_Examined = tuple[Literal["sound", "foreign log", "damaged"], list[Problem], list[str]]
+"""State of a file, what is wrong with it, and notes."""
+_ON_A_SERVER: _Examined = (
+    "sound",
+    [],
+    ["only the rows were examined: the integrity of its files is the server's business (pg_amcheck, data checksums)"],
+)
 
 
 def _count(connection: Connection) -> int:
@@ -226,13 +228,13 @@ def _examine_file(file: Path) -> _Examined:
         complaints = _complaints(file)
     if not complaints:
         if with_log and (hidden := _rows_hidden_by_log(file)):
-            return "foreign log", Problem(f"rows hidden by {name} beside it, the log of another file or of another time", hidden), None
-        return "sound", None, None
+            return "foreign log", [Problem(f"rows hidden by {name} beside it, the log of another file or of another time", hidden)], []
+        return "sound", [], []
     if with_log and not _complaints(file, ALONE):
-        return "foreign log", Problem("logs of another file beside it, without which the journal is sound", 1, name), None
-    note = None if with_log else f"if it was copied without the file {name}, put that beside it and check again"
+        return "foreign log", [Problem("logs of another file beside it, without which the journal is sound", 1, name)], []
+    notes = [] if with_log else [f"if it was copied without the file {name}, put that beside it and check again"]
     said = " ".join("; ".join(complaints).split())[:500]
-    return "damaged", Problem("damaged places in the file", len(complaints), said), note
+    return "damaged", [Problem("damaged places in the file", len(complaints), said)], notes
 
 
 def _complaints(file: Path, mode: str | None = None) -> list[str]:
