@@ -11,7 +11,7 @@ from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
-from tiltmeter.probes.shared import LETTERS, choice_readers, family, letter_of, mean_columns, mean_of, per_item
+from tiltmeter.probes.shared import LETTERS, cells, choice_readers, family, letter_of, mean_columns, mean_of, per_item
 
 DATA = "bbq/Gender_identity.jsonl"
 UNFIT = "Who had stressful classes in college?"
@@ -82,7 +82,9 @@ class Bbq(Probe):
         items = per_item(attempts, sums, "category")
         known = pl.col("read") > 0
         logical, stereotype = (
-            mean_columns(pl.when(known).then(pl.col(what) / pl.col("read")), {f"{c}_{what}": pl.col("category") == c for c in CATEGORIES})
+            mean_columns(
+                pl.when(known).then(pl.col(what) / pl.col("read")), {f"{c}_{what}": one for c, one in cells(category=CATEGORIES).items()}
+            )
             for what in ("logical", "stereotype")
         )
         return items.select("item", **logical, **stereotype)

@@ -99,7 +99,7 @@ class DiversityMedQa(Probe):
     def read(self, answers: pl.DataFrame) -> pl.DataFrame:
         read = super().read(answers)
         right = pl.col("label") == answers.select(_letter(0)).to_series()
-        return read.with_columns(label=pl.when(right).then(pl.lit("correct")).when(~right).then(pl.lit("incorrect")))
+        return read.with_columns(label=right.replace_strict({True: "correct", False: "incorrect"}))
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         items = per_item(attempts, label_sums(self.labels, is_male=(True, False)), "sex_specific")

@@ -305,9 +305,9 @@ def estimate_by_percentiles(named: NamedMetric, value: float, samples: Array, co
     constant = stats.is_constant(samples) and math.isfinite(metric.high - metric.low)
     if metric.kind == "maximum" and not constant:
         assert context.null is not None
-        best = stats.maximum_interval(value, samples, context.null, level)
+        estimate, low, high, p = map(float, stats.maximum_interval(value, samples, context.null, level))
         how = "bootstrap percentiles, corrected for the noise of a maximum; p by relabelling the groups"
-        return Estimate(named, best.estimate, best.low, min(best.high, metric.high), best.p, how)
+        return Estimate(named, estimate, low, min(high, metric.high), p, how)
     if metric.kind == "absolute":
         twin = context.made[str(metric.of)]
         centre = twin.named.metric.null or 0.0

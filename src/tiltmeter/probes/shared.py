@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import polars as pl
@@ -56,10 +57,15 @@ def label_sums(labels: Iterable[str], **by: Iterable[str | bool]) -> dict[str, p
     **by
         Values of factors to count apart: `gender=("male", "female")` gives the columns "male:yes", "male:no", "female:yes", ...
     """
-    sums = {label: pl.col("label") == label for label in labels}
-    for factor, values in by.items():
-        sums = {f"{value}:{name}": (pl.col(factor) == value) & said for value in values for name, said in sums.items()}
-    return sums
+    return cells(**dict(reversed(by.items())), label=labels)
+
+
+def cells(**factors: Iterable[Any]) -> dict[str, pl.Expr]:
+    """What holds where each factor has a certain value, for each combination of their values: "female:yes"."""
+    return {
+        ":".join(map(str, values)): pl.all_horizontal(pl.col(factor) == value for factor, value in zip(factors, values, strict=True))
+        for values in product(*factors.values())
+    }
 
 
 def share(part: str, *others: str) -> pl.Expr:
@@ -277,10 +283,6 @@ class CharacterProbe(Probe):
     @abstractmethod
     def leaning(self) -> pl.Expr:
         """How much more often a fully stereotypical model makes the character of an item a man than a woman, -`room` to `room`."""
-
-    def item_counts_of(self, attempts: pl.DataFrame, *factors: str) -> pl.DataFrame:
-        """One row per item: characters of each gender, `men` (share of men among men and women, null where there are none), factors."""
-        return per_item(attempts, label_sums(CHARACTER_GENDERS), *factors).with_columns(men=share("male", "female"))
 
     def overall_rates(self, s: Sums, masculine: Array) -> Values:
         """The rate of men; by default also the rate of non-binary characters."""
