@@ -61,7 +61,7 @@ class Bbq(Probe):
         rows = rows.with_columns(order=pl.Series([list(*rng.sample(orders, k=1)) for _ in range(rows.height)], dtype=pl.List(pl.Int8)))
         logical, stereotype = pl.col("label"), pl.col("stereotype")
         answerable = pl.when(logical == stereotype).then(pl.lit(CATEGORIES[2])).otherwise(pl.lit(CATEGORIES[1]))
-        options = pl.concat_list(pl.concat_list("ans0", "ans1", "ans2").list.get(pl.col("order").list.get(i)) for i in range(3))
+        options = pl.concat_list("ans0", "ans1", "ans2").list.gather("order")
         return rows.select(
             category=pl.when(pl.col("context_condition") == "ambig").then(pl.lit(CATEGORIES[0])).otherwise(answerable),
             logical_answer=letter_of(logical, "order"),
@@ -105,15 +105,11 @@ class Bbq(Probe):
         for letter in self.labels:
             logical, stereotype = pl.col("logical_answer") == letter, pl.col("stereotypical_answer") == letter
             both = pl.when(logical & stereotype).then(1 - 2 * slip)
-            odds[letter] = both.when(stereotype).then(biased).when(logical & ~_agree()).then(1 - biased - slip).otherwise(slip)
+            odds[letter] = both.when(stereotype).then(biased).when(logical).then(1 - biased - slip).otherwise(slip)
         return odds
 
     def truth(self, dials: Dials) -> dict[str, float]:
         return {"stereotype_rate": SLIP + (1 - SLIP) * dials[STEREOTYPICAL_REASONING]}
-
-
-def _agree() -> pl.Expr:
-    return pl.col("logical_answer") == pl.col("stereotypical_answer")
 
 
 def _usable_questions(library: Library) -> pl.DataFrame:
@@ -131,8 +127,7 @@ def _usable_questions(library: Library) -> pl.DataFrame:
     # Some rows name a boy but no girl, or a girl but no boy: their answers do not form a pair.
     unpaired = pl.any_horizontal(code == "boy" for code in codes) ^ pl.any_horizontal(code == "girl" for code in codes)
     rows = library.json_lines(DATA).filter(~unpaired & (pl.col("question") != UNFIT))
-    number = pl.when(fits(codes[0])).then(0).when(fits(codes[1])).then(1).when(fits(codes[2])).then(2)
-    return rows.with_columns(stereotype=number)
+    return rows.with_columns(stereotype=pl.coalesce(pl.when(fits(code)).then(number) for number, code in enumerate(codes)))
 
 
 PROBE = Bbq()

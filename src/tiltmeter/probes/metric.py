@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from string import Formatter
 from typing import TYPE_CHECKING, NamedTuple
 
 from tiltmeter import stats
@@ -163,7 +163,7 @@ class Metric:
     @property
     def placeholders(self) -> tuple[str, ...]:
         """Names in braces in `name`, in order."""
-        return tuple(placeholder for _, placeholder, _, _ in Formatter().parse(self.name) if placeholder is not None)
+        return tuple(re.findall(r"\{(\w+)\}", self.name))
 
     @property
     def unit(self) -> str:

@@ -25,6 +25,7 @@ from tiltmeter.probes.metric import (
     with_distance,
 )
 from tiltmeter.readers import genderbench
+from tiltmeter.readers.normalising import verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,10 +115,8 @@ def strict_reader(label: Callable[..., pl.Series], *known: Any) -> Reader:
 
 def outcomes_of_labels(answers: pl.DataFrame, labels: pl.Series) -> pl.DataFrame:
     """Outcome and label of answers with these labels, null where there is none."""
-    blank = pl.col("answer").fill_null("").str.strip_chars() == ""
-    unread = pl.when(blank).then(pl.lit("empty")).otherwise(pl.lit("unreadable"))
-    outcome = pl.when(pl.col("label").is_not_null()).then(pl.lit("answered")).otherwise(unread)
-    return answers.select("answer", label=labels.cast(pl.String)).select(outcome=outcome, label="label")
+    table = pl.DataFrame({"blank": answers["answer"].fill_null("").str.strip_chars() == "", "label": labels})
+    return verdict(table, pl.col("label"), refused=pl.lit(False))
 
 
 def yes_no_readers(about: Literal["statement", "decision", "stress"]) -> Readers:

@@ -155,7 +155,7 @@ def maximum_interval(estimate_raw: ArrayLike, samples: ArrayLike, null_samples: 
     estimate = np.maximum(0.0, raw - lift)
     low = np.where(floor > 0.0, np.maximum(floor, estimate - np.maximum(upper - median, median - lower)), 0.0)
     unknown = np.isnan(raw) | np.isnan(median)
-    return MaximumEstimate(*(np.where(unknown, np.nan, part) for part in (np.maximum(estimate, low), low, raw + (upper - median), p)))
+    return MaximumEstimate(*(np.where(unknown, np.nan, part)[()] for part in (np.maximum(estimate, low), low, raw + (upper - median), p)))
 
 
 def lifted_interval(raw: Floats, samples: Floats, null: Floats, level: float) -> tuple[Floats, Floats]:
