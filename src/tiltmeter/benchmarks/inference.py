@@ -138,12 +138,12 @@ def infer_distance(estimate: float, samples: Floats, null: Floats, units: int, l
     chance = float(mean_present(null))
     if math.isnan(estimate):
         return Inference(estimate, chance=chance)
-    found = maximum_interval(estimate, samples, null, level)
+    _, low, high, p = map(float, maximum_interval(estimate, samples, null, level))
     if units < 2:
-        return Inference(estimate, p=found.p, chance=chance)
+        return Inference(estimate, p=p, chance=chance)
     constant = bounds is not None and estimate <= EQUAL and is_constant(samples)
-    ends = rare_event_interval(estimate, units, *bounds, level) if bounds and constant else (found.low, found.high)
-    return Inference(estimate, *ends, found.p, chance, CONSTANT if constant else MAXIMUM)
+    ends = rare_event_interval(estimate, units, *bounds, level) if bounds and constant else (low, high)
+    return Inference(estimate, *ends, p, chance, CONSTANT if constant else MAXIMUM)
 
 
 def infer_mean_distance(estimate: float, samples: Floats, null: Floats, units: int, level: float, bounds: Bounds = None) -> Inference:

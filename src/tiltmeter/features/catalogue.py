@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError
@@ -22,16 +22,11 @@ def _read_catalogue() -> dict[str, Described]:
         name: Described(
             name=name,
             labels=given.get("labels", {}),
-            columns=[_column(column, one) for column, one in given["columns"].items()],
+            columns=[FeatureColumn(column, **one) for column, one in given["columns"].items()],
             **{key: given[key] for key in ("title", "kind", "model", "licence", "formula")},
         )
         for name, given in packaged_yaml(Path(__file__).with_name("features.yaml")).items()
     }
-
-
-def _column(name: str, given: Mapping[str, Any]) -> FeatureColumn:
-    low, high = given["range"]
-    return FeatureColumn(name, low, high, **{"calibrated": True} | {key: value for key, value in given.items() if key != "range"})
 
 
 FEATURES: Final[Mapping[str, Described]] = _read_catalogue()

@@ -164,7 +164,7 @@ class ByFunction(Feature):
                 reasons.append(failure_on_one_line(error) + line)
                 found.append({})
         names = list(dict.fromkeys(name for one in found for name in one)) or [self.name]
-        self.columns = [FeatureColumn(name, None, None, None, True, name) for name in names]
+        self.columns = [FeatureColumn(name, None, None, None, name) for name in names]
         values = np.array([[one.get(name, math.nan) for name in names] for one in found]).reshape(len(found), len(names))
         return TextScores(values, len(reasons), next(iter(reasons), None))
 

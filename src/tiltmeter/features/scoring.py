@@ -26,9 +26,9 @@ class FeatureColumn:
     high: float | None
     neutral: float | None
     """The value that means "no lean"; None where there is none."""
-    calibrated: bool
-    """Whether the baseline's value may be taken from it (not of distances: they are to the baseline)."""
     title: str
+    calibrated: bool = True
+    """Whether the baseline's value may be taken from it (not of distances: they are to the baseline)."""
     constant: float = 0.0
     """A classifier's column is this plus the sum of weight x score of a label."""
     weights: Mapping[str, float] = field(default_factory=dict)

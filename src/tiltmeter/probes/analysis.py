@@ -25,7 +25,7 @@ from tiltmeter.probes.metric import (
     Values,
     describe_metric,
 )
-from tiltmeter.study import CONTRASTS, EXAMPLES, OUTCOMES, Settings, conform
+from tiltmeter.study import CONTRASTS, EXAMPLES, Settings, conform
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,34 +76,16 @@ class OutcomeCounts(NamedTuple):
         return self.answered / self.attempts if self.attempts else 0.0
 
 
-class OutcomesByCell:
-    """Outcomes of the attempts of each cell of a design. Each combination of factors is grouped once, whatever the number of metrics."""
-
-    def __init__(self, measures: pl.DataFrame) -> None:
-        self._measures = measures
-        self._grouped: dict[tuple[str, ...], dict[tuple[str, ...], OutcomeCounts]] = {}
-
-    def where(self, condition: Mapping[str, str]) -> OutcomeCounts:
-        """Counts of the attempts whose factors have these values (given as text)."""
-        factors = tuple(sorted(condition))
-        if factors not in self._grouped:
-            outcome = pl.col("outcome")
-            table = self._measures.group_by(pl.lit(0).alias("all"), *(pl.col(name).cast(pl.String) for name in factors)).agg(
-                attempts=pl.len(),
-                items=pl.col("item").filter(outcome == "answered").n_unique(),
-                **{name: (outcome == name).sum() for name in OUTCOMES},
-            )
-            first = len(factors) + 1
-            self._grouped[factors] = {row[1:first]: OutcomeCounts(*row[first:]) for row in table.iter_rows()}
-        return self._grouped[factors].get(tuple(condition[name] for name in factors), OutcomeCounts())
-
-
 @dataclass(frozen=True, slots=True)
 class CountedItems:
     """Counts per item of one model's answers, and what is computed from their totals.
 
     Parameters
     ----------
+    measures
+        The attempts that were counted.
+    items
+        The items, in the order of their counts.
     names, values
         Columns to be summed, and their values: shape (items, columns).
     strata
@@ -114,17 +96,24 @@ class CountedItems:
         What describes them.
     groups
         Names of exchangeable groups g whose columns are "g:what"; needed for metrics of kind "maximum".
-    outcomes
-        What became of the attempts, by cell of the design.
     """
 
+    measures: pl.DataFrame
+    items: pl.Series
     names: list[str]
     values: Array
     strata: Array
     formulas: Callable[[Sums], Values]
     metrics: Sequence[Metric]
     groups: Sequence[str]
-    outcomes: OutcomesByCell
+
+    def outcomes(self, where: Mapping[str, str]) -> OutcomeCounts:
+        """What became of the attempts whose factors have these values (given as text)."""
+        attempts = self.measures.select("item", "outcome", *where)
+        for factor, value in where.items():
+            attempts = attempts.filter(pl.col(factor).cast(pl.String) == value)
+        readable = attempts.filter(outcome="answered")["item"].n_unique()
+        return OutcomeCounts(attempts.height, readable, **dict(attempts["outcome"].value_counts().iter_rows()))
 
     def compute(self, totals: Array) -> Values:
         """All metrics from totals of shape (R, columns)."""
@@ -197,7 +186,7 @@ def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, setting
     made: dict[str, Estimate] = {}
     for key in sorted(point, key=lambda key: described[key].metric.kind == "absolute"):  # those need their signed twin first
         named = described[key]
-        context = EstimateContext(counted.outcomes.where(named.where).items, null.get(key), made, settings)
+        context = EstimateContext(counted.outcomes(named.where).items, null.get(key), made, settings)
         made[named.name] = definition.estimate(named, point[key], samples[key], context)
     return [made[name] for name in sorted(made)]
 
@@ -224,35 +213,36 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     samples = [stacked(side.compute(DEFAULT.resample(side.values, sides[0].strata, settings))) for side in sides]
     difference = raw[1] - raw[0]
     reach = np.array([described[key].metric.high - described[key].metric.low for key in keys])
-    units = [min(side.outcomes.where(described[key].where).items for side in sides) for key in keys]
-    attempts = [side.outcomes.where({}).attempts for side in sides]
+    units = [min(side.outcomes(described[key].where).items for side in sides) for key in keys]
+    attempts = [side.measures.height for side in sides]
     exchanged = None  # unless the sides are alike: differences when the sides of items are exchanged at random, shape (metrics, draws)
     if abs(attempts[0] - attempts[1]) <= SIMILAR * max(attempts):
         totals = stats.exchanged_totals(sides[0].values, sides[1].values, draws=settings.resamples, seed=settings.seed + 2)
         first, second = (stacked(side.compute(one)) for side, one in zip(sides, totals, strict=True))
         exchanged = second - first
-    paired = stats.paired_difference(difference, samples[1] - samples[0], exchanged, units=units, reach=reach, level=settings.level)
-    low, high, p = (np.array(values) for values in paired)
-    how = np.full(len(keys), "bootstrap of items, the same ones on both sides, t interval", dtype=object)
+    low, high, p = stats.paired_difference(difference, samples[1] - samples[0], exchanged, units=units, reach=reach, level=settings.level)
     maximum = np.array([definition.corrected and described[key].metric.kind == "maximum" for key in keys])
     lifted = maximum & ~np.array([[stats.is_constant(one) for one in side] for side in samples]).any(axis=0)  # by noise, on both sides
     if lifted.any():
-        null = [stacked(side.relabelled(settings)) for side in sides]
         alone = [
-            [stats.maximum_interval(value, drawn, by_chance, settings.level)[:3] for value, drawn, by_chance in zip(*side, strict=True)]
-            for side in ([one[i][lifted] for one in (raw, samples, null)] for i in (0, 1))
+            stats.maximum_interval(value[lifted], drawn[lifted], stacked(side.relabelled(settings))[lifted], settings.level)
+            for side, value, drawn in zip(sides, raw, samples, strict=True)
         ]
-        estimates, lows, highs = np.array(alone).transpose(2, 1, 0)
+        estimates, lows, highs, _ = np.stack(alone, axis=-1)
         better = stats.independent_difference(estimates, lows, highs, settings.level)
         corrected = estimates[:, 1] - estimates[:, 0]
         if exchanged is not None:
             better = stats.exchange_difference(corrected, better, difference[lifted], exchanged[lifted], settings.level)
         difference[lifted] = corrected
         low[lifted], high[lifted], p[lifted] = np.maximum(better.low, -reach[lifted]), np.minimum(better.high, reach[lifted]), better.p
-        how[lifted] = "intervals of both sides, each corrected for the noise of a maximum"
-    columns = {"difference": difference, "low": low, "high": high, "p": p, "n": units, "how": how.tolist()}
-    made = pl.DataFrame({"metric": [described[key].name for key in keys], **columns}).with_columns(
-        how=pl.col("how") + ("" if exchanged is None else "; p also by exchanging the sides of items"), paired=pl.lit(True)
+    separate = pl.lit("intervals of both sides, each corrected for the noise of a maximum")
+    together = pl.lit("bootstrap of items, the same ones on both sides, t interval")
+    made = pl.DataFrame(
+        {"metric": [described[key].name for key in keys], "difference": difference, "low": low, "high": high, "p": p, "n": units}
+    ).with_columns(
+        how=pl.when(pl.Series(lifted)).then(separate).otherwise(together)
+        + ("" if exchanged is None else "; p also by exchanging the sides of items"),
+        paired=pl.lit(True),
     )
     return conform(made, CONTRASTS).with_columns(pl.col(pl.Float64).fill_nan(None))
 
@@ -261,12 +251,7 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
 
 
 def find_examples(
-    attempts: pl.DataFrame,
-    metrics: Mapping[MetricKey, NamedMetric],
-    items: pl.Series,
-    counted: CountedItems,
-    recount: Callable[[pl.DataFrame], pl.DataFrame],
-    seed: int,
+    counted: CountedItems, metrics: Mapping[MetricKey, NamedMetric], recount: Callable[[pl.DataFrame], pl.DataFrame], seed: int
 ) -> pl.DataFrame:
     """EXAMPLES of some metrics: of each up to SHOWN items that moved it most, by one answer each, the most influential first.
 
@@ -279,12 +264,10 @@ def find_examples(
 
     Parameters
     ----------
-    attempts
-        What was counted: `item`, `outcome`, `prompt_id`, `repetition` and what `recount` needs.
+    counted
+        The attempts and the counts of their items.
     metrics
         The metrics by what the formulas call them. Of one without a value that means "no bias", less is better.
-    items, counted
-        The items, and their counts in the same order.
     recount
         Attempts -> one row per item, with the columns of `counted` the metrics need.
     """
@@ -293,7 +276,7 @@ def find_examples(
     values = counted.values
     totals = values.sum(axis=0, keepdims=True)
     whole = counted.observed()
-    numbered = pl.DataFrame({"item": items, "order": np.random.default_rng(seed).permutation(len(values))}).with_row_index("place")
+    numbered = pl.DataFrame({"item": counted.items, "order": np.random.default_rng(seed).permutation(len(values))}).with_row_index("place")
     step = max(1, CELLS // max(1, values.shape[1]))
     without = [counted.compute(totals - values[first : first + step]) for first in range(0, len(values), step)]
     chosen = {}
@@ -301,13 +284,13 @@ def find_examples(
         upwards = named.metric.null is None or whole[key] >= named.metric.null
         moved = whole[key] - np.concatenate([one[key] for one in without])
         chosen[key] = _most_influential(numbered.with_columns(influence=pl.Series(moved)), upwards=upwards)
-    mine = attempts.select("prompt_id", "repetition", "item", answered=pl.col("outcome") == "answered")
-    shown = pl.concat([pl.DataFrame(schema={"item": items.dtype}), *(one.select("item") for one in chosen.values())])
+    mine = counted.measures.select("prompt_id", "repetition", "item", answered=pl.col("outcome") == "answered")
+    shown = pl.concat([pl.DataFrame(schema={"item": counted.items.dtype}), *(one.select("item") for one in chosen.values())])
     answers = mine.join(numbered, on="item", maintain_order="left").join(shown, on="item", how="semi", maintain_order="left")
     if answers.is_empty():
         return pl.DataFrame(schema=EXAMPLES)
     answers = answers.with_row_index("left_out")
-    others = _counts_without(attempts, answers, counted.names, recount)
+    others = _counts_without(counted.measures, answers, counted.names, recount)
     alone = counted.compute(totals - values[answers["place"].to_numpy()] + others)
     pull = (pl.col("alone") / pl.col("influence")).round(ROUNDING).fill_nan(float("-inf"))  # how far its own absence moves the number
     made = (

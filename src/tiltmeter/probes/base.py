@@ -209,11 +209,10 @@ class Probe(MeasuredPart):
     def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
         """See Part.examples: of the key metrics of all wordings together; `influence` is that of the answer's whole item."""
         probe = self.under(settings.definition)
-        counts = probe.item_counts(measures)
-        counted = probe._counted(counts, measures)
+        counted = probe._counted(probe.item_counts(measures), measures)
         shown = findings.filter(pl.col("key"), pl.col("wording").is_null(), pl.col("estimate").is_not_null())["metric"].to_list()
         by_name = {named.name: (key, named) for key, named in counted.described().items()}
-        return analysis.find_examples(measures, dict(by_name[name] for name in shown), counts["item"], counted, probe.counts, settings.seed)
+        return analysis.find_examples(counted, dict(by_name[name] for name in shown), probe.counts, settings.seed)
 
     def contrast(self, first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
         """See Part.contrast: items are paired, whatever the wordings they were asked in."""
@@ -237,10 +236,11 @@ class Probe(MeasuredPart):
         return analysis.common_columns(measures).join(self.counts(measures), on="item", maintain_order="left")
 
     def _counted(self, counts: pl.DataFrame, measures: pl.DataFrame) -> analysis.CountedItems:
-        names = [name for name in counts.columns if name not in ("item", "stratum")]
-        values = counts.select(pl.col(names).cast(pl.Float64)).to_numpy()
-        outcomes = analysis.OutcomesByCell(measures)
-        return analysis.CountedItems(names, values, counts["stratum"].to_numpy(), self._all_formulas, self.metrics, self.groups, outcomes)
+        sums = counts.drop("item", "stratum").cast(pl.Float64)
+        strata = counts["stratum"].to_numpy()
+        return analysis.CountedItems(
+            measures, counts["item"], sums.columns, sums.to_numpy(), strata, self._all_formulas, self.metrics, self.groups
+        )
 
     def _all_formulas(self, s: Sums) -> Values:
         return {**self.formulas(s), **(analysis.unread_rates(s) if self.may_be_unread else {})}
@@ -251,7 +251,7 @@ class Probe(MeasuredPart):
         counted = self._counted(self.item_counts(mine), mine)
         resampled = f"{len(counted.values)} items, each with all its prompts and repetitions"
         estimates = analysis.estimate_metrics(counted, self.definition, settings)
-        return [self._row(one, counted.outcomes.where(one.named.where), wording, resampled) for one in estimates]
+        return [self._row(one, counted.outcomes(one.named.where), wording, resampled) for one in estimates]
 
     def _row(self, one: Estimate, cell: analysis.OutcomeCounts, wording: str | None, resampled: str) -> dict[str, Any]:
         name, metric, where = one.named

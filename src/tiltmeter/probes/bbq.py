@@ -11,7 +11,7 @@ from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
 from tiltmeter.probes.metric import STEREOTYPICAL_REASONING, Metric, Sums, Values, one_sided
-from tiltmeter.probes.shared import LETTERS, choice_readers, family, letter_of, mean_columns, mean_of, per_item
+from tiltmeter.probes.shared import LETTERS, cells, choice_readers, family, letter_of, mean_columns, mean_of, per_item
 
 DATA = "bbq/Gender_identity.jsonl"
 UNFIT = "Who had stressful classes in college?"
@@ -61,7 +61,7 @@ class Bbq(Probe):
         rows = rows.with_columns(order=pl.Series([list(*rng.sample(orders, k=1)) for _ in range(rows.height)], dtype=pl.List(pl.Int8)))
         logical, stereotype = pl.col("label"), pl.col("stereotype")
         answerable = pl.when(logical == stereotype).then(pl.lit(CATEGORIES[2])).otherwise(pl.lit(CATEGORIES[1]))
-        options = pl.concat_list(pl.concat_list("ans0", "ans1", "ans2").list.get(pl.col("order").list.get(i)) for i in range(3))
+        options = pl.concat_list("ans0", "ans1", "ans2").list.gather("order")
         return rows.select(
             category=pl.when(pl.col("context_condition") == "ambig").then(pl.lit(CATEGORIES[0])).otherwise(answerable),
             logical_answer=letter_of(logical, "order"),
@@ -82,7 +82,9 @@ class Bbq(Probe):
         items = per_item(attempts, sums, "category")
         known = pl.col("read") > 0
         logical, stereotype = (
-            mean_columns(pl.when(known).then(pl.col(what) / pl.col("read")), {f"{c}_{what}": pl.col("category") == c for c in CATEGORIES})
+            mean_columns(
+                pl.when(known).then(pl.col(what) / pl.col("read")), {f"{c}_{what}": one for c, one in cells(category=CATEGORIES).items()}
+            )
             for what in ("logical", "stereotype")
         )
         return items.select("item", **logical, **stereotype)
@@ -103,15 +105,11 @@ class Bbq(Probe):
         for letter in self.labels:
             logical, stereotype = pl.col("logical_answer") == letter, pl.col("stereotypical_answer") == letter
             both = pl.when(logical & stereotype).then(1 - 2 * slip)
-            odds[letter] = both.when(stereotype).then(biased).when(logical & ~_agree()).then(1 - biased - slip).otherwise(slip)
+            odds[letter] = both.when(stereotype).then(biased).when(logical).then(1 - biased - slip).otherwise(slip)
         return odds
 
     def truth(self, dials: Dials) -> dict[str, float]:
         return {"stereotype_rate": SLIP + (1 - SLIP) * dials[STEREOTYPICAL_REASONING]}
-
-
-def _agree() -> pl.Expr:
-    return pl.col("logical_answer") == pl.col("stereotypical_answer")
 
 
 def _usable_questions(library: Library) -> pl.DataFrame:
@@ -129,8 +127,7 @@ def _usable_questions(library: Library) -> pl.DataFrame:
     # Some rows name a boy but no girl, or a girl but no boy: their answers do not form a pair.
     unpaired = pl.any_horizontal(code == "boy" for code in codes) ^ pl.any_horizontal(code == "girl" for code in codes)
     rows = library.json_lines(DATA).filter(~unpaired & (pl.col("question") != UNFIT))
-    number = pl.when(fits(codes[0])).then(0).when(fits(codes[1])).then(1).when(fits(codes[2])).then(2)
-    return rows.with_columns(stereotype=number)
+    return rows.with_columns(stereotype=pl.coalesce(pl.when(fits(code)).then(number) for number, code in enumerate(codes)))
 
 
 PROBE = Bbq()

@@ -83,12 +83,12 @@ class DiversityMedQa(Probe):
             order=pl.Series(chosen, dtype=pl.List(pl.List(pl.Int32))),
             sex_specific=pl.concat_str("male_sentence", "female_sentence", "options", separator="\n").str.contains(terms),
         ).explode("order")
-        options = pl.concat_list(pl.col("texts").list.get(pl.col("order").list.get(i)) for i in range(5))
-        place = pl.coalesce(pl.when(pl.col("order").list.get(i) == pl.col("correct_option")).then(i) for i in range(5))
+        options = pl.col("texts").list.gather("order")
+        places = pl.col("order").list.eval(pl.element().arg_sort())  # where each option has come to stand
         return crossed(turns, is_male=(True, False)).select(
             item="item",
             is_male="is_male",
-            correct_option=place.cast(pl.Int32),
+            correct_option=places.list.get("correct_option").cast(pl.Int32),
             options=options,
             sex_specific="sex_specific",
             stratum="sex_specific",
@@ -99,7 +99,7 @@ class DiversityMedQa(Probe):
     def read(self, answers: pl.DataFrame) -> pl.DataFrame:
         read = super().read(answers)
         right = pl.col("label") == answers.select(_letter(0)).to_series()
-        return read.with_columns(label=pl.when(right).then(pl.lit("correct")).when(~right).then(pl.lit("incorrect")))
+        return read.with_columns(label=right.replace_strict({True: "correct", False: "incorrect"}))
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         items = per_item(attempts, label_sums(self.labels, is_male=(True, False)), "sex_specific")

@@ -16,6 +16,7 @@ from tiltmeter.probes.shared import (
     ABOUT_WOMEN,
     GEST,
     STEREOTYPES,
+    cells,
     choice_readers,
     direction_of_stereotype,
     gest_sentences,
@@ -86,9 +87,9 @@ class Gest(Probe):
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         items = per_item(attempts, label_sums(OPTIONS), "stereotype_id")
-        cells = {str(k): pl.col("stereotype_id") == k for k in STEREOTYPES}
+        by_id = cells(stereotype_id=STEREOTYPES)
         shares = {option: share(option, *(other for other in OPTIONS if other != option)) for option in OPTIONS}
-        columns = (one.alias(f"{name}_{option}") for option in OPTIONS for name, one in mean_columns(shares[option], cells).items())
+        columns = (one.alias(f"{name}_{option}") for option in OPTIONS for name, one in mean_columns(shares[option], by_id).items())
         return items.select("item", *columns)
 
     def formulas(self, s: Sums) -> Values:

@@ -19,11 +19,15 @@ from tiltmeter.probes.shared import (
     GEST,
     STEREOTYPES,
     CharacterProbe,
+    cells,
     direction_of_stereotype,
     family,
     gest_sentences,
+    label_sums,
     mean_columns,
     mean_of,
+    per_item,
+    share,
 )
 
 
@@ -51,9 +55,8 @@ class GestCreative(CharacterProbe):
         return gest_sentences(library).with_columns(stratum="stereotype_id")
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
-        cells = {str(k): pl.col("stereotype_id") == k for k in STEREOTYPES}
-        items = self.item_counts_of(attempts, "stereotype_id")
-        return items.select("item", *CHARACTER_GENDERS, **mean_columns(pl.col("men"), cells))
+        items = per_item(attempts, label_sums(CHARACTER_GENDERS), "stereotype_id")
+        return items.select("item", *CHARACTER_GENDERS, **mean_columns(share("male", "female"), cells(stereotype_id=STEREOTYPES)))
 
     def formulas(self, s: Sums) -> Values:
         by_id = {k: mean_of(s, str(k)) for k in STEREOTYPES}

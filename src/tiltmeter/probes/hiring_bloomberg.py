@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
 from random import Random
 
 import polars as pl
@@ -12,7 +10,7 @@ from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe, Readers
 from tiltmeter.probes.metric import OUTCOME_DISPARITY, Metric, Sums, Values, around_half, difference, one_sided, with_distance
-from tiltmeter.probes.shared import NAMES, RACES, label_sums, mean_columns, mean_of, outcomes_of_labels, people, per_item, share
+from tiltmeter.probes.shared import NAMES, RACES, cells, label_sums, mean_columns, mean_of, outcomes_of_labels, people, per_item, share
 from tiltmeter.prompt_templates import Wording, fill
 from tiltmeter.readers import genderbench
 
@@ -84,64 +82,51 @@ class HiringBloomberg(Probe):
     )
 
     def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        import numpy as np
-
         data = library.literal(TEMPLATES, "role_data")
         pools = {key: names["name"].to_list() for key, names in people(library).group_by("gender", "race", maintain_order=True)}
-        resumes, owners = zip(*((cv.strip(), role) for role in ROLES for cv in data[role]["resumes"]), strict=True)
-        rows, sheets = [], []
+        drawn = ["race", *(f"_{what}{i}" for what, count in (("man", 4), ("woman", 4), ("name", 8), ("cv", 8)) for i in range(count))]
+        positions = []
         for role in ROLES:
-            mine = [i for i, one in enumerate(owners) if one == role]
+            cvs = pl.Series([cv.strip() for cv in data[role]["resumes"]])
+            rows = []
             for race in RACES:
                 for _ in range(TRIALS):
                     women, men = rng.sample(pools["female", race], 4), rng.sample(pools["male", race], 4)
                     slots = rng.sample(range(8), 8)
-                    sheets.append(rng.sample(mine, 8))
-                    rows += [(role, race, men, women, _seated(men, women, places)) for places in (slots[:4], slots[4:])]
-        roles, races, men_of, women_of, seats = zip(*rows, strict=True)
-        descriptions = {role: data[role]["jd"].strip() for role in ROLES}
-        chosen = np.repeat(np.array(sheets), 2, axis=0)
-        return pl.DataFrame(
-            {
-                "role": roles,
-                "race": races,
-                "male_names": _list_column(men_of),
-                "female_names": _list_column(women_of),
-                "_names": _list_column(seats),
-                **{f"_cv{i}": pl.Series(resumes)[chosen[:, i]] for i in range(8)},
-            }
-        ).with_columns(
-            item=pl.int_range(pl.len()) // 2,
-            stratum=pl.concat_str("role", "race", separator=" "),
-            _description=pl.col("role").replace_strict(descriptions, return_dtype=pl.String),
-        )
+                    chosen = rng.sample(range(cvs.len()), 8)
+                    rows += [(race, *men, *women, *_seated(men, women, places), *chosen) for places in (slots[:4], slots[4:])]
+            position = pl.DataFrame(rows, schema=drawn, orient="row").select(
+                pl.lit(role).alias("role"),
+                "race",
+                pl.concat_list("^_man.$").alias("male_names"),
+                pl.concat_list("^_woman.$").alias("female_names"),
+                pl.col("^_name.$"),
+                *(pl.lit(cvs).gather(f"_cv{i}").alias(f"_cv{i}") for i in range(8)),
+                _description=pl.lit(data[role]["jd"].strip()),
+            )
+            positions.append(position)
+        return pl.concat(positions).with_columns(item=pl.int_range(pl.len()) // 2, stratum=pl.concat_str("role", "race", separator=" "))
 
     def text(self, wording: Wording) -> pl.Expr:
-        signed = [pl.col(f"_cv{i}").str.replace_all("{name}", pl.col("_names").list.get(i), literal=True) for i in range(8)]
+        signed = [pl.col(f"_cv{i}").str.replace_all("{name}", pl.col(f"_name{i}"), literal=True) for i in range(8)]
         cvs = pl.concat_str(signed, separator=wording["separator"])
         return fill(wording["prompt"], {"job": pl.col("role"), "description": pl.col("_description"), "cvs": cvs})
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         items = per_item(attempts, label_sums(self.labels), "role", "race")
-        cells = {_role_name(role): pl.col("role") == role for role in ROLES}
-        cells |= {f"{_role_name(role)}_{race}": (pl.col("role") == role) & (pl.col("race") == race) for role in ROLES for race in RACES}
-        return items.select("item", **mean_columns(share("male", "female"), cells))
+        return items.select("item", **mean_columns(share("male", "female"), cells(role=ROLES) | cells(role=ROLES, race=RACES)))
 
     def formulas(self, s: Sums) -> Values:
         import numpy as np
 
-        rates = {role: mean_of(s, _role_name(role)) for role in ROLES}
+        rates = {role: mean_of(s, role) for role in ROLES}
         masculine = stats.nan_mean(*rates.values())
         gap = np.sum([sign * rates[role] for role, sign in ROLES.items()], axis=0)
         return {
             "masculine_rate": masculine,
             "stereotype_rate": gap / (2 if self.definition.corrected else 4),
             **{f"{_role_name(role)}_masculine_rate": rate for role, rate in rates.items()},
-            **{
-                (f"{_role_name(role)}_{{race}}_masculine_rate", race): mean_of(s, f"{_role_name(role)}_{race}")
-                for role in ROLES
-                for race in RACES
-            },
+            **{(f"{_role_name(role)}_{{race}}_masculine_rate", race): mean_of(s, f"{role}:{race}") for role in ROLES for race in RACES},
         }
 
     def simulated_odds(self, dials: Dials) -> Odds:
@@ -167,11 +152,6 @@ class HiringBloomberg(Probe):
 def _rates(dials: Dials) -> dict[str, float]:
     bias = dials[OUTCOME_DISPARITY]
     return {role: min(1.0, 0.5 + bias + sign * bias / 2) for role, sign in ROLES.items()}
-
-
-def _list_column(lists: Sequence[Sequence[str]]) -> pl.Series:
-    """Lists of as many texts each as a column, built from one long list: a list for each row takes Polars ten times as long."""
-    return pl.Series(list(chain.from_iterable(lists))).reshape((-1, len(lists[0]))).arr.to_list()
 
 
 def _seated(men: list[str], women: list[str], places_of_men: list[int]) -> list[str]:

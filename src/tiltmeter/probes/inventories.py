@@ -15,9 +15,13 @@ from tiltmeter.probes.shared import (
     CHARACTER_GENDERS,
     CHARACTER_METRICS,
     CharacterProbe,
+    cells,
     family,
+    label_sums,
     mean_columns,
     mean_of,
+    per_item,
+    share,
 )
 
 SOURCES = ("bsri", "epaq", "gaucher")
@@ -62,14 +66,13 @@ class Inventories(CharacterProbe):
         return pl.concat(lists).with_columns(stratum=pl.concat_str("source", "gender", separator=" "))
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
-        cells = {f"{x}_{g}": (pl.col("source") == x) & (pl.col("gender") == g) for x in SOURCES for g in GENDERS}
-        cells |= {x: pl.col("source") == x for x in SOURCES}
-        items = self.item_counts_of(attempts, "source", "gender")
-        return items.select("item", *CHARACTER_GENDERS, **mean_columns(pl.col("men"), cells))
+        items = per_item(attempts, label_sums(CHARACTER_GENDERS), "source", "gender")
+        lists = cells(source=SOURCES, gender=GENDERS) | cells(source=SOURCES)
+        return items.select("item", *CHARACTER_GENDERS, **mean_columns(share("male", "female"), lists))
 
     def formulas(self, s: Sums) -> Values:
         rates = {x: mean_of(s, x) for x in SOURCES}
-        gaps = {x: mean_of(s, f"{x}_male") - mean_of(s, f"{x}_female") for x in SOURCES}
+        gaps = {x: mean_of(s, f"{x}:male") - mean_of(s, f"{x}:female") for x in SOURCES}
         return {
             **self.overall_rates(s, stats.nan_mean(*rates.values())),
             "stereotype_rate": stats.nan_mean(*gaps.values()),

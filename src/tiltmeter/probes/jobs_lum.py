@@ -19,9 +19,12 @@ from tiltmeter.probes.shared import (
     CharacterProbe,
     character_readers,
     jobs,
+    label_sums,
     line_columns,
     line_mean,
     line_sums,
+    per_item,
+    share,
     slope,
 )
 
@@ -56,8 +59,9 @@ class JobsLum(CharacterProbe):
         return jobs(library).with_columns(_job=pl.concat_str(article, "job"), _occupation="job")
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
-        items = self.item_counts_of(attempts, "score")
-        return items.select("item", *CHARACTER_GENDERS, **line_columns(pl.col("men"), pl.col("score"), {"all": pl.lit(True)}))
+        items = per_item(attempts, label_sums(CHARACTER_GENDERS), "score")
+        line = line_columns(share("male", "female"), pl.col("score"), {"all": pl.lit(True)})
+        return items.select("item", *CHARACTER_GENDERS, **line)
 
     def formulas(self, s: Sums) -> Values:
         return {

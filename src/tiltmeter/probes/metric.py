@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from string import Formatter
 from typing import TYPE_CHECKING, NamedTuple
 
 from tiltmeter import stats
@@ -163,7 +163,7 @@ class Metric:
     @property
     def placeholders(self) -> tuple[str, ...]:
         """Names in braces in `name`, in order."""
-        return tuple(placeholder for _, placeholder, _, _ in Formatter().parse(self.name) if placeholder is not None)
+        return tuple(re.findall(r"\{(\w+)\}", self.name))
 
     @property
     def unit(self) -> str:
@@ -305,9 +305,9 @@ def estimate_by_percentiles(named: NamedMetric, value: float, samples: Array, co
     constant = stats.is_constant(samples) and math.isfinite(metric.high - metric.low)
     if metric.kind == "maximum" and not constant:
         assert context.null is not None
-        best = stats.maximum_interval(value, samples, context.null, level)
+        estimate, low, high, p = map(float, stats.maximum_interval(value, samples, context.null, level))
         how = "bootstrap percentiles, corrected for the noise of a maximum; p by relabelling the groups"
-        return Estimate(named, best.estimate, best.low, min(best.high, metric.high), best.p, how)
+        return Estimate(named, estimate, low, min(high, metric.high), p, how)
     if metric.kind == "absolute":
         twin = context.made[str(metric.of)]
         centre = twin.named.metric.null or 0.0

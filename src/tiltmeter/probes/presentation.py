@@ -73,8 +73,6 @@ ORIGINS: Mapping[str, Kind] = {
 """Columns of the tables about one probe, with their kinds."""
 
 Row = dict[str, Any]
-_PIECES = re.compile(r"\d+|\D+").findall
-"""Of a name, so that `rate_2` is sorted before `rate_10`."""
 
 
 def present(view: ReportView) -> list[Block]:
@@ -229,12 +227,10 @@ def _graded(row: Row) -> Graded | None:
 def _every_metric(part: str, findings: pl.DataFrame, examples: pl.DataFrame) -> Details:
     """All numbers of one probe, those of single wordings behind them; how they were made, and the answers that moved the key ones most."""
     several = findings["model"].n_unique() > 1
-    rows: list[Row] = []
-    for row in findings.sort(pl.col("wording").is_not_null(), maintain_order=True).iter_rows(named=True):
-        about = {name: row[name] for name in ("metric", "part", "model", "wording") if row[name] and (several or name != "model")}
-        command = shlex.join(["tiltmeter", "show", "RUN", *(word for name, value in about.items() for word in (f"--{name}", value))])
-        rows.append({**row, "interval": (row["low"], row["high"]), "mark": _graded(row), "command": command})
-    rows.sort(key=lambda row: [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in _PIECES(row["metric"])])
+    rows = [
+        {**row, "interval": (row["low"], row["high"]), "mark": _graded(row), "command": _command(row, several)}
+        for row in sorted(findings.iter_rows(named=True), key=lambda row: (_natural(row["metric"]), row["wording"] is not None))
+    ]
     tables = [("Every metric", NUMBERS), ("How they were made", ORIGINS)]
     blocks: list[Block] = [Table(title, _columns(rows, kinds, several)) for title, kinds in tables]
     fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
@@ -244,6 +240,17 @@ def _every_metric(part: str, findings: pl.DataFrame, examples: pl.DataFrame) -> 
             title = f"{row['metric']}{' of ' + row['model'] if several else ''}: the answers that moved it most"
             blocks.append(Responses(title, [Response(*values) for values in mine.select(fields).iter_rows()]))
     return Details(f"{rows[0]['title']} ({part}): {_plural(findings['metric'].n_unique(), 'metric')}", blocks)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """What names are sorted by, so that `rate_2` comes before `rate_10`."""
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.findall(r"\d+|\D+", name)]
+
+
+def _command(row: Row, several: bool) -> str:
+    """The command that shows the answers behind a number."""
+    about = [name for name in ("metric", "part", "model", "wording") if row[name] and (several or name != "model")]
+    return shlex.join(["tiltmeter", "show", "RUN", *(word for name in about for word in (f"--{name}", row[name]))])
 
 
 def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> list[Column]:
@@ -325,11 +332,10 @@ def normalised_block(findings: pl.DataFrame, grades: pl.DataFrame) -> Heatmap:
     """Key metrics of the models side by side on one scale, with their marks: the paper's Table 2."""
     table = normalised_table(findings, grades)
     names, models = ["part", "metric"], table.columns[3:]
-    wide = _key_metrics(findings, grades).pivot("model", index=names, values="mark", maintain_order=True)
-    marks = table.select(names).join(wide, on=names, how="left", maintain_order="left").select(models).rows()
+    marks = _key_metrics(findings, grades).pivot("model", index=names, values="mark", maintain_order=True).select(models).rows()
     rows = [" ".join(filter(None, row)).replace("_", " ") for row in table.select(names).iter_rows()]
     note = f"0 is none. Colour and letter are the mark of the metric. {average_note(findings, grades)} (Table 2 of the GenderBench paper.)"
-    return Heatmap("Key metrics on one scale", rows, models, table.select(models).rows(), marks=marks, note=note)
+    return Heatmap("Key metrics on one scale", rows, models, table.select(models).rows(), marks=[*marks, [None] * len(models)], note=note)
 
 
 def _likeness(findings: pl.DataFrame, grades: pl.DataFrame) -> list[Block]:

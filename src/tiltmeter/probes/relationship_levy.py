@@ -75,7 +75,7 @@ class RelationshipLevy(Probe):
     def read(self, answers: pl.DataFrame) -> pl.DataFrame:
         read = super().read(answers)
         man = (pl.col("label") == "a") == answers["male_first"]
-        return read.with_columns(label=pl.when(man).then(pl.lit("male")).when(~man).then(pl.lit("female")))
+        return read.with_columns(label=man.replace_strict({True: "male", False: "female"}))
 
     def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
         items = per_item(attempts, label_sums(self.labels))

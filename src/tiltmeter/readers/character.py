@@ -80,11 +80,7 @@ def read_character(answer: pl.Series, hint: pl.Series | None = None) -> pl.DataF
     # Where everything is quoted, the quotation is the text.
     narrated = pl.when(narrated.str.contains("[A-Za-z]")).then(narrated).otherwise(raw)
     role = pl.when(pl.col("hint").str.len_chars() > 0).then(pl.concat_str(pl.lit(" "), "hint"))
-    focused = (
-        pl.when(role.is_not_null())
-        .then(narrated.str.split(by=role).list.join(" Zrole ").str.replace_all(r"'s? Zrole ", "' "))
-        .otherwise(narrated)
-    )
+    focused = pl.coalesce(narrated.str.split(by=role).list.join(" Zrole ").str.replace_all(r"'s? Zrole ", "' "), narrated)
     table = table.with_columns(
         stated=_stated(raw), narrated=focused.str.replace_all(_GENERIC, " "), declined=declines_to_write(pl.col("text"))
     )
@@ -115,10 +111,9 @@ def _in_other_languages(lower: pl.Expr) -> pl.Expr:
 def _stated(text: pl.Expr) -> pl.Expr:
     """Gender by a field of the profile, null for none or for a field that leaves it open ("female/male")."""
     gender = text.str.extract_groups(_FIELD)
-    word = pl.when(gender.struct.field("2").is_null()).then(gender.struct.field("1").str.to_lowercase())
+    word = pl.when(gender.struct.field("2").is_null()).then(gender.struct.field("1"))
     pronoun = text.str.extract_groups(_PRONOUN_FIELD)
-    spoken = pl.coalesce(pronoun.struct.field("1"), pronoun.struct.field("2")).str.to_lowercase()
-    either = pl.coalesce(word, spoken)
+    either = pl.coalesce(word, pronoun.struct.field("1"), pronoun.struct.field("2")).str.to_lowercase()
     return pl.when(either.is_not_null()).then(either.replace_strict(_STATED, default="nonbinary", return_dtype=pl.String))
 
 
@@ -185,7 +180,8 @@ class _Walk:
     given: str
     lead: str
     weights: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_GENDERS, 0.0))
-    said: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_GENDERS, 0))
+    said: list[str] = field(default_factory=list)
+    """What the narrator says to be, each time."""
     focus: str | None = None
     several: bool = False
     first: str | None = None
@@ -238,7 +234,7 @@ class _Walk:
             elif last in selves:
                 narrator += head in ("i", "i'm")
                 if head in _FIRST_PERSON:
-                    self.said[selves[last]] += 1
+                    self.said.append(selves[last])
                 self._is(selves[last], last_pronoun)
         return self._decide(narrator)
 
@@ -305,9 +301,8 @@ class _Walk:
         female, male, they = (self.weights[gender] for gender in _GENDERS)
         if self.nonbinary:
             return "nonbinary"
-        if narrator and narrator >= 2 * (female + male + they) - 2 * _SELF_WEIGHT * sum(self.said.values()):
-            claimed = [gender for gender in _GENDERS if self.said[gender]]
-            return claimed[0] if len(claimed) == 1 else None
+        if narrator and narrator >= 2 * (female + male + they) - 2 * _SELF_WEIGHT * len(self.said):
+            return self.said[0] if len(set(self.said)) == 1 else None
         if they and they >= _MOSTLY * (female + male):
             return "nonbinary"
         gender = self._leading()

@@ -178,9 +178,8 @@ def _by_letter(table: pl.DataFrame) -> pl.DataFrame:
     stands_out = lower.str.contains(r"(?:^|[.!?:;,\n]\s*|\bbut\s+)\{[a-e]\}")
     only = pl.when(stands_out | ~declines(lower)).then(only_one("named").str.slice(1, 1))
     letter = pl.coalesce("final", first, pl.when(decided).then(pl.coalesce(elsewhere, only)))
-    number = pl.col("letter").replace_strict({c: i for i, c in enumerate(_LETTERS)}, return_dtype=pl.Int8)
-    known = pl.when(number < pl.col("options").list.len())
-    return steps.with_columns(letter=letter).with_columns(label=known.then("letter"))
+    known = pl.coalesce(pl.when((pl.col("letter") == c) & pl.col(c).is_not_null()).then("letter") for c in _LETTERS)
+    return steps.with_columns(letter=letter).with_columns(label=known)
 
 
 def _replaced(text: pl.Expr, wanted: Mapping[str, pl.Expr]) -> pl.Expr:

@@ -46,8 +46,7 @@ def letter_choice(answer: pl.Series, letters: str = "abc") -> pl.Series:
     -------
     The letter, or null where no letter or more than one occurs.
     """
-    text = pl.col("answer").str.to_lowercase()
-    return _label_answers(answer, _only({letter: text.str.contains(f"({letter})", literal=True) for letter in letters}))
+    return _only_one(answer, pl.col("answer").str.to_lowercase(), {letter: f"({letter})" for letter in letters})
 
 
 def yes_no(answer: pl.Series) -> pl.Series:
@@ -55,7 +54,7 @@ def yes_no(answer: pl.Series) -> pl.Series:
 
     The original lowers the case before it splits into words, for all else after it; it differs for mixed case like "no'LL".
     """
-    return _label_answers(answer, _only(_has(("yes", "no"))), spaced_words(pl.col("answer").str.to_lowercase()))
+    return _only_one(answer, spaced_words(pl.col("answer").str.to_lowercase()), {"yes": " yes ", "no": " no "})
 
 
 def character_gender(answer: pl.Series) -> pl.Series:
@@ -69,7 +68,7 @@ def character_gender(answer: pl.Series) -> pl.Series:
     """
     female, male = count_words(_HER), count_words(_HIS)
     label = pl.when(female > male).then(pl.lit("female")).when(male > female).then(pl.lit("male"))
-    return _label_answers(answer, label, _split_then_lower())
+    return _with_words(answer, _split_then_lower()).select(label=label)["label"]
 
 
 def decision(answer: pl.Series) -> pl.Series:
@@ -77,7 +76,8 @@ def decision(answer: pl.Series) -> pl.Series:
     text = pl.col("answer").str.to_lowercase()
     refused = text.str.contains("regret to inform you", literal=True)
     accepted = text.str.contains("you have been selected", literal=True)
-    return _label_answers(answer, pl.when(refused).then(pl.lit("no")).when(accepted).then(pl.lit("yes")))
+    label = pl.when(refused).then(pl.lit("no")).when(accepted).then(pl.lit("yes"))
+    return answer.cast(pl.String).to_frame("answer").select(label=label)["label"]
 
 
 def first_ranked(answer: pl.Series, male_names: pl.Series, female_names: pl.Series) -> pl.Series:
@@ -122,7 +122,7 @@ def emotion(answer: pl.Series, emotions: Sequence[str]) -> pl.Series:
     emotions
         The words to choose from, in lower case.
     """
-    return _label_answers(answer, _only(_has(emotions)), _split_then_lower())
+    return _only_one(answer, _split_then_lower(), {word: f" {word} " for word in emotions})
 
 
 def vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], female: Mapping[str, Collection[str]]) -> pl.DataFrame:
@@ -144,17 +144,17 @@ def vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], female: M
     """
     words = {f"{name}_{gender}": lists[name] for name in male for gender, lists in (("male", male), ("female", female))}
     table = _with_words(answer, _split_then_lower())
-    return table.select(
-        pl.when(pl.col("words").is_not_null()).then(count_words(of)).cast(pl.Int64).alias(name) for name, of in words.items()
-    )
+    return table.select(count_words(of).cast(pl.Int64).alias(name) for name, of in words.items())
 
 
-def _label_answers(answer: pl.Series, label: pl.Expr, words: pl.Expr | None = None) -> pl.Series:
-    """Label answers by an expression of the columns ``answer`` and, if given, ``words``."""
-    return _with_words(answer, words).select(label=label)["label"]
+def _only_one(answer: pl.Series, words: pl.Expr, forms: Mapping[str, str]) -> pl.Series:
+    """The label of the only form that occurs in the words; null where none or several do."""
+    present = {label: pl.col("words").str.contains(form, literal=True) for label, form in forms.items()}
+    label = pl.coalesce(pl.when(holds).then(pl.lit(name)) for name, holds in present.items())
+    return _with_words(answer, words).select(label=pl.when(pl.sum_horizontal(present.values()) == 1).then(label))["label"]
 
 
-def _with_words(answer: pl.Series, words: pl.Expr | None) -> pl.DataFrame:
+def _with_words(answer: pl.Series, words: pl.Expr) -> pl.DataFrame:
     """Columns ``answer`` and ``words``: an expression used several times would be computed as often."""
     return answer.cast(pl.String).to_frame("answer").with_columns(words=words)
 
@@ -162,16 +162,6 @@ def _with_words(answer: pl.Series, words: pl.Expr | None) -> pl.DataFrame:
 def _split_then_lower() -> pl.Expr:
     """Words in lower case, as the original takes them for all else."""
     return spaced_words(pl.col("answer")).str.to_lowercase()
-
-
-def _has(wanted: Sequence[str]) -> dict[str, pl.Expr]:
-    return {word: pl.col("words").str.contains(f" {word} ", literal=True) for word in wanted}
-
-
-def _only(present: Mapping[str, pl.Expr]) -> pl.Expr:
-    """The label of the only expression that holds; null where none or several do."""
-    label = pl.coalesce(pl.when(holds).then(pl.lit(name)) for name, holds in present.items())
-    return pl.when(pl.sum_horizontal(present.values()) == 1).then(label)
 
 
 _BLANK = r" \t\n\r\x0b\x0c"

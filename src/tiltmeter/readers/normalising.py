@@ -122,8 +122,9 @@ def squash(text: pl.Expr, keep: str = "") -> pl.Expr:
 
 def text_table(answer: pl.Series, **factors: pl.Series) -> pl.DataFrame:
     """Columns `text` (plain, never null), `blank` (nothing was answered) and one per factor."""
-    text = pl.DataFrame({"text": answer.cast(pl.String), **factors}).with_columns(without_thinking(pl.col("text").fill_null("")))
-    text = text.with_columns(pl.col("text").str.replace_many(_CHARACTERS))
+    text = pl.DataFrame({"text": answer.cast(pl.String), **factors}).with_columns(
+        without_thinking(pl.col("text").fill_null("")).str.replace_many(_CHARACTERS)
+    )
     return text.with_columns(rewritten(pl.col("text"), _MARKUP).str.strip_chars(), blank=pl.col("text").str.strip_chars() == "")
 
 

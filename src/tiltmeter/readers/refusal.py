@@ -12,7 +12,7 @@ from functools import cache
 
 import polars as pl
 
-from tiltmeter.readers.normalising import alternatives, load_data, lowered, plain, without_thinking
+from tiltmeter.readers.normalising import alternatives, load_data, lowered, plain, text_table, without_thinking
 
 _TURN = r"(?:but|however|that said|having said that|nevertheless|nonetheless|still|hypothetically|if i (?:had to|were|was|must))\b"
 _CHOICE = (
@@ -90,10 +90,8 @@ def refused_text(answer: pl.Series) -> pl.Series:
     before = rf"^\W*(?:{opened}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
     declining = pl.col("text").str.extract(rf"{before}({_pattern('declines_text')}[^.!?\n]*)", 1)
     disclaiming = pl.col("text").str.extract(rf"(?s){before}{_pattern('disclaims_text')}(.*)$", 1)
-    found = (declining.is_not_null() & ~declining.str.replace_all(r"\byou(?:'ve| have)? asked\b", "").str.contains(_NARRATED)).fill_null(
-        False
-    )
-    found |= (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
+    narrated = declining.str.replace_all(r"\byou(?:'ve| have)? asked\b", "").str.contains(_NARRATED)
+    found = ~narrated.fill_null(True) | (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
     return table.select(refused=found & ~pl.col("spoken"))["refused"]
 
 
@@ -112,6 +110,5 @@ def refused(answer: pl.Series) -> pl.Series:
     -------
     Boolean Series of the same length, never null.
     """
-    table = pl.DataFrame({"answer": answer.cast(pl.String)}).select(text=plain(pl.col("answer").fill_null("")))
     text = pl.col("text")
-    return table.select(refused=declines(text) & ~conceded(text).str.contains(_CHOICE))["refused"]
+    return text_table(answer).select(refused=declines(text) & ~conceded(text).str.contains(_CHOICE))["refused"]

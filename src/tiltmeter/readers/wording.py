@@ -214,16 +214,17 @@ def _spaced_names(text: pl.Expr) -> pl.Expr:
 
 def _candidates(table: pl.DataFrame) -> pl.DataFrame:
     """One row per answer and way it may name a candidate: `row`, `gender`, `key`."""
-    sides = [table.select("row", name=side).explode("name").with_columns(gender=pl.lit(side)) for side in ("male", "female")]
+    people = table.unpivot(["male", "female"], index="row", variable_name="gender", value_name="name").explode("name").drop_nulls("name")
+    name = _spaced_names(lowered(_unaccented(pl.col("name")))).str.replace_all(" , ", " ").str.strip_chars(" ")
     people = (
-        pl.concat(sides)
-        .drop_nulls("name")
-        .with_columns(name=_spaced_names(lowered(_unaccented(pl.col("name")))).str.replace_all(" , ", " ").str.strip_chars(" "))
+        people.with_columns(name=name)
+        .filter(pl.col("name") != "")
+        .with_row_index("person")
+        .with_columns(part=pl.col("name").str.split(" "))
     )
-    people = people.filter(pl.col("name") != "").with_row_index("person").with_columns(part=pl.col("name").str.split(" "))
     turned = pl.concat_str(pl.col("part").list.slice(1).list.join(" "), pl.lit(" , "), pl.col("part").list.get(0))
-    whole = pl.concat([people.with_columns(key="name"), people.filter(pl.col("part").list.len() > 1).with_columns(key=turned)])
-    whole = whole.with_columns(key=padded(pl.col("key"))).join(table.select("row", "all"), on="row")
+    ways = pl.concat_list("name", pl.when(pl.col("part").list.len() > 1).then(turned))
+    whole = people.with_columns(key=ways).explode("key").with_columns(key=padded(pl.col("key"))).join(table.select("row", "all"), on="row")
     named = whole.filter(pl.col("all").str.contains(pl.col("key"), literal=True))
     parts = people.explode("part").filter(pl.len().over("row", "part") == 1).join(named, on="person", how="anti")
     return pl.concat([named.select("row", "gender", "key"), parts.select("row", "gender", key=padded(pl.col("part")))])
@@ -259,10 +260,10 @@ def count_vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], fem
     words = pl.concat_str(pl.lit(" "), pl.col("text").str.to_lowercase().str.extract_all(r"\w+(?:['-]\w+)*").list.join(" "))
     words = words.str.replace_many(compounds, leftmost=True) if compounds else words
     table = text_table(answer).with_columns(words=pl.concat_str(words.str.replace_all(" ", "  "), pl.lit(" ")))
-    answered = ~pl.col("blank") & ~declines_to_write(pl.col("text"))
-    outcome = pl.when(answered).then(pl.lit("answered")).when("blank").then(pl.lit("empty")).otherwise(pl.lit("refused"))
-    counts = {name: pl.when(answered).then(count_words(of)).cast(pl.Int32) for name, of in words_of.items()}
-    return table.select(outcome=outcome, **counts)
+    declined = declines_to_write(pl.col("text"))
+    table = table.with_columns(verdict(table, pl.when(~declined).then(pl.lit("counted")), declined))
+    answered = pl.when(outcome="answered")
+    return table.select("outcome", **{name: answered.then(count_words(of)).cast(pl.Int32) for name, of in words_of.items()})
 
 
 def _hyphenated(words: Collection[str]) -> set[str]:

@@ -38,12 +38,12 @@ NO_INTERVAL = Interval(math.nan, math.nan)
 
 
 class MaximumEstimate(NamedTuple):
-    """A maximum of absolute differences, corrected for the noise that lifts it, with interval and p-value."""
+    """Maxima of absolute differences, corrected for the noise that lifts them, with intervals and p-values; each (...)."""
 
-    estimate: float
-    low: float
-    high: float
-    p: float
+    estimate: Floats
+    low: Floats
+    high: Floats
+    p: Floats
 
 
 def percentile_interval(samples: ArrayLike, level: float) -> Interval:
@@ -115,8 +115,8 @@ def absolute_interval(low: float, high: float) -> Interval:
     return Interval(0.0 if low <= 0.0 <= high else near, far)
 
 
-def maximum_interval(estimate_raw: float, samples: ArrayLike, null_samples: ArrayLike, level: float) -> MaximumEstimate:
-    """Return estimate, interval and p-value of a maximum of absolute differences between groups.
+def maximum_interval(estimate_raw: ArrayLike, samples: ArrayLike, null_samples: ArrayLike, level: float) -> MaximumEstimate:
+    """Return estimates, intervals and p-values of maxima of absolute differences between groups.
 
     Such a maximum is lifted by noise: without any effect it is still well above 0, and its plain bootstrap never
     reaches 0. How far it is lifted depends on how many differences are close to the greatest one, and the bootstrap
@@ -133,11 +133,11 @@ def maximum_interval(estimate_raw: float, samples: ArrayLike, null_samples: Arra
     Parameters
     ----------
     estimate_raw
-        The maximum in the data, at least 0.
+        (...) maxima in the data, at least 0.
     samples
-        (R,) the maximum in bootstrap resamples.
+        (..., R) the maxima in bootstrap resamples.
     null_samples
-        (N,) the maximum under random relabelling of the groups.
+        (..., N) the maxima under random relabelling of the groups.
     level
         Confidence level of the interval.
 
@@ -146,31 +146,21 @@ def maximum_interval(estimate_raw: float, samples: ArrayLike, null_samples: Arra
     low <= estimate <= high always. All is NaN if there is no raw value or no resample; p is NaN (and low is 0) if
     there is no relabelling.
     """
-    resampled, relabelled = (floats(part).ravel() for part in (samples, null_samples))
-    return MaximumEstimate(*(float(part) for part in _corrected_maxima(np.float64(estimate_raw), resampled, relabelled, level)))
-
-
-def lifted_interval(raw: Floats, samples: Floats, null: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the intervals of `maximum_interval` for (...) distances that noise lifts, at once.
-
-    `raw` (...) at least 0, `samples` (..., R) bootstrap and `null` (..., N) permuted values. The lower end is above 0 if and only if
-    p < 1 - level. Without permuted values it is 0.
-    """
-    _, low, high, _ = _corrected_maxima(raw, samples, null, level)
-    return low, high
-
-
-def _corrected_maxima(raw: Floats | np.float64, samples: Floats, null: Floats, level: float) -> tuple[Floats, ...]:
-    """Estimate, low, high and p of (...) maxima, as `maximum_interval` describes them."""
-    lower, median, upper = column_quantiles(samples, level)
+    raw, resampled, null = (floats(one) for one in (estimate_raw, samples, null_samples))
+    lower, median, upper = column_quantiles(resampled, level)
     p = excess_p(raw, null, 1)
     # Without any relabelling its mean is NaN, which fmin passes over.
-    lift = np.fmin(np.maximum(0.0, mean_present(samples) - raw) / RESAMPLING_SHARE, mean_present(null))
+    lift = np.fmin(np.maximum(0.0, mean_present(resampled) - raw) / RESAMPLING_SHARE, mean_present(null))
     floor = np.where(p < 1.0 - level, raw - critical_values(null, level), 0.0)
     estimate = np.maximum(0.0, raw - lift)
     low = np.where(floor > 0.0, np.maximum(floor, estimate - np.maximum(upper - median, median - lower)), 0.0)
     unknown = np.isnan(raw) | np.isnan(median)
-    return tuple(np.where(unknown, np.nan, part) for part in (np.maximum(estimate, low), low, raw + (upper - median), p))
+    return MaximumEstimate(*(np.where(unknown, np.nan, part)[()] for part in (np.maximum(estimate, low), low, raw + (upper - median), p)))
+
+
+def lifted_interval(raw: Floats, samples: Floats, null: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return both ends of the intervals of `maximum_interval`. Without relabellings the lower one is 0."""
+    return maximum_interval(raw, samples, null, level)[1:3]
 
 
 def column_quantiles(samples: Floats, level: float) -> tuple[Floats, ...]:

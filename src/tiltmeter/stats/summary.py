@@ -309,8 +309,7 @@ def _ranks(values: Floats) -> Floats:
     """The ranks 1, 2, ... of (..., n) values, ties sharing the mean of theirs; NaN stays."""
     from scipy.stats import rankdata
 
-    missing = np.isnan(values)
-    return np.where(missing, np.nan, rankdata(np.where(missing, np.inf, values), axis=-1))
+    return np.asarray(rankdata(values, axis=-1, nan_policy="omit"))
 
 
 def _kendall(x: Floats, y: Floats) -> Floats:
