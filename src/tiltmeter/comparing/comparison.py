@@ -12,6 +12,7 @@ from tiltmeter.comparing.differences import VERDICTS, judged_differences
 from tiltmeter.comparing.sides import Side, choose, document_of, opened
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run
+from tiltmeter.sanitising import shortened
 from tiltmeter.study import Part, Settings
 
 
@@ -129,8 +130,7 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
 def _short(value: object) -> str:
     if isinstance(value, Mapping):
         value = ", ".join(f"{key}={one}" for key, one in value.items() if one not in (None, [], {}))
-    text = "none" if value in (None, "") else str(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return shortened("none" if value in (None, "") else str(value), 80)
 
 
 def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, pl.DataFrame], list[str]]:

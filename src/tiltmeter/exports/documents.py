@@ -33,7 +33,6 @@ def shown_table(wanted: Wanted) -> tuple[Table, list[str]]:
         made, notes = table_of(normalised_block(findings, wanted.run.grades)), []
     else:
         made, notes = findings_table("Findings", findings), notes_of(findings)
-    assert made is not None
     return made, [*notes, *([made.note] if made.note else []), *limits(wanted.run.about)]
 
 

@@ -21,7 +21,7 @@ from tiltmeter.exports.exporting import Wanted
 from tiltmeter.exports.plain_tables import csv_table, findings_of
 from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.viewing import blocks_of
-from tiltmeter.sanitising import printable, redacted
+from tiltmeter.sanitising import printable, redacted, shortened
 from tiltmeter.study import metric_name
 
 _FOREIGN = re.compile(r"[^\w. \-]+")
@@ -76,7 +76,7 @@ def _tracked(wanted: Wanted, name: str, place: Path) -> Tracked:
     settings = {key: about[key] for key in _SETTINGS if about.get(key) not in (None, {})}
     tags = {"model": name, "complete": str(about["complete"]).lower(), **marks}
     return Tracked(
-        name=_short(f"{about['study']} {name}"),
+        name=shortened(f"{about['study']} {name}", _LONGEST),
         params=_texts({"model": name, "study": about["study"], **settings}),
         metrics=metrics,
         tags=_texts(tags),
@@ -86,12 +86,7 @@ def _tracked(wanted: Wanted, name: str, place: Path) -> Tracked:
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {key: _short(value if isinstance(value, str) else json.dumps(value)) for key, value in values.items()}
-
-
-def _short(said: str) -> str:
-    said = printable(said, one_line=True)
-    return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
+    return {key: shortened(value if isinstance(value, str) else json.dumps(value), _LONGEST) for key, value in values.items()}
 
 
 def _metrics(findings: pl.DataFrame) -> tuple[dict[str, float], dict[str, str]]:

@@ -13,7 +13,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.gating.gate_check import Check, Verdict
 from tiltmeter.reports import print_text
 from tiltmeter.reports.files import writing
-from tiltmeter.sanitising import printable
+from tiltmeter.sanitising import printable, shortened
 
 _NONCHARACTERS = dict.fromkeys((0xFFFE, 0xFFFF), 0xFFFD)
 """What XML 1.0 does not allow besides control characters and surrogates."""
@@ -81,7 +81,7 @@ def _legal(text: str) -> str:
 
 
 ROWS = 200
-_LENGTH = 150
+_LENGTH = 151
 """Rows, and characters of a cell, at most: GitHub refuses a summary of more than 1 MiB, and a character may take five bytes."""
 _ACTS = re.compile(r"(?![,%()=])[!-/:-@\[-`{-~]")
 """The punctuation Markdown, GitHub or HTML could see anything in."""
@@ -121,10 +121,7 @@ def _markdown(verdict: Verdict) -> str:
 
 def _plain(text: str) -> str:
     """Text that stays text: in Markdown a character reference never opens markup, and does not end the cell of a table."""
-    shown = printable(text, one_line=True)
-    if len(shown) > _LENGTH:
-        shown = f"{shown[:_LENGTH]}…"
-    return _ACTS.sub(lambda found: f"&#{ord(found[0])};", shown)
+    return _ACTS.sub(lambda found: f"&#{ord(found[0])};", shortened(text, _LENGTH))
 
 
 def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
