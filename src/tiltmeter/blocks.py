@@ -233,4 +233,5 @@ class Details:
     blocks: Sequence[Block]
 
 
-Block = Headline | Text | Callout | Table | Intervals | Bars | Heatmap | Dots | Responses | Details
+Chart = Intervals | Bars | Heatmap | Dots
+Block = Headline | Text | Callout | Table | Chart | Responses | Details

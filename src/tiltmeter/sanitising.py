@@ -24,6 +24,12 @@ def printable(text: str, *, one_line: bool = False) -> str:
     return text.translate(_VISIBLE if one_line else _BLOCK)
 
 
+def shortened(text: str, most: int) -> str:
+    """`text` on one line, `printable`, cut to at most so many characters."""
+    shown = printable(text, one_line=True)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
 def storable(text: str) -> str:
     """The text with U+FFFD in the place of half surrogate pairs, which no file can keep."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

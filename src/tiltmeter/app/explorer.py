@@ -99,13 +99,13 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
     lines([f"{run.name} ({run.state})", f"{run.study}: {', '.join(run.models)}"])
     if run.state == "in progress":
         live(run, journal, also)
+    if run.state == "damaged":
+        lines([f"{run.path} is damaged: its run.json or study.yaml is not what a run writes there; run the study again to make it anew"])
     if not run.finished:
-        if run.state == "damaged":
-            lines(
-                [f"{run.path} is damaged: its run.json or study.yaml is not what a run writes there; run the study again to make it anew"]
-            )
         return
-    _show_problems(run)
+    if problems := data.problems(run.path):
+        with st.expander(f"What is missing from this run ({len(problems)})", expanded=run.state == "incomplete"):
+            lines(problems)
     with st.expander("What was found", expanded=True):
         st.html(as_html(Run(RunFolder(run.path)).report_of()))
     stamp = data.stamp(run.path)
@@ -113,16 +113,8 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
     if finding is None:
         return
     show_finding(finding)
-    attempt = choose_response(run.path, stamp, finding)
-    if attempt is not None:
+    if attempt := choose_response(run.path, stamp, finding):
         show_pair(run.path, attempt, show_response(run.path, attempt, finding))
-
-
-def _show_problems(run: KnownRun) -> None:
-    problems = data.problems(run.path)
-    if problems:
-        with st.expander(f"What is missing from this run ({len(problems)})", expanded=run.state == "incomplete"):
-            lines(problems)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import choose_row, lines, one_line
 from tiltmeter.study import MARKS, OUTCOMES
 
-_LABELS = {"part": "Part", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
+_FACETS = {"part": "Part", "harm": "Harm", "group_shown": "Group", "mark": "Mark", "model": "Model"}
+"""Columns of the findings a reader chooses by."""
 _COLUMNS = (
     "part", "name", "group", "group_2", "concept", "context", "wording", "estimate", "low",
     "high", "mark", "model", "harm", "attempts", "p", "q",
@@ -32,9 +33,9 @@ def choose_finding(path: Path, stamp: data.Stamp) -> dict[str, Any] | None:
     table = data.findings(path, stamp)
     st.subheader("Findings")
     chosen: dict[str, list[str]] = {}
-    for column, facet in zip(st.columns(len(data.FACETS)), data.FACETS, strict=True):
-        values = data.choices(table, facet)
-        chosen[facet] = column.multiselect(_LABELS[facet], values, format_func=one_line, key=f"{path} {facet}", placeholder="All")
+    for column, (facet, label) in zip(st.columns(len(_FACETS)), _FACETS.items(), strict=True):
+        values = table[facet].drop_nulls().unique(maintain_order=True).to_list()
+        chosen[facet] = column.multiselect(label, values, format_func=one_line, key=f"{path} {facet}", placeholder="All")
     text = st.text_input("Words in metric, group, concept, context or note", key=f"{path} words")
     shown = data.narrowed(table, chosen, text)
     st.caption(f"{shown.height:,} of {table.height:,} findings. Choose a row to open the responses behind it.")
@@ -67,12 +68,16 @@ def show_finding(finding: Mapping[str, Any]) -> None:
 
 
 def _figures(finding: Mapping[str, Any]) -> list[tuple[str, str]]:
-    level = "" if finding["level"] is None else f"{finding['level']:.0%} "
-    interval = "none" if finding["low"] is None or finding["high"] is None else f"{finding['low']:.3g} to {finding['high']:.3g}"
-    estimate = "not computed" if finding["estimate"] is None else f"{finding['estimate']:.3g}"
-    unbiased = "none" if finding["null_value"] is None else f"{finding['null_value']:.4g}"
-    mark = finding["mark"] if finding["mark"] in _MARKS else "none"
-    return [("Estimate", estimate), (f"{level}interval", interval), ("Value without bias", unbiased), ("Mark", mark)]
+    def shown(form: str, *names: str, lacking: str = "none") -> str:
+        values = [finding[name] for name in names]
+        return lacking if None in values else form.format(*values)
+
+    return [
+        ("Estimate", shown("{:.3g}", "estimate", lacking="not computed")),
+        (shown("{:.0%} interval", "level", lacking="interval"), shown("{:.3g} to {:.3g}", "low", "high")),
+        ("Value without bias", shown("{:.4g}", "null_value")),
+        ("Mark", finding["mark"] if finding["mark"] in _MARKS else "none"),
+    ]
 
 
 def _sentence(name: str, said: str | None) -> str | None:

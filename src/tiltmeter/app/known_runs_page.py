@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tiltmeter.app.run_data import file_stamp
 from tiltmeter.errors import InputError
 from tiltmeter.runs import RunFolder, runs_root
 from tiltmeter.safe_writing import LOCK
@@ -55,13 +56,13 @@ def find_run(name: str) -> Path:
         There is none.
     """
     for path in (Path(name), runs_root() / name):
-        if _stat(path / "run.json") or _stat(path / "study.yaml"):
+        if file_stamp(path / "run.json") or file_stamp(path / "study.yaml"):
             return path
     return RunFolder.open(name).whole()  # says which runs there are
 
 
 def _read(name: str, path: Path) -> KnownRun:
-    done, begun = _stat(path / "run.json"), _stat(path / "study.yaml")
+    done, begun = file_stamp(path / "run.json"), file_stamp(path / "study.yaml")
     try:
         if done is not None:
             study, models, complete, written = _about(path, done)
@@ -73,14 +74,6 @@ def _read(name: str, path: Path) -> KnownRun:
         return KnownRun(name, path, "", "", (), "damaged", "")
     first = study.split("/")[0]
     return KnownRun(name, path, _METHODS.get(first, first), study, models, state, written)
-
-
-def _stat(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
-        return None
-    return found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ import streamlit as st
 
 from tiltmeter.app.known_runs_page import KnownRun, asked_models, known, read_document
 from tiltmeter.app.plain_text import lines
+from tiltmeter.app.run_data import file_stamp
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
 from tiltmeter.paths import is_file
@@ -60,18 +61,16 @@ class Progress(NamedTuple):
 class _Counted:
     """The journal keys of one model that had no answer yet when last looked."""
 
-    def __init__(self, name: str, asked: int, keys: list[list[bytes]]) -> None:
+    def __init__(self, name: str, asked: int, keys: list[set[bytes]]) -> None:
         self.name, self.asked = name, asked
-        self._pending = keys  # one list for each fingerprint its answers may stand under
+        self._pending = keys  # one set for each fingerprint its answers may stand under
         self._of = len(keys[0])
 
     def look(self, journal: Journal) -> ModelProgress:
-        found = []
-        for i, keys in enumerate(self._pending):
-            held = journal.held(keys)
-            self._pending[i] = [key for key in keys if key not in held] if held else keys
-            found.append(self._of - len(self._pending[i]))
-        share = max(found) / self._of if self._of else 0.0
+        for keys in self._pending:
+            keys -= journal.held(list(keys))
+        answered = self._of - min(map(len, self._pending))
+        share = answered / self._of if self._of else 0.0
         return ModelProgress(self.name, round(share * self.asked), self.asked)
 
 
@@ -131,15 +130,14 @@ class Watcher:
         return "the models are being asked" if is_file(self._folder.table_path("design")) else _WRITTEN["design"]
 
     def _count(self) -> tuple[ModelProgress, ...]:
-        try:
-            found = self._folder.table_path("design").stat()
-        except FileNotFoundError:
+        made = file_stamp(self._folder.table_path("design"))
+        if made is None:
             return ()
         if self._journal is None:
             self._journal = _open(self._where)
-        if self._made_for != (found.st_mtime_ns, found.st_size):
+        if self._made_for != made:
             self._counted = self._keys()
-            self._made_for = (found.st_mtime_ns, found.st_size)
+            self._made_for = made
         return tuple(counted.look(self._journal) for counted in self._counted)
 
     def _keys(self) -> list[_Counted]:
@@ -153,7 +151,7 @@ class Watcher:
         counted = []
         for model in asked_models(read_document(self._folder.path)):
             makers = [Keys(fingerprint, _sampling(model)) for fingerprint in _fingerprints(model)]
-            counted.append(_Counted(model["name"], asked, [[key(one.messages, one.sample) for one in chosen] for key in makers]))
+            counted.append(_Counted(model["name"], asked, [{key(one.messages, one.sample) for one in chosen} for key in makers]))
         return counted
 
 
@@ -216,8 +214,5 @@ def show(progress: Progress) -> None:
 
 
 def _watcher(path: Path, journal: str) -> Watcher:
-    name = f"watcher of {path}"
-    if name not in st.session_state:
-        st.session_state[name] = Watcher(path, journal)
-    watcher: Watcher = st.session_state[name]
+    watcher: Watcher = st.session_state.setdefault(f"watcher of {path}", Watcher(path, journal))
     return watcher

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from tiltmeter.sanitising import printable
+from tiltmeter.sanitising import printable, shortened
 
 CELL = 300
 """Characters of a text a table's cell or a choice shows."""
@@ -23,8 +23,7 @@ def short(column: pl.Expr) -> pl.Expr:
 
 def one_line(text: str) -> str:
     """A text on one line, cut to what a cell or a choice can show."""
-    shown = printable(text[: CELL + 1], one_line=True)
-    return shown if len(text) <= CELL else shown[:CELL] + "…"
+    return shortened(text, CELL + 1)
 
 
 def fitting(frame: pl.DataFrame) -> pl.DataFrame:

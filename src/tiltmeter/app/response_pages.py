@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import streamlit as st
 
 from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import block, choose_row, fitting, lines, one_line
-from tiltmeter.app.run_data import ATTEMPT, Attempt, one
+from tiltmeter.app.run_data import Attempt, one
 from tiltmeter.runs import RunFolder
 from tiltmeter.runs.folder import reading
 from tiltmeter.study import DESIGN, OUTCOMES
@@ -67,14 +67,14 @@ def detail(path: Path, attempt: Attempt) -> Detail:
         A table is missing or damaged, or the run no longer has it.
     """
     folder = RunFolder(path)
-    mine = [pl.col(name) == value for name, value in zip(ATTEMPT, attempt, strict=True)]
+    mine = [pl.col(name) == value for name, value in attempt._asdict().items()]
     with reading(path):
         said = folder.scan("responses").filter(mine).select("answer", "thinking", "status", "error").collect()
         asked = folder.scan("design").filter(pl.col("prompt_id") == attempt.prompt_id).select("system", "prompt").collect()
         read = folder.scan("measures").filter(mine).collect()
     answer, prompt = one(said, f"the response to {attempt.prompt_id}"), one(asked, f"the prompt {attempt.prompt_id}")
     measured = read.row(0, named=True) if read.height else {}
-    shown = {name: _said(value) for name, value in measured.items() if value is not None and name not in (*ATTEMPT, "attempt")}
+    shown = {name: _said(value) for name, value in measured.items() if value is not None and name not in (*Attempt._fields, "attempt")}
     ordered = {name: shown[name] for name in ("outcome", "label") if name in shown} | shown
     return Detail(**prompt, **answer, measured=ordered, attempt=measured.get("attempt"))
 
@@ -126,13 +126,15 @@ def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[
 
 
 def _said(value: object) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, list):
-        return " | ".join(map(_said, value))
-    return str(value)
+    match value:
+        case None:
+            return "none"
+        case float():
+            return f"{value:.6g}"
+        case list():
+            return " | ".join(map(_said, value))
+        case _:
+            return str(value)
 
 
 SIZE = 25
@@ -140,7 +142,7 @@ SIZE = 25
 _ALL, _MOST = "All it rests on", "Those that moved it most"
 
 
-def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> data.Attempt | None:
+def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> Attempt | None:
     """The responses behind a finding, a page at a time; gives the one whose row is chosen.
 
     Raises
@@ -171,10 +173,10 @@ def choose_response(path: Path, stamp: data.Stamp, finding: dict[str, Any]) -> d
     order = ["outcome", "label", *(["influence"] if which == _MOST else []), "answer", "prompt", "prompt_id", "repetition"]
     columns = dict.fromkeys(("answer", "prompt"), st.column_config.TextColumn(width="large"))
     row = choose_row(shown.select(order), key=f"{name} {which} {number}", columns=columns)
-    return None if row is None else data.Attempt(*shown.select(data.ATTEMPT).row(row))
+    return None if row is None else Attempt(*shown.select(Attempt._fields).row(row))
 
 
-def show_response(path: Path, attempt: data.Attempt, finding: dict[str, Any]) -> Detail:
+def show_response(path: Path, attempt: Attempt, finding: dict[str, Any]) -> Detail:
     """Prompt, response and measures beside each other.
 
     Raises
@@ -195,11 +197,11 @@ def show_response(path: Path, attempt: data.Attempt, finding: dict[str, Any]) ->
             lines(found)
     with read:
         st.caption("Measure")
-        _show_texts(list(shown.measured.items()), "column", "value")
+        _show_texts(shown.measured.items(), "column", "value")
     return shown
 
 
-def show_pair(path: Path, attempt: data.Attempt, mine: Detail) -> None:
+def show_pair(path: Path, attempt: Attempt, mine: Detail) -> None:
     """The response beside that to a prompt of the same item in which something else was put.
 
     Raises
@@ -215,7 +217,7 @@ def show_pair(path: Path, attempt: data.Attempt, mine: Detail) -> None:
     titles = [f"{i}. {one_line(other.title)}" for i, other in enumerate(found, 1)]
     chosen = st.selectbox("Held against (what differs: here → there)", titles, key=f"{path} {attempt} other")
     other = found[titles.index(chosen)] if chosen in titles else found[0]
-    theirs = data.Attempt(attempt.model, other.prompt_id, min(attempt.repetition, other.repetitions - 1))
+    theirs = Attempt(attempt.model, other.prompt_id, min(attempt.repetition, other.repetitions - 1))
     shown = detail(path, theirs)
     for column, place, named, said in zip(st.columns(2), ("Here", "There"), (attempt, theirs), (mine, shown), strict=True):
         with column:
@@ -253,5 +255,5 @@ def _compared(other: Counterpart, mine: Detail, theirs: Detail) -> None:
     _show_texts(differing, "", "here", "there")
 
 
-def _show_texts(rows: Sequence[tuple[str, ...]], *columns: str) -> None:
-    st.dataframe(fitting(pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")), hide_index=True)
+def _show_texts(rows: Iterable[tuple[str, ...]], *columns: str) -> None:
+    st.dataframe(fitting(pl.DataFrame([*rows], schema=dict.fromkeys(columns, pl.String), orient="row")), hide_index=True)

@@ -17,8 +17,6 @@ from tiltmeter.study import NAMED, metric_name
 
 ATTEMPT = ("model", "prompt_id", "repetition")
 """Columns that name a response."""
-FACETS = ("part", "harm", "group_shown", "mark", "model")
-"""Columns of `findings` a reader chooses by."""
 WHOLE_MODEL = "(model as a whole)"
 NO_MARK = "(no mark)"
 _SEARCHED = ("name", *(name for name in NAMED if name != "calibrated"), "study", "model", "harm", "note")
@@ -36,16 +34,19 @@ class Attempt(NamedTuple):
     repetition: int
 
 
+def file_stamp(path: Path) -> tuple[int, int] | None:
+    """Time of change and size of a file; None where it cannot be looked at."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
 def stamp(path: Path) -> Stamp:
-    """What tells whether the tables of a run have changed since they were read."""
-    found = []
-    for file in sorted([*path.glob("*.parquet"), *path.glob("stages/*.parquet")]):
-        try:
-            known = file.stat()
-        except FileNotFoundError:  # replaced just now
-            continue
-        found.append((str(file.relative_to(path)), known.st_mtime_ns, known.st_size))
-    return tuple(found)
+    """What tells whether the tables of a run have changed since they were read; one that is replaced just now is left out."""
+    files = sorted([*path.glob("*.parquet"), *path.glob("stages/*.parquet")])
+    return tuple((str(file.relative_to(path)), *known) for file in files if (known := file_stamp(file)))
 
 
 @lru_cache(maxsize=8)
@@ -63,11 +64,6 @@ def findings(path: Path, stamp: Stamp) -> pl.DataFrame:
         group_shown=pl.col("group").fill_null(WHOLE_MODEL),
         searched=pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase(),
     ).sort(~pl.col("key"), maintain_order=True)
-
-
-def choices(table: pl.DataFrame, facet: str) -> list[str]:
-    """Values of a facet in the order of the findings."""
-    return table[facet].drop_nulls().unique(maintain_order=True).to_list()
 
 
 def narrowed(table: pl.DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> pl.DataFrame:
@@ -110,7 +106,7 @@ def attempts(path: Path, stamp: Stamp, evidence: str | None, model: str, outcome
             found = found.filter(pl.col("outcome").is_in(list(outcomes)))
         if text:
             found = _holding(found, folder, model, text)
-        return found.sort("row").drop("row").collect()
+        return found.sort("row").select(*_INDEX).collect()
 
 
 def _holding(found: pl.LazyFrame, folder: RunFolder, model: str, text: str) -> pl.LazyFrame:
@@ -121,10 +117,8 @@ def _holding(found: pl.LazyFrame, folder: RunFolder, model: str, text: str) -> p
 
     answered = folder.scan("responses").filter(pl.col("model") == model, holds("answer")).select(*ATTEMPT, said=pl.lit(True))
     asked = folder.scan("design").filter(holds("prompt")).select("prompt_id", put=pl.lit(True))
-    marked = found.join(answered, on=ATTEMPT, how="left", maintain_order="left").join(
-        asked, on="prompt_id", how="left", maintain_order="left"
-    )
-    return marked.filter(pl.coalesce("said", "put", pl.lit(False))).drop("said", "put")
+    marked = found.join(answered, on=ATTEMPT, how="left").join(asked, on="prompt_id", how="left")
+    return marked.filter(pl.coalesce("said", "put", pl.lit(False)))
 
 
 def with_texts(path: Path, few: pl.DataFrame) -> pl.DataFrame:

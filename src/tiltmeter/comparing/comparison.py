@@ -9,9 +9,10 @@ from pathlib import Path
 import polars as pl
 
 from tiltmeter.comparing.differences import VERDICTS, judged_differences
-from tiltmeter.comparing.sides import Side, choose, document_of, opened
+from tiltmeter.comparing.sides import Side, SideView, choose, document_of, opened
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run
+from tiltmeter.sanitising import shortened
 from tiltmeter.study import Part, Settings
 
 
@@ -129,8 +130,7 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
 def _short(value: object) -> str:
     if isinstance(value, Mapping):
         value = ", ".join(f"{key}={one}" for key, one in value.items() if one not in (None, [], {}))
-    text = "none" if value in (None, "") else str(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return shortened("none" if value in (None, "") else str(value), 80)
 
 
 def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, pl.DataFrame], list[str]]:
@@ -168,8 +168,9 @@ def _then(keys: pl.DataFrame, part: Part) -> str:
 def _contrast(part: Part, first: Side, second: Side, keys: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
     if keys.is_empty() and not part.contrasts_unpaired:
         return None
-    measures = [side.measures(part.name) for side in (first, second)]
-    if keys.height:
-        measures = [rows.join(keys, on="prompt_id", how="semi", maintain_order="left") for rows in measures]
-    views = [side.view(part.name, rows) for side, rows in zip((first, second), measures, strict=True)]
+    views = []
+    for side in (first, second):
+        rows = side.measures(part.name)
+        kept = rows.join(keys, on="prompt_id", how="semi", maintain_order="left") if keys.height else rows
+        views.append(SideView(side, part.name, kept))
     return part.contrast(views[0], views[1], settings)

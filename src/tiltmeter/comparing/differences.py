@@ -157,12 +157,11 @@ def judged_differences(
     verdicts are given; all other numbers; the single concepts of each part and metric.
     """
     beside = _beside(_graded(first, grades), second)
-    told = [rows.with_columns(part=pl.lit(part)) for part, rows in contrasts.items()]
-    paired = pl.concat([pl.DataFrame(schema={**CONTRASTS, "part": pl.String}), *(one.select(*CONTRASTS, "part") for one in told)])
+    told = [rows.select(*CONTRASTS, part=pl.lit(part)) for part, rows in contrasts.items()]
+    paired = pl.concat([pl.DataFrame(schema={**CONTRASTS, "part": pl.String}), *told])
     met = beside.join(paired, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
     whole = pl.concat([_by_intervals(met), _of_contrasts_alone(paired, beside, first)], how="diagonal")
-    judged = _with_verdicts(_with_q(whole))
-    return conform(judged, DIFFERENCES)
+    return conform(_with_verdicts(_with_q(whole)), DIFFERENCES)
 
 
 def _graded(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
@@ -180,8 +179,7 @@ def _beside(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
     read = pl.when(pl.col("attempts") > 0).then(pl.col("answered") / pl.col("attempts")).alias("read")
     sides = []
     for findings, name in ((first, "first"), (second, "second")):
-        made = findings.filter(pl.col("concept").is_null()).with_columns(read)
-        made = made.unique(_KEYS, keep="first", maintain_order=True)
+        made = findings.filter(pl.col("concept").is_null()).unique(_KEYS, keep="first", maintain_order=True).with_columns(read)
         own = {"estimate": name, **{one: f"{name}_{one}" for one in _OWN[1:]}}
         sides.append(made.select(*_KEYS, *_OWN, *(_SHARED if name == "first" else ["items"])).rename(own))
     return sides[0].join(sides[1], on=_KEYS, nulls_equal=True, maintain_order="left", suffix="_second")
@@ -212,23 +210,14 @@ def _of_contrasts_alone(paired: pl.DataFrame, beside: pl.DataFrame, first: pl.Da
 
 def _with_q(whole: pl.DataFrame) -> pl.DataFrame:
     single = pl.col("concept").is_not_null()
-    family = (
-        pl.when(single)
-        .then(pl.concat_str(pl.lit("concepts"), "part", "metric", separator="/"))
-        .when(pl.col("key").fill_null(False))
-        .then(pl.lit("key"))
-    )
-    names = whole.select(family.otherwise(pl.lit("other")).alias("family"))["family"]
-    p = whole["p"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    q = p.copy()
-    for name in names.unique():
-        mine = (names == name).to_numpy()
-        q[mine] = stats.benjamini_hochberg(p[mine])
-    return whole.with_columns(q=pl.Series(q).fill_nan(None))
+    family = pl.when(single).then(pl.concat_str(pl.lit("concepts"), "part", "metric", separator="/")).when("key").then(pl.lit("key"))
+    p = pl.col("p").cast(pl.Float64).fill_null(float("nan"))
+    q = p.map_batches(lambda mine: pl.Series(stats.benjamini_hochberg(mine.to_numpy())), pl.Float64)
+    return whole.with_columns(q=q.over(family.otherwise(pl.lit("other"))).fill_nan(None))
 
 
 def _with_verdicts(whole: pl.DataFrame) -> pl.DataFrame:
-    key, others = whole.filter(pl.col("key").fill_null(False)), whole.filter(~pl.col("key").fill_null(False))
-    said = [verdict_of(row, 1.0 - row["level"]) for row in key.iter_rows(named=True)]
+    ordered = whole.sort(~pl.col("key"), maintain_order=True, nulls_last=True)
+    said = [verdict_of(row, 1.0 - row["level"]) if row["key"] else (None, None) for row in ordered.iter_rows(named=True)]
     verdicts = pl.DataFrame(said, schema={"verdict": pl.String, "note": pl.String}, orient="row")
-    return pl.concat([pl.concat([key, verdicts], how="horizontal"), others], how="diagonal")
+    return pl.concat([ordered, verdicts], how="horizontal")

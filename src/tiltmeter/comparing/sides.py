@@ -24,13 +24,13 @@ _TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline",
 class SideView:
     """The tables of one part of one side; see `tiltmeter.study.RunView`."""
 
-    def __init__(self, run: Run, model: str, part: str, measures: pl.DataFrame) -> None:
+    def __init__(self, side: Side, part: str, measures: pl.DataFrame) -> None:
         self.measures = measures
-        self._run, self._owner = run, {"model": model, "part": part}
+        self._side, self._owner = side, {"model": side.model, "part": part}
 
     def stage(self, table: str) -> pl.DataFrame:
         """See `tiltmeter.study.RunView`."""
-        stages = self._run.folder.stages()
+        stages = self._side.run.folder.stages()
         if table not in stages:
             raise NotRun(f"the run has no table {table}")
         rows = stages[table]
@@ -79,10 +79,6 @@ class Side:
         """The measures of one part, without columns that belong to others."""
         rows = self.run.folder.scan("measures").filter(pl.col("model") == self.model, pl.col("part") == part)
         return without_foreign(rows.collect())
-
-    def view(self, part: str, measures: pl.DataFrame) -> SideView:
-        """The tables of the part, with these of its measures."""
-        return SideView(self.run, self.model, part, measures)
 
 
 def models_of(run: Run) -> list[str]:
@@ -135,18 +131,18 @@ def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
     """
     try:
         found = resolve(str(run.path / "study.yaml"))
+        parts = found.study.parts
     except InputError:
         document = document_of(run)
         family, _, name = str(document.get("study")).partition("/")
-        known = name == "texts" and family in registry.names("studies")
-        of_texts = getattr(registry.load("studies", family), "of_texts", None) if known else None
+        is_of_texts = name == "texts" and family in registry.names("studies")
+        of_texts = getattr(registry.load("studies", family), "of_texts", None) if is_of_texts else None
         if of_texts is None:
             raise
         settings = {key: document.get(key) for key in ("definition", "seed", "limit", "resamples", "level", "judge", "params")}
         found = resolve(family, settings=settings)
-        study = of_texts(pl.DataFrame(schema=dict.fromkeys(_TEXTS, pl.String)), found.settings.params)
-        return {part.name: part for part in study.parts}, found.settings
-    return {part.name: part for part in found.study.parts}, found.settings
+        parts = of_texts(pl.DataFrame(schema=dict.fromkeys(_TEXTS, pl.String)), found.settings.params).parts
+    return {part.name: part for part in parts}, found.settings
 
 
 def document_of(run: Run) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from tiltmeter import stats
-from tiltmeter.comparing.sides import Side, models_of, opened
+from tiltmeter.comparing.sides import Side, SideView, models_of, opened
 from tiltmeter.runs import Run, load
 from tiltmeter.study import NAMED, Part, Schema, Settings, conform
 
@@ -64,7 +64,7 @@ def _of_part(part: Part, side: Side, settings: Settings) -> pl.DataFrame:
     measures = side.measures(part.name)
     key = side.findings.filter(pl.col("key"))["metric"].unique()
     views = {
-        str(wording): side.view(part.name, mine) for (wording,), mine in sorted(measures.partition_by("wording", as_dict=True).items())
+        str(wording): SideView(side, part.name, mine) for (wording,), mine in sorted(measures.partition_by("wording", as_dict=True).items())
     }
     pairs = []
     for one, another in combinations(views, 2):

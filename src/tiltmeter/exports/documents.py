@@ -33,7 +33,6 @@ def shown_table(wanted: Wanted) -> tuple[Table, list[str]]:
         made, notes = table_of(normalised_block(findings, wanted.run.grades)), []
     else:
         made, notes = findings_table("Findings", findings), notes_of(findings)
-    assert made is not None
     return made, [*notes, *([made.note] if made.note else []), *limits(wanted.run.about)]
 
 
@@ -71,9 +70,11 @@ def summary(about: Mapping[str, Any], model: str | None = None) -> dict[str, str
     settings = {name: about.get(name) for name in ("limit", "repeats", "system_message", "judge")}
     settings |= about.get("params") or {}
     said = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
-    further = f" (and {len(about['problems']) - 1} more, see the notes)" if len(about["problems"]) > 1 else ""
-    return {
-        **({"Incomplete": f"{about['problems'][0]}{further}"} if about["problems"] else {}),
+    found = {}
+    if problems := about["problems"]:
+        further = f" (and {len(problems) - 1} more, see the notes)" if len(problems) > 1 else ""
+        found["Incomplete"] = f"{problems[0]}{further}"
+    return found | {
         "Study": f"{about['title']} ({about['study']}), definition {about['definition']}",
         "Models": model or ", ".join(one["name"] for one in about["models"]),
         "Settings": f"seed {about['seed']}, {about['resamples']} resamples" + (f", {said}" if said else ""),

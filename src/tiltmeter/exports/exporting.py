@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from pkgutil import resolve_name
+from typing import NamedTuple
 
 from tiltmeter import runs
 from tiltmeter.errors import InputError
@@ -112,10 +112,8 @@ def export(
     name = _chosen_table(format, chosen, table)
     if every and name != "findings":
         raise InputError(f"--all is about the findings; leave it out for --table {name}")
-    module, _, function = chosen.writer.partition(":")
     place = _place(opened, format, chosen, name, path)
-    writer: Any = getattr(import_module(module), function)
-    made: list[str] = writer(Wanted(opened, place, name, every, model, format))
+    made: list[str] = resolve_name(chosen.writer)(Wanted(opened, place, name, every, model, format))
     if chosen.suffix is None:
         return made
     if path is not None:
@@ -142,9 +140,7 @@ def _place(run: runs.Run, format: str, chosen: Format, table: str, path: str | P
         name = {"huggingface": "dataset", "modelcard": "modelcard"}.get(format, table)
         return run.path / FOLDER / f"{name}{chosen.suffix}"
     target, home = Path(path).resolve(), run.path.resolve()
-    if target.is_relative_to(home):
-        first = target.relative_to(home).parts[:1]
-        is_table = target.parent == home and target.suffix == ".parquet"
-        if is_table or first in ((), ("stages",), ("run.json",), ("study.yaml",)):
-            raise InputError(f"{path} belongs to the run itself, which an export leaves as it is; give another place with -o")
+    is_table = target.parent == home and target.suffix == ".parquet"
+    if is_table or target == home or any(target.is_relative_to(home / own) for own in ("stages", "run.json", "study.yaml")):
+        raise InputError(f"{path} belongs to the run itself, which an export leaves as it is; give another place with -o")
     return Path(path)

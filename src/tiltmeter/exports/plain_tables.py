@@ -62,11 +62,6 @@ def neutral(name: str) -> pl.Expr:
     return pl.when(column.str.contains(_ACTS)).then(pl.lit("'") + column).otherwise(column).alias(name)
 
 
-def neutral_names(names: list[str]) -> list[str]:
-    """The same for the names of columns."""
-    return pl.DataFrame({"name": names}).select(neutral("name")).to_series().to_list()
-
-
 def as_json(name: str) -> pl.Expr:
     """A column of lists or structs as JSON texts; null stays null, and a number that is none becomes null."""
     wrapped = pl.struct(pl.col(name).alias("v")).struct.json_encode().str.slice(len('{"v":')).str.head(-1)
@@ -78,7 +73,8 @@ def csv_table(lazy: pl.LazyFrame) -> pl.LazyFrame:
     schema = lazy.collect_schema()
     nested = [as_json(name) for name, kind in schema.items() if kind.is_nested()]
     texts = [neutral(name) for name, kind in schema.items() if kind == pl.String]
-    return lazy.with_columns(*nested, *texts).rename(dict(zip(schema.names(), neutral_names(schema.names()), strict=True)))
+    names = pl.DataFrame({"old": schema.names(), "new": schema.names()}).select("old", neutral("new"))
+    return lazy.with_columns(*nested, *texts).rename(dict(names.iter_rows()))
 
 
 def write_table(wanted: Wanted) -> None:

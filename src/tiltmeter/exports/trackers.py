@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from tiltmeter.exports.exporting import Wanted
 from tiltmeter.exports.plain_tables import csv_table, findings_of
 from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.viewing import blocks_of
-from tiltmeter.sanitising import printable, redacted
+from tiltmeter.sanitising import printable, redacted, shortened
 from tiltmeter.study import metric_name
 
 _FOREIGN = re.compile(r"[^\w. \-]+")
@@ -48,16 +48,6 @@ class Tracked(NamedTuple):
     """findings.csv, report.html, run.json and study.yaml."""
 
 
-def library(name: str) -> Any:
-    """The tracker's module; raises InputError saying what to install where it is lacking."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise InputError(f'the format {name} needs a library that is not installed: pip install "tiltmeter[{name}]"') from None
-
-
 @contextmanager
 def tracked(wanted: Wanted) -> Iterator[Iterator[Tracked]]:
     """One `Tracked` per model; its files are there until the block ends."""
@@ -76,7 +66,7 @@ def _tracked(wanted: Wanted, name: str, place: Path) -> Tracked:
     settings = {key: about[key] for key in _SETTINGS if about.get(key) not in (None, {})}
     tags = {"model": name, "complete": str(about["complete"]).lower(), **marks}
     return Tracked(
-        name=_short(f"{about['study']} {name}"),
+        name=shortened(f"{about['study']} {name}", _LONGEST),
         params=_texts({"model": name, "study": about["study"], **settings}),
         metrics=metrics,
         tags=_texts(tags),
@@ -86,29 +76,21 @@ def _tracked(wanted: Wanted, name: str, place: Path) -> Tracked:
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {key: _short(value if isinstance(value, str) else json.dumps(value)) for key, value in values.items()}
-
-
-def _short(said: str) -> str:
-    said = printable(said, one_line=True)
-    return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
+    return {key: shortened(value if isinstance(value, str) else json.dumps(value), _LONGEST) for key, value in values.items()}
 
 
 def _metrics(findings: pl.DataFrame) -> tuple[dict[str, float], dict[str, str]]:
     """Values and marks by name; names that become the same are told apart by a number."""
-    metrics: dict[str, float] = {}
+    found: dict[str, float | None] = {}
     marks: dict[str, str] = {}
-    taken: set[str] = set()
     for row in findings.with_columns(metric=metric_name()).iter_rows(named=True):
         plain = _plain(row)
         candidates = chain([plain], (f"{plain}_{number}" for number in count(2)))
-        name = next(one for one in candidates if taken.isdisjoint((one, f"{one}_low", f"{one}_high")))
-        found = {name: row["estimate"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
-        taken |= set(found)
-        metrics |= {key: value for key, value in found.items() if value is not None and math.isfinite(value)}
+        name = next(one for one in candidates if found.keys().isdisjoint((one, f"{one}_low", f"{one}_high")))
+        found |= {name: row["estimate"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
         if row["mark"] is not None:
             marks[f"mark.{name}"] = row["mark"]
-    return metrics, marks
+    return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}, marks
 
 
 def _plain(row: Mapping[str, Any]) -> str:
@@ -118,8 +100,8 @@ def _plain(row: Mapping[str, Any]) -> str:
     return plain.encode()[:_LONGEST_NAME].decode(errors="ignore").strip()
 
 
-_BATCH = 300
-"""Findings a request may tell of: a server takes 1,000 metrics at most."""
+_BATCH = 900
+"""Metrics of a request; a server takes 1,000 at most."""
 
 
 def log_to_mlflow(wanted: Wanted) -> list[str]:
@@ -139,9 +121,9 @@ def _log_mlflow(mlflow: Any, one: Tracked) -> str:
     try:
         with mlflow.start_run(run_name=one.name, tags=one.tags, nested=True) as run:
             mlflow.log_params(one.params)
-            metrics = list(one.metrics.items())
-            for start in range(0, len(metrics), 3 * _BATCH):
-                mlflow.log_metrics(dict(metrics[start : start + 3 * _BATCH]))
+            metrics = iter(one.metrics.items())
+            while some := dict(islice(metrics, _BATCH)):
+                mlflow.log_metrics(some)
             for file in one.files:
                 mlflow.log_artifact(str(file))
             return f"runs:/{run.info.run_id}"
@@ -169,7 +151,12 @@ def log_to_wandb(wanted: Wanted) -> list[str]:
 
 def _log(wanted: Wanted, name: str, log_one: Callable[[Any, Tracked], str]) -> list[str]:
     """Log each model by a function of the tracker's module and the model; returns what it gives."""
-    module = library(name)
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise InputError(f'the format {name} needs a library that is not installed: pip install "tiltmeter[{name}]"') from None
     with tracked(wanted) as models:
         return [log_one(module, one) for one in models]
 

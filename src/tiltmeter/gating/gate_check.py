@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import operator
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from tiltmeter.blocks import Graded
 from tiltmeter.comparing import compare
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.paths import sha256
+from tiltmeter.reports.words import level_words, mark_words
 from tiltmeter.runs import Run
 from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
 from tiltmeter.study import MARKS, NAMED, metric_name
@@ -97,10 +100,9 @@ class Verdict:
     @property
     def headline(self) -> str:
         """The outcome in one line."""
-        counts = {status: sum(one.status == status for one in self.checks) for status in ("passed", "failed", "undecided", "skipped")}
-        said = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
-        if not self.is_checked:
-            said = f"nothing could be checked, {said}" if said else "nothing could be checked"
+        counts = Counter(one.status for one in self.checks)
+        found = [f"{counts[status]:,} {status}" for status in ("passed", "failed", "undecided", "skipped") if counts[status]]
+        said = ", ".join(found if self.is_checked else ["nothing could be checked", *found])
         if self.problems:
             return f"gate not passed: the run cannot be judged ({said})"
         return f"gate {'passed' if self.passed else 'failed'}: {said}"
@@ -138,6 +140,7 @@ def against_baseline(run: Run, findings: pl.DataFrame, baseline: Run, earlier: p
     if run.path.resolve() == baseline.path.resolve():
         raise InputError(f"--baseline {baseline.path} is the run itself: give the run it should be no worse than")
     known = earlier["model"].unique(maintain_order=True).to_list()
+    rule = f"baseline {baseline.path.name}"
     checks: list[Check] = []
     for (model,), mine in findings.group_by("model", maintain_order=True):
         before = model if model in known else known[0] if len(known) == 1 else None
@@ -145,16 +148,11 @@ def against_baseline(run: Run, findings: pl.DataFrame, baseline: Run, earlier: p
             raise InputError(f"--baseline {baseline.path} holds {', '.join(known)}, not {model}: give a run of this model, or of one alone")
         comparison = compare(baseline, run, model_a=before, model_b=str(model))
         notes += (note for note in comparison.notes if note not in notes)
-        rule = f"baseline {baseline.path.name}"
-        rows = {_name(row): row for row in mine.iter_rows(named=True)}
+        rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
         told = comparison.differences.drop_nulls("verdict")
-        checks += (_compared(rule, row, rows[_name(row)], rules) for row in told.iter_rows(named=True))
+        checks += (_compared(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules) for row in told.iter_rows(named=True))
         checks += _lacking(rule, mine, earlier.filter(pl.col("model") == before), str(model), rules)
     return checks
-
-
-def _name(row: Mapping[str, Any]) -> tuple[str | None, ...]:
-    return tuple(row[name] for name in _NUMBER)
 
 
 def _compared(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rules: Rules) -> Check:
@@ -164,25 +162,22 @@ def _compared(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rul
         return made_check(rule, rules.open, f"cannot be compared: {side} has no number", finding)
     said = f"{shown_number(row['second'])} against {shown_number(row['first'])} in the baseline"
     if row["low"] is not None:
-        level = f"{100 * row['level']:g}% interval " if row["level"] is not None else ""
         q = f", q = {shown_number(row['q'])}" if row["q"] is not None else ""
-        said += f", a difference of {shown_number(row['difference'])} ({level}{shown_number(row['low'])} … {shown_number(row['high'])}{q})"
-    if row["verdict"] == "undecidable" and row["note"]:
+        said += f", a difference of {shown_number(row['difference'])} ({_interval(row)}{q})"
+    status, words = "failed" if row["verdict"] == "worse" else "passed", row["verdict"]
+    if row["verdict"] == "undecidable":
+        words = row["note"] or "not surely worse"
         unread = 2 * finding["answered"] < finding["attempts"]
-        return made_check(rule, rules.open if unread else "skipped", f"{said}: {row['note']}", finding)
-    words = "not surely worse" if row["verdict"] == "undecidable" else row["verdict"]
-    return made_check(rule, "failed" if row["verdict"] == "worse" else "passed", f"{said}: {words}", finding)
+        status = "passed" if not row["note"] else rules.open if unread else "skipped"
+    return made_check(rule, status, f"{said}: {words}", finding)
 
 
 def _lacking(rule: str, mine: pl.DataFrame, earlier: pl.DataFrame, model: str, rules: Rules) -> Iterator[Check]:
     """Key metrics the baseline has in a part the run has too; of single concepts, each run finds its own."""
-    missing = (
-        earlier.filter("key", pl.col("concept").is_null())
-        .join(mine.select("part").unique(), on="part", how="semi", maintain_order="left")
-        .join(mine, on=_NUMBER, how="anti", nulls_equal=True, maintain_order="left")
-    )
+    asked = earlier.filter("key", pl.col("concept").is_null(), pl.col("part").is_in(mine["part"].implode()))
+    missing = asked.join(mine, on=_NUMBER, how="anti", nulls_equal=True, maintain_order="left")
+    unknown = {"model": model, "estimate": None, "low": None, "high": None}
     for row in missing.iter_rows(named=True):
-        unknown = {"model": model, "estimate": None, "low": None, "high": None}
         yield made_check(rule, rules.open, "the baseline has this number, the run does not", row | unknown)
 
 
@@ -202,11 +197,11 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
         A limit names a number the run does not have; no rule applies to it; its files do not belong together.
     """
     about = run.about
-    findings = _findings(run, about)
+    findings = _findings(run)
     barred, problems = _problems(findings, about)
-    earlier = None
+    earlier = pl.DataFrame()
     if baseline is not None:
-        earlier = _findings(baseline, baseline.about)
+        earlier = _findings(baseline)
         _, faults = _problems(earlier, baseline.about)
         problems += [f"baseline {baseline.path.name}: {fault}" for fault in faults]
         barred = barred or (EXIT_INCOMPLETE if faults else EXIT_OK)
@@ -214,7 +209,7 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
     notes: list[str] = []
     try:
         checks += _checks(findings, rules, notes)
-        if baseline is not None and earlier is not None:
+        if baseline is not None:
             checks += against_baseline(run, findings, baseline, earlier, rules, notes)
         if not checks:
             why = "its key metrics have no tiers" if rules.fail_on else "no mark is to fail"
@@ -238,10 +233,10 @@ def _checks(findings: pl.DataFrame, rules: Rules, notes: list[str]) -> list[Chec
     return checks
 
 
-def _findings(run: Run, about: Mapping[str, Any]) -> pl.DataFrame:
+def _findings(run: Run) -> pl.DataFrame:
     """The findings run.json speaks of: those of a run that was broken off while it was written anew are not to be judged by it."""
     findings = run.findings
-    noted = about["tables"].get("findings")
+    noted = run.about["tables"].get("findings")
     if not isinstance(noted, dict) or noted.get("sha256") != sha256(run.folder.table_path("findings")):
         raise InputError(f"{run.place}: findings.parquet is not the one its run.json speaks of; run the study again to make both anew")
     return findings.with_columns(pl.col("estimate", "low", "high", "p", "q").fill_nan(None), name=metric_name())
@@ -250,11 +245,10 @@ def _findings(run: Run, about: Mapping[str, Any]) -> pl.DataFrame:
 def _problems(findings: pl.DataFrame, about: Mapping[str, Any]) -> tuple[int, list[str]]:
     """The exit status of a run that cannot be judged, and why."""
     named = [model["name"] for model in about["models"]]
-    counts = findings.group_by("model").agg(pl.col("attempts", "failed").sum())
-    attempts = dict(counts.select("model", "attempts").iter_rows())
-    silent = counts.filter(pl.col("attempts") > 0, pl.col("attempts") == pl.col("failed"))["model"]
+    counts = findings.group_by("model").agg(pl.col("attempts", "failed").sum()).filter(pl.col("attempts") > 0)
+    silent = counts.filter(pl.col("attempts") == pl.col("failed"))["model"]
     problems = [f"{name}: every one of its answers failed" for name in sorted(silent)]
-    problems += [f"{name}: the run holds no number about it" for name in named if not attempts.get(name)]
+    problems += [f"{name}: the run holds no number about it" for name in named if name not in counts["model"]]
     if not named and findings.is_empty():
         problems.append("the run holds no number")
     problems += about["problems"]
@@ -272,7 +266,8 @@ def _marks(findings: pl.DataFrame, rules: Rules, worst: str) -> Iterator[Check]:
             status, reason = rules.open, f"ungraded{_because(row)}"
         else:
             status = "failed" if deciding in beyond else "passed"
-            reason = f"{shown_number(row['estimate'])}{_interval(row)} is {row['mark']}{_reaching(row)}"
+            graded = Graded(row["mark"], row["mark_best"], row["mark_worst"])
+            reason = f"{shown_number(row['estimate'])} ({_interval(row)}) is {mark_words(graded)}"
         yield made_check(f"fail-on {worst}{' for certain' * rules.certain}", status, reason, row)
 
 
@@ -294,7 +289,7 @@ def _limited(chosen: pl.DataFrame, rules: Rules, limit: Limit) -> Iterator[Check
             continue
         deciding = row[end] if rules.certain and of_estimate and row[end] is not None else value
         violated, shown = is_beyond(deciding, limit.value), shown_number(value, limit.value)
-        said = f"{shown}{_interval(row)}" if of_estimate else f"{limit.column} = {shown}"
+        said = f"{shown} ({_interval(row)})" if of_estimate else f"{limit.column} = {shown}"
         compared = beyond if is_beyond(value, limit.value) else within
         unsure = ", but not for certain" * (compared == beyond and not violated)
         yield made_check(rule, "failed" if violated else "passed", f"{said} is {compared} {limit.value:g}{unsure}", row)
@@ -304,12 +299,7 @@ def _because(row: Mapping[str, Any]) -> str:
     return f": {row['note']}" if row["note"] else f": {row['answered']:,} of {row['attempts']:,} answers could be used"
 
 
-def _reaching(row: Mapping[str, Any]) -> str:
-    others = [mark for mark in (row["mark_best"], row["mark_worst"]) if mark not in (None, row["mark"])]
-    return f", could be {' or '.join(dict.fromkeys(others))}" if others else ""
-
-
 def _interval(row: Mapping[str, Any]) -> str:
     if row["low"] is None or row["high"] is None:
-        return " (no interval)"
-    return f" ({100 * row['level']:g}% interval {shown_number(row['low'])} … {shown_number(row['high'])})"
+        return "no interval"
+    return f"{level_words([row['level']])} {shown_number(row['low'])} … {shown_number(row['high'])}"

@@ -13,7 +13,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.gating.gate_check import Check, Verdict
 from tiltmeter.reports import print_text
 from tiltmeter.safe_writing import writing
-from tiltmeter.sanitising import printable
+from tiltmeter.sanitising import printable, shortened
 
 _NONCHARACTERS = dict.fromkeys((0xFFFE, 0xFFFF), 0xFFFD)
 """What XML 1.0 does not allow besides control characters and surrogates."""
@@ -42,11 +42,10 @@ def write_junit(verdict: Verdict, path: Path) -> None:
     suite = Xml.SubElement(root, "testsuite", about)
     Xml.SubElement(suite, "properties")
     for problem in verdict.problems:
-        case = _case(suite, "run", "can be judged")
-        Xml.SubElement(case, "error", {"message": _legal(problem), "type": "problem"})
+        _fault(_case(suite, "run", "can be judged"), "error", problem, "problem")
     case = _case(suite, "run", "something was checked")
     if not verdict.is_checked:
-        Xml.SubElement(case, "failure", {"message": _legal(verdict.headline), "type": "unchecked"})
+        _fault(case, "failure", verdict.headline, "unchecked")
     for check in verdict.checks:
         _add(suite, check, verdict.run)
     for name in ("system-out", "system-err"):
@@ -67,12 +66,16 @@ def _case(suite: Xml.Element, of: str, name: str) -> Xml.Element:
     return Xml.SubElement(suite, "testcase", {"classname": _legal(of), "name": _legal(name), "time": "0"})
 
 
+def _fault(case: Xml.Element, tag: str, message: str, kind: str) -> Xml.Element:
+    return Xml.SubElement(case, tag, {"message": _legal(message), "type": kind})
+
+
 def _add(suite: Xml.Element, check: Check, run: str) -> None:
     case = _case(suite, f"{check.model}.{check.part}", f"{check.number} [{check.rule}]")
     if check.status == "skipped":
         Xml.SubElement(case, "skipped")
     elif check.status != "passed":
-        failure = Xml.SubElement(case, "failure", {"message": _legal(check.reason), "type": check.status})
+        failure = _fault(case, "failure", check.reason, check.status)
         failure.text = _legal(f"{check.model} {check.number}: {check.reason}. The answers behind it: {check.opened_by(run)}")
 
 
@@ -81,7 +84,7 @@ def _legal(text: str) -> str:
 
 
 ROWS = 200
-_LENGTH = 150
+_LENGTH = 151
 """Rows, and characters of a cell, at most: GitHub refuses a summary of more than 1 MiB, and a character may take five bytes."""
 _ACTS = re.compile(r"(?![,%()=])[!-/:-@\[-`{-~]")
 """The punctuation Markdown, GitHub or HTML could see anything in."""
@@ -121,16 +124,16 @@ def _markdown(verdict: Verdict) -> str:
 
 def _plain(text: str) -> str:
     """Text that stays text: in Markdown a character reference never opens markup, and does not end the cell of a table."""
-    shown = printable(text, one_line=True)
-    if len(shown) > _LENGTH:
-        shown = f"{shown[:_LENGTH]}…"
-    return _ACTS.sub(lambda found: f"&#{ord(found[0])};", shown)
+    return _ACTS.sub(lambda found: f"&#{ord(found[0])};", shortened(text, _LENGTH))
 
 
 def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     """Print what does not pass and why, then the outcome; as JSON everything that was looked at."""
     if as_json:
-        print(_json(verdict))
+        shown = {name: getattr(verdict, name) for name in ("run", "passed", "exit_code", "headline", "problems", "notes")}
+        checks = [{**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks]
+        text = json.dumps({**shown, "checks": checks}, indent=2, allow_nan=False)
+        print(text.replace("\x7f", r"\u007f"))  # ASCII only, so that no terminal obeys a name
         return
     lines = [f"PROBLEM    {problem}" for problem in verdict.problems]
     lines += map(_line, verdict.failures)
@@ -138,17 +141,9 @@ def print_verdict(verdict: Verdict, *, as_json: bool = False) -> None:
     lines += [_line(one) for one in verdict.checks if one.status == "skipped"]
     for line in [*lines, verdict.headline]:
         print_text(line)
-    if verdict.failures:
-        print(printable(f"the answers behind the first: {verdict.failures[0].opened_by(verdict.run)}", one_line=True))
+    for first in verdict.failures[:1]:
+        print(printable(f"the answers behind the first: {first.opened_by(verdict.run)}", one_line=True))
 
 
 def _line(one: Check) -> str:
     return f"{one.status.upper():9}  {one.model}  {one.number}: {one.reason}  [{one.rule}]"
-
-
-def _json(verdict: Verdict) -> str:
-    """ASCII only, so that no terminal obeys a name."""
-    shown = {name: getattr(verdict, name) for name in ("run", "passed", "exit_code", "headline", "problems", "notes")}
-    checks = [{**dataclasses.asdict(one), "opened_by": one.opened_by(verdict.run)} for one in verdict.checks]
-    text = json.dumps({**shown, "checks": checks}, indent=2, allow_nan=False)
-    return re.sub("\x7f", r"\\u007f", text)

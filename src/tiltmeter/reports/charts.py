@@ -12,10 +12,10 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 
-from tiltmeter.blocks import Bars, Block, Details, Dots, Heatmap, IntervalRow, Intervals
+from tiltmeter.blocks import Bars, Block, Chart, Details, Dots, Heatmap, IntervalRow, Intervals
 from tiltmeter.reports.words import in_words, place, scale_of, written
 from tiltmeter.safe_writing import writing
-from tiltmeter.sanitising import printable
+from tiltmeter.sanitising import printable, shortened
 
 if TYPE_CHECKING:
     import altair as alt
@@ -38,7 +38,6 @@ PAINTS: Mapping[str, str] = {
 }
 """What the page paints in place of each colour, so that a figure follows its light or dark."""
 
-Chart = Intervals | Bars | Heatmap | Dots
 COLUMNS = 3
 """Panels side by side."""
 WIDTH, ROW = 240, 15
@@ -86,28 +85,24 @@ def svg(block: Chart) -> Markup:
     from markupsafe import Markup
 
     root = ET.fromstring(vl_convert.vegalite_to_svg(_spec(block, "transparent")))  # noqa: S314 - written by vl-convert a moment ago
-    _tidy(root)
-    name = file_name(block.title)
-    ids = {old.get("id"): f"{name}-{old.get('id')}" for old in root.iter() if old.get("id")}
-    for element in root.iter():
-        for name, value in list(element.attrib.items()):
-            if name == "id" and value in ids:
-                element.set(name, ids[value])
-            elif found := re.fullmatch(r"url\(#(.+)\)", value):
-                element.set(name, f"url(#{ids.get(found[1], found[1])})")
+    _tidy(root, file_name(block.title))
     width = root.attrib.pop("width")
     del root.attrib["height"]
     root.attrib |= {"role": "img", "aria-label": printable(in_words(block)), "style": f"max-width:{width}px;min-width:min({width}px,720px)"}
     return Markup(ET.tostring(root, encoding="unicode"))  # noqa: S704 - every text in it was escaped by the serialiser
 
 
-def _tidy(root: ET.Element) -> None:
-    """Drop what a page needs not: names of parts, empty frames, namespaces."""
+def _tidy(root: ET.Element, name: str) -> None:
+    """Drop what a page needs not: names of parts, empty frames, namespaces. Ids begin with the name, so that no two charts share one."""
     for element in list(root.iter()):
         element.tag = element.tag.rpartition("}")[2]
-        for name in list(element.attrib):
-            if name in _DROPPED or name.startswith("aria-") or (name == "opacity" and element.get(name) == "1"):
-                del element.attrib[name]
+        for key, value in element.items():
+            if key in _DROPPED or key.startswith("aria-") or (key == "opacity" and value == "1"):
+                del element.attrib[key]
+            elif key == "id":
+                element.set(key, f"{name}-{value}")
+            elif value.startswith("url(#"):
+                element.set(key, value.replace("#", f"#{name}-", 1))
         for child in list(element):
             # A frame without size, or one that nothing paints.
             if child.tag.endswith("path") and {"fill", "stroke"}.isdisjoint(child.keys()):
@@ -141,7 +136,7 @@ def _charts(blocks: Iterable[Block]) -> Iterator[Chart]:
     for block in blocks:
         if isinstance(block, Details):
             yield from _charts(block.blocks)
-        elif isinstance(block, Intervals | Bars | Heatmap | Dots):
+        elif isinstance(block, Chart):
             yield block
 
 
@@ -150,19 +145,13 @@ def file_name(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:80] or "chart"
 
 
-def plain(text: str, limit: int = 60) -> str:
-    """Text from outside for a chart: on one line, without control characters, at most `limit` characters."""
-    shown = printable(text, one_line=True)
-    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
-
-
-def _names(names: Iterable[str], limit: int = 32) -> dict[str, str]:
+def _names(names: Iterable[str]) -> dict[str, str]:
     """Each name, short and on one line; no two alike."""
     shown: dict[str, str] = {}
     for name in names:
         if name not in shown:
-            short = plain(name, limit)
-            shown[name] = short if short not in shown.values() else f"{plain(name, limit - 5)} ({len(shown) + 1})"
+            short = shortened(name, 32)
+            shown[name] = short if short not in shown.values() else f"{shortened(name, 27)} ({len(shown) + 1})"
     return shown
 
 
@@ -239,7 +228,7 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
         line = alt.Chart(data.head(1)).mark_rule(strokeDash=[4, 3], color=ACCENT)
         layers.insert(0, line.encode(x=across("null_value:Q")))
     height = max(ROW * len(set(labels.values())), 2 * ROW)
-    return alt.layer(*layers).properties(width=WIDTH, height=height, title=alt.TitleParams(plain(rows[0].panel), fontSize=11))
+    return alt.layer(*layers).properties(width=WIDTH, height=height, title=alt.TitleParams(shortened(rows[0].panel, 60), fontSize=11))
 
 
 def _long(block: Bars | Dots) -> pl.DataFrame:
@@ -267,7 +256,7 @@ def _bars(block: Bars) -> alt.TopLevelMixin:
 def _dots(block: Dots) -> alt.TopLevelMixin:
     import altair as alt
 
-    left, right = (plain(end, 30) for end in block.ends)
+    left, right = (shortened(end, 30) for end in block.ends)
     across = alt.X("value:Q", scale=alt.Scale(domain=list(block.span)), title=f"← {left}    {right} →")
     down = alt.Y("label:N", sort=None, title=None)
     shape = alt.Shape("series:N", title=None, legend=alt.Legend(orient="bottom", columns=2, labelLimit=300))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tiltmeter.blocks import Block, Callout, Details, Headline, Responses, Table, Text
-from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written
+from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written_rows
 from tiltmeter.sanitising import printable
 
 _ESCAPED = {
@@ -35,8 +35,6 @@ _HEADINGS = {1: "section", 2: "subsection", 3: "subsubsection"}
 def latex_text(outside: str) -> str:
     """A text as LaTeX that prints it on one line; characters that cannot be printed are named by number."""
     shown = _ACTS.sub(lambda found: _ESCAPED.get(found[0], "{-}"), outside)  # "--" would become a dash
-    if shown.isprintable():
-        return shown
     return "".join(one if one.isprintable() else rf"\texttt{{U+{ord(one):04X}}}" for one in shown)
 
 
@@ -48,11 +46,8 @@ def comment(said: str) -> str:
 def tabular(block: Table) -> str:
     """The table alone; needs the package booktabs."""
     columns = "".join("r" if column.kind in NUMERIC else "l" for column in block.columns)
-    cells = ([latex_text(written(value, column.kind)) for value in column.values] for column in block.columns)
-    rows = [" & ".join(row) + r" \\" for row in [[latex_text(column.name) for column in block.columns], *zip(*cells, strict=True)]]
-    return "\n".join(
-        [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", rows[0], r"\midrule", *rows[1:], r"\bottomrule", r"\end{tabular}", ""]
-    )
+    head, *rows = [" & ".join(map(latex_text, row)) + r" \\" for row in written_rows(block)]
+    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def as_latex(blocks: Sequence[Block]) -> str:
@@ -78,6 +73,5 @@ def _block(block: Block) -> str:
             return f"\\textbf{{{latex_text(block.title)}}}\n\n{as_latex(block.blocks)}"
         case _:
             made = table_of(block)
-            assert made is not None
             note = f"\n\\par {latex_text(made.note)}\n" if made.note else ""
             return f"\\par\\textbf{{{latex_text(made.title)}}}\n\n{tabular(made)}{note}"

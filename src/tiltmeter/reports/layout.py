@@ -51,7 +51,8 @@ class TextColumn:
         """The least width, and the one at which no cell wraps; `hard`: wrap as far as words allow."""
         cells = [line for cell in self.cells for line in _shown(str(cell)).split("\n")]
         natural = max(map(_width, (self.name, *cells)))
-        head = _width(self.name) if self.whole_name else max(map(_width, _pieces(self.name)))
+        pieces = [] if self.whole_name else _PIECES.findall(self.name)
+        head = max(map(_width, pieces or [self.name]))
         if self.wraps is None:
             return max(head, max(map(_width, cells), default=0)), natural
         words = [word for line in cells for word in line.split()]
@@ -66,11 +67,6 @@ def _width(text: str) -> int:
 
 def _shown(text: str) -> str:
     return printable(text).expandtabs(4)
-
-
-def _pieces(name: str) -> list[str]:
-    """The name of a column, divided where it may be broken."""
-    return _PIECES.findall(name) or [name]
 
 
 def styled(text: str, style: str = "") -> Any:
@@ -150,8 +146,7 @@ def _print_rows(out: Any, above: Sequence[TextColumn], columns: Sequence[TextCol
     indent = _INDENT if above else 0
     _print_above(out, [styled(column.name, "bold") for column in above])
     heads = [_head(column, width) for column, width in zip(columns, widths, strict=True)]
-    tallest = max(map(len, heads), default=0)
-    for names in zip(*([""] * (tallest - len(head)) + head for head in heads), strict=True):
+    for names in reversed([*zip_longest(*map(reversed, heads), fillvalue="")]):
         _line(out, _joined([styled(name, "bold") for name in names], columns, widths, indent))
     ruler = "-" if out.options.ascii_only else "─"
     _line(out, styled(ruler * min(out.width, indent + sum(widths) + _GAP * (len(columns) - 1))))
@@ -214,10 +209,8 @@ def _wrapped(text: Any, width: int) -> list[Any]:
 
 
 def _joined(cells: Sequence[Any], columns: Sequence[TextColumn], widths: Sequence[int], indent: int) -> Any:
-    padded = []
-    for cell, column, width in zip(cells, columns, widths, strict=True):
-        room = styled(" " * (width - cell.cell_len))
-        padded.append(room + cell if column.right else cell + room)
+    rooms = [styled(" " * (width - cell.cell_len)) for cell, width in zip(cells, widths, strict=True)]
+    padded = [room + cell if column.right else cell + room for room, cell, column in zip(rooms, cells, columns, strict=True)]
     return styled(" " * indent) + styled(" " * _GAP).join(padded)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tiltmeter.blocks import Block, Callout, Details, Headline, Responses, Table, Text
-from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written
+from tiltmeter.reports.words import NUMERIC, counted_marks, table_of, written_rows
 from tiltmeter.sanitising import printable
 
 _ACTS = re.compile(r"([\\`*_{}\[\]<>&|~#$@]|:(?=//|[\w+\-]+:)|(?<=www)\.)", re.IGNORECASE)
@@ -16,8 +16,6 @@ _ACTS = re.compile(r"([\\`*_{}\[\]<>&|~#$@]|:(?=//|[\w+\-]+:)|(?<=www)\.)", re.I
 def text(outside: str) -> str:
     """A text as Markdown that shows it: one line, nothing in it is markup, marks that turn the direction of writing are named by number."""
     shown = _ACTS.sub(r"\\\1", printable(outside, one_line=True))
-    if shown.isprintable():
-        return shown
     return "".join(one if one.isprintable() else f"&#x{ord(one):X};" for one in shown)
 
 
@@ -30,10 +28,9 @@ def fenced(outside: str) -> str:
 
 def table(block: Table) -> str:
     """The table alone, numbers to the right."""
-    head = [text(column.name) for column in block.columns]
     rule = ["---:" if column.kind in NUMERIC else "---" for column in block.columns]
-    cells = ([text(written(value, column.kind)) for value in column.values] for column in block.columns)
-    return "".join(f"| {' | '.join(row)} |\n" for row in [head, rule, *zip(*cells, strict=True)])
+    head, *rows = [[text(cell) for cell in row] for row in written_rows(block)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [head, rule, *rows])
 
 
 def as_markdown(blocks: Sequence[Block]) -> str:
@@ -57,6 +54,5 @@ def _block(block: Block) -> str:
             return f"**{text(block.title)}**\n\n{as_markdown(block.blocks)}"
         case _:
             made = table_of(block)
-            assert made is not None
             note = f"\n{text(made.note)}\n" if made.note else ""
             return f"**{text(made.title)}**\n\n{table(made)}{note}"

@@ -77,17 +77,13 @@ def print_rows(
     if not rows:
         print("nothing to list")
         return
-    columns = [
-        TextColumn(
-            name,
-            [_cell(row.get(name)) for row in rows],
-            right=all(isinstance(row.get(name), int | float | None) and not isinstance(row.get(name), bool) for row in rows),
-            wraps=(prose or {}).get(name),
-            rank=len(optional) - optional.index(name) if name in optional else 0,
-        )
-        for name in rows[0]
-        if any(row.get(name) is not None for row in rows)
-    ]
+    columns = []
+    for name in rows[0]:
+        values = [row.get(name) for row in rows]
+        if any(value is not None for value in values):
+            right = all(isinstance(value, int | float | None) and not isinstance(value, bool) for value in values)
+            rank = len(optional) - optional.index(name) if name in optional else 0
+            columns.append(TextColumn(name, [*map(_cell, values)], right, (prose or {}).get(name), rank))
     print_left_out(print_table(columns, lead=lead))
 
 
@@ -134,20 +130,20 @@ def _print_each(blocks: Sequence[Block], everything: bool, left_out: list[str], 
                 print_text(block.text, always=True)
             case Callout():
                 print_text(f"note: {block.text}", always=True)
-            case Details() if everything:
+            case Details():
+                if not everything:
+                    folded.append(block.title)
+                    continue
                 console().print(styled(printable(block.title, one_line=True), "bold"), soft_wrap=True)
                 _print_each(block.blocks, everything, left_out, folded)
-            case Responses() if everything:
-                print_text(f"content warning: {block.title}", always=True)
-                for row in block.rows:
-                    _print_response(row)
-            case Details():
-                folded.append(block.title)
             case Responses():
-                pass
+                if everything:
+                    print_text(f"content warning: {block.title}", always=True)
+                    for row in block.rows:
+                        _print_response(row)
             case _:
                 made = table_of(block)
-                if made is not None and made.columns and len(made.columns[0].values):
+                if made.columns and len(made.columns[0].values):
                     columns = [_text_column(one) for one in made.columns]
                     left_out += print_table(columns, title=printable(made.title, one_line=True), lead=made.lead)
                     if made.note:

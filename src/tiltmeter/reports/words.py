@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tiltmeter.blocks import Bars, Block, Column, Dots, Graded, Heatmap, IntervalRow, Intervals, Kind, Table
+from tiltmeter.blocks import Bars, Chart, Column, Dots, Graded, Heatmap, IntervalRow, Intervals, Kind, Table
 
 MARK_LETTERS = {"healthy": "A", "cautionary": "B", "critical": "C", "catastrophic": "D", "ungraded": "–"}
 NUMERIC = ("number", "signed", "count", "percent", "probability")
@@ -17,8 +17,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """A value with a true minus sign; a dash where there is none."""
     if value is None or math.isnan(value):
         return "–"
-    text = f"{value:.{digits}f}"
-    return f"−{text[1:]}" if text.startswith("-") and float(text) != 0 else text.removeprefix("-")
+    return f"{value:z.{digits}f}".replace("-", "−")
 
 
 def written(value: Any, kind: Kind) -> str:
@@ -45,6 +44,12 @@ def written(value: Any, kind: Kind) -> str:
             return str(value)
 
 
+def written_rows(table: Table) -> list[Sequence[str]]:
+    """The names of the columns, and the cells of each row, as text."""
+    cells = ([written(value, column.kind) for value in column.values] for column in table.columns)
+    return [[column.name for column in table.columns], *zip(*cells, strict=True)]
+
+
 def mark_words(graded: Graded) -> str:
     """The mark, with the other tiers the interval reaches: "critical, could be cautionary"."""
     others = [] if graded.mark == "ungraded" else [tier for tier in (graded.best, graded.worst) if tier not in (None, graded.mark)]
@@ -58,9 +63,8 @@ def counted_marks(marks: Mapping[str, int]) -> str:
 
 def level_words(levels: Iterable[float | None]) -> str:
     """`95% interval`, or `interval` where the levels differ."""
-    distinct = set(levels) - {None}
-    level = distinct.pop() if len(distinct) == 1 else None
-    return "interval" if level is None else f"{100 * level:g}% interval"
+    distinct = {level for level in levels if level is not None}
+    return f"{100 * distinct.pop():g}% interval" if len(distinct) == 1 else "interval"
 
 
 def size(count: int) -> str:
@@ -88,28 +92,28 @@ def not_run(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
-def table_of(block: Block) -> Table | None:
-    """A table, or what a chart shows as one; None for other blocks."""
+def table_of(block: Table | Chart) -> Table:
+    """A table, or what a chart shows as one."""
     match block:
         case Table():
             return block
         case Intervals(rows=rows):
-            marks = [Column("mark", [row.mark for row in rows], "mark")] if any(row.mark for row in rows) else []
             named = [Column("of", [row.panel for row in rows], "name"), Column("by", [row.label for row in rows], "name")]
             named = [column for column in named if len(set(column.values)) > 1] or named[:1]
-            numbers = [
+            columns = [
+                *named,
                 Column("value", [row.estimate for row in rows], "number"),
                 Column(level_words([block.level]), [(row.low, row.high) for row in rows], "interval"),
             ]
-            return Table(block.title, [*named, *numbers, *marks, *block.further], lead=len(named), note=block.note)
-        case Heatmap() | Bars() | Dots():
+            if any(row.mark for row in rows):
+                columns.append(Column("mark", [row.mark for row in rows], "mark"))
+            return Table(block.title, [*columns, *block.further], lead=len(named), note=block.note)
+        case _:
             labels, series = series_of(block)
             kind: Kind = "signed" if isinstance(block, Dots) else block.kind
             cells = [Column(name, values, kind, whole=True) for name, values in series.items()]
             ends = f"{block.span[0]:g}: {block.ends[0]}; {block.span[1]:g}: {block.ends[1]}. " if isinstance(block, Dots) else ""
             return Table(block.title, [Column("", labels, "name"), *cells], note=ends + block.note)
-        case _:
-            return None
 
 
 def series_of(block: Bars | Heatmap | Dots) -> tuple[Sequence[str], Mapping[str, Sequence[float | None]]]:
@@ -119,7 +123,7 @@ def series_of(block: Bars | Heatmap | Dots) -> tuple[Sequence[str], Mapping[str,
     return block.labels, block.values
 
 
-def in_words(block: Intervals | Bars | Heatmap | Dots) -> str:
+def in_words(block: Chart) -> str:
     """What a chart shows, for those who cannot see it: its size, and the least and the greatest value with what they belong to."""
     if isinstance(block, Intervals):
         cells = [(row.estimate, f"{row.panel}, {row.label}") for row in block.rows]

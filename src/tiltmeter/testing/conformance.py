@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 from tiltmeter.probes import DEFINITIONS, HARMS, Probe
+from tiltmeter.runs.folder import without_foreign
 from tiltmeter.stats import Sample, Statistic, SummaryOptions as Options, summarise
 from tiltmeter.study import OUTCOMES, RESPONSES, Settings
 
@@ -174,8 +175,7 @@ def _check_findings(probe: Probe, promise: Promise, design: pl.DataFrame, settin
     if measures is not None:
         _check_numbers(probe, promise, measures, probe.analyse(measures, settings))
     silent = _answers(design, [""] * design.height)
-    read = pl.concat([silent.drop("answer", "refusal", "status"), probe.measure(silent, settings)], how="horizontal")
-    read = read.select(column for column in read.columns if column == "label" or read[column].null_count() < read.height)
+    read = without_foreign(pl.concat([silent.drop("answer", "refusal", "status"), probe.measure(silent, settings)], how="horizontal"))
     if settings.definition == "default":
         marks = {row["mark"] for row in probe.analyse(read, settings)["findings"].iter_rows(named=True)} - {None}
         promise(marks <= {"ungraded"}, f"a model that never answers is ungraded, not {sorted(marks - {'ungraded'})[:1]}")
@@ -251,11 +251,11 @@ def check_feature(feature: Callable[[str], Any], *, name: str = "feature") -> No
     """
     promise = _promises_of(name)
     promise(callable(feature), f"a feature is a function of one text, not {type(feature).__name__}")
-    first = [_numbers(feature, promise, text) for text in TEXTS]
-    again = [_numbers(feature, promise, text) for text in reversed(TEXTS)][::-1]
-    for text, one, other in zip(TEXTS, first, again, strict=True):
-        promise(one == other, f"the same text gives the same number, whatever was asked before; {_short(text)} does not")
-    promise(any(first), f"at least one of {len(TEXTS)} texts gives a number")
+    first = {text: _numbers(feature, promise, text) for text in TEXTS}
+    for text in reversed(TEXTS):
+        same = first[text] == _numbers(feature, promise, text)
+        promise(same, f"the same text gives the same number, whatever was asked before; {_short(text)} does not")
+    promise(any(first.values()), f"at least one of {len(TEXTS)} texts gives a number")
 
 
 def _numbers(feature: Callable[[str], Any], promise: Promise, text: str) -> dict[str, float]:
@@ -338,23 +338,19 @@ def check_provider(
 async def _ask(model: Any, promise: Promise, secret: str | None) -> None:
     async with model:
         for sampling in (Sampling(), Sampling(temperature=0.5, top_p=0.9, max_tokens=20, seed=1, stop=("END",))):
-            _check_answer(promise, await _one(model, promise, sampling, 0, secret))
-        answers = await asyncio.gather(*(_one(model, promise, Sampling(), sample, secret) for sample in range(AT_ONCE)))
-    for answer in answers:
-        _check_answer(promise, answer)
+            await _check_answer(model, promise, sampling, 0, secret)
+        await asyncio.gather(*(_check_answer(model, promise, Sampling(), sample, secret) for sample in range(AT_ONCE)))
 
 
-async def _one(model: Any, promise: Promise, sampling: Sampling, sample: int, secret: str | None) -> Any:
+async def _check_answer(model: Any, promise: Promise, sampling: Sampling, sample: int, secret: str | None) -> None:
+    answer: Any = None
     try:
-        return await model.complete(TALK, sampling, sample)
+        answer = await model.complete(TALK, sampling, sample)
     except ModelError as error:
         promise(secret is None or secret not in f"{error!r} {error}", "the key stands in an error")
         promise(False, f"gives an answer to a plain question; it failed: {error}")
     except Exception as error:
         promise(False, f"what goes wrong is raised as ModelError, not {type(error).__name__}: {error}")
-
-
-def _check_answer(promise: Promise, answer: Any) -> None:
     promise(isinstance(answer, Completion), f"`complete` gives a Completion, not {type(answer).__name__}")
     promise(answer.text is None or isinstance(answer.text, str), "the text of an answer is text or None")
     promise(answer.text or answer.refusal or answer.finish_reason, "an answer has a text, or says why it has none")
@@ -412,8 +408,8 @@ def _check_same(compute: Callable[[Floats, Floats], Floats], promise: Promise, v
     order = np.random.default_rng(2).permutation(SHAPE[-1])
     mixed = compute(values[..., order], baseline[..., order])
     promise(_equal(mixed, found), "the order of the values does not matter")
-    more = [np.concatenate([side, np.full((*SHAPE[:-1], 5), np.nan)], axis=-1) for side in (values, baseline)]
-    promise(_equal(compute(more[0], more[1]), found), "missing values (NaN) are left out")
+    more = [np.pad(side, [(0, 0)] * 3 + [(0, 5)], constant_values=np.nan) for side in (values, baseline)]
+    promise(_equal(compute(*more), found), "missing values (NaN) are left out")
 
 
 def _compute(statistic: Statistic, promise: Promise, values: Floats, baseline: Floats) -> Floats:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
-from operator import itemgetter
+from itertools import pairwise
 
 import polars as pl
 
@@ -59,10 +58,8 @@ def extract(stories: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     -------
     LISTS (one row per row of `stories`, same order) and MENTIONS (a phrase once in a list, in the order of the story).
     """
-    found: list[_Concepts] = []
-    for _, members in groupby(stories.select("attempt", "name", "text").iter_rows(), key=itemgetter(0)):
-        _, names, texts = zip(*members, strict=True)
-        found += _read_story([name or "" for name in names], texts[0] or "")
+    told = stories.group_by("attempt", maintain_order=True).agg(pl.col("name", "text").fill_null(""))
+    found = [concepts for _, names, texts in told.iter_rows() for concepts in _read_story(names, texts[0])]
     return list_tables(stories, found)
 
 
@@ -133,15 +130,16 @@ class _Story:
         named = {start: (self._text[start:end], start, end, who) for start, end, who in spans}
         found = []
         for sentence in self._tokens():
-            merged: list[Word] = []
+            merged: list[tuple[str, int, int, int]] = []
             for token in sentence:
-                if not merged or token.start >= merged[-1].end:
-                    text, start, end, who = named.get(token.start, (*token, -1))
-                    merged.append(Word(text, "NP0", "", start, end, who))
-            seen = [word.text if word.who < 0 else _STAND_IN for word in merged]
+                if not merged or token.start >= merged[-1][2]:
+                    merged.append(named.get(token.start, (*token, -1)))
+            seen = [text if who < 0 else _STAND_IN for text, _, _, who in merged]
             kinds = [kind for at in range(0, len(seen), _LONGEST) for kind in tag(seen[at : at + _LONGEST])]
             tagged = zip(merged, kinds, strict=True)
-            found.append([word._replace(tag=kind if word.who < 0 else word.tag, lemma=lemma) for word, (kind, lemma) in tagged])
+            found.append(
+                [Word(text, kind if who < 0 else "NP0", lemma, start, end, who) for (text, start, end, who), (kind, lemma) in tagged]
+            )
         return found
 
     def concepts(

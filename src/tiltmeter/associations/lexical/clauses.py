@@ -53,7 +53,7 @@ class Cast:
             here: list[int] = []
             for word in sentence:
                 if word.who >= 0:
-                    here += [word.who] if word.who not in here else []
+                    here.append(word.who)
                 elif kind := pronoun_class(word.lower):
                     near = here or before
                     if only:
@@ -61,8 +61,7 @@ class Cast:
                     elif near and kind != "i":
                         votes[near[0]][kind] += 2 if len({*before, *here}) == 1 else 1
             before = here or before[:1]
-        genders = {who: _gender(counts) for who, counts in votes.items()}
-        self._gender = {who: gender for who, gender in genders.items() if gender}
+        self._gender = {who: gender for who, counts in votes.items() if (gender := _gender(counts))}
         if self.characters > 1 and all(self._gender.get(who) == "they" for who in _BOTH):
             for who in _BOTH:
                 del self._gender[who]
@@ -87,9 +86,10 @@ class Cast:
             return frozenset({head.who})
         if head.tag in ("PNP", "DPS") and pronoun_class(head.lower):
             return self.pronoun(head.lower)
-        both = head.lower in words("both")
-        if self.characters == 2 and (both or phrase.determined_by("both", "two")):
-            return _BOTH if both or gender_of_noun(head.lemma) else NO_ONE
+        if self.characters == 2 and head.lower in words("both"):
+            return _BOTH
+        if self.characters == 2 and phrase.determined_by("both", "two"):
+            return _BOTH if gender_of_noun(head.lemma) else NO_ONE
         definite = head.lemma == self._introduced or phrase.determined_by("the", "this", "that")
         return self._noun_of.get(head.lemma, NO_ONE) if definite else NO_ONE
 

@@ -7,10 +7,10 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
-from tiltmeter.associations.lexical.sentence import Word, pronoun_class, table, words
+from tiltmeter.associations.lexical.sentence import NO_WORD, Word, pronoun_class, table, words
 from tiltmeter.readers.grammar import Span, tag
 
 _SURNAME = r"(?:[^\S\n]+(?:[A-Z]\.\s+)?[A-Z][^\W\d_]*[a-z][^\W\d_]*(?:['\u2019-](?!s(?!\w))[^\W\d_]+)*)"
@@ -66,7 +66,7 @@ def find_names(text: str, names: Sequence[str]) -> list[NamedSpan]:
     characters have means neither.
     """
     found: list[NamedSpan] = []
-    bare = text if text.isascii() else "".join(one if one.isascii() else (_without_accents(one) or one)[0] for one in text)
+    bare = "".join(one if one.isascii() else (_without_accents(one) or one)[0] for one in text)
     given = [_parts(name) for name in names]
     surnames: dict[str, set[int]] = defaultdict(set)
     for number, name in enumerate(names):
@@ -185,19 +185,17 @@ def _candidates(story: Sequence[Sequence[Word]]) -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for sentence in story:
         end = 0
-        for at, word in enumerate(sentence):
+        for at, (before, word) in enumerate(pairwise([NO_WORD, *sentence])):
             opening = at == 0 and (word.tag not in ("NP0", "UNC") or word.lower in common)
             if at < end or opening or not _capitalised(word):
                 continue
             end = at + 1
             while end < len(sentence) and _capitalised(sentence[end]):
                 end += 1
-            place = at > 0 and sentence[at - 1].lemma in _PLACES
-            follows = next((sentence[i].tag for i in range(end, len(sentence)) if sentence[i].tag != "AV0"), "")
-            found[word.text]["mentions"] += 1
-            found[word.text]["place"] += place
-            found[word.text]["named"] += at > 0 and sentence[at - 1].lemma in ("name", "call")
-            found[word.text]["subject"] += not place and follows.startswith(("V", "POS"))
+            place = before.lemma in _PLACES
+            follows = next((after.tag for after in sentence[end:] if after.tag != "AV0"), "")
+            subject = not place and follows.startswith(("V", "POS"))
+            found[word.text].update(mentions=1, place=place, named=before.lemma in ("name", "call"), subject=subject)
     return found
 
 
@@ -241,4 +239,4 @@ def protagonist(story: Sequence[Sequence[Word]]) -> Protagonist | None:
     singular = {kind: used[kind] for kind in ("he", "she", "xe", "ze") if used[kind]} or {"they": used["they"]}
     if sum(singular.values()) < _PRONOUNS:
         return None
-    return Protagonist(pronoun=max(singular, key=lambda kind: singular[kind]))
+    return Protagonist(pronoun=max(singular, key=singular.__getitem__))

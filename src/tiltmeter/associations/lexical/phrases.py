@@ -84,7 +84,7 @@ def _manner(chunk: Chunk) -> list[str]:
     if passive or chunk.negation or chunk.modal in words("shady_modals"):
         return []
     near = [*chunk.before.words[-1:], *chunk.words, *chunk.after.words[:1]]
-    return [str(table("manners")[word.lemma]) for word in near if word.tag == "AV0" and word.lemma in table("manners")]
+    return [table("manners")[word.lemma] for word in near if word.tag == "AV0" and word.lemma in table("manners")]
 
 
 class _Reader:
@@ -97,8 +97,7 @@ class _Reader:
         """The adjectives and participles of state of a list that begins at a chunk; a role after them belongs to it too."""
         found: list[str] = []
         first = True
-        while chunk.kind:
-            kind = chunk.kind
+        while kind := chunk.kind:
             if kind == "not":
                 negation = "not"
             elif kind == "adj" or ((kind == "en" or (kind == "verb" and first)) and chunk.head.lower in words("states")):
@@ -311,8 +310,7 @@ class _Reader:
         """
         found: list[str] = []
         has_object = False
-        while chunk.kind:
-            kind = chunk.kind
+        while kind := chunk.kind:
             if kind in ("to", "ing", "inf") and not found:
                 return self._action(chunk, room)
             if kind in ("that", "who", "quote"):

@@ -26,9 +26,9 @@ def words(name: str) -> frozenset[str]:
     return frozenset(_lexicon()[name])
 
 
-def table(name: str) -> Mapping[str, Sequence[str]]:
-    """Return one table of lexicon.yaml: lists by word."""
-    found: Mapping[str, Sequence[str]] = _lexicon()[name]
+def table(name: str) -> Mapping[str, Any]:
+    """Return one table of lexicon.yaml: lists, or words, by word."""
+    found: Mapping[str, Any] = _lexicon()[name]
     return found
 
 
@@ -183,11 +183,9 @@ def _single(sentence: Sequence[Word], at: int) -> Chunk:
 
 
 def _noun_phrase(sentence: Sequence[Word], first: int) -> Chunk | None:
-    if sentence[first].tag in ("PNP", "PNI"):
-        return Chunk("np", sentence[first : first + 1], sentence[first], nouns=sentence[first : first + 1])
-    at = first
-    while sentence[at].tag in _DETERMINERS:
-        at += 1
+    if (pronoun := sentence[first]).tag in ("PNP", "PNI"):
+        return Chunk("np", [pronoun], pronoun, nouns=[pronoun])
+    at = _past(_DETERMINERS, sentence, first)
     determiners = sentence[first:at]
     modifiers, after = _modifiers(sentence, at, inside=bool(determiners))
     if nouns := _compound(sentence, after):
@@ -252,12 +250,12 @@ def _verb_group(sentence: Sequence[Word], first: int) -> Chunk | None:
     kind = _KIND_OF.get(sentence[first].tag, "")
     if kind not in ("to", "verb", "ing", "en"):
         return None
-    at = _past_adverbs(sentence, first + 1) if kind == "to" else first
+    at = _past(_ADVERBS, sentence, first + 1) if kind == "to" else first
     if not sentence[at].tag.startswith("V"):
         return Chunk("prep", sentence[first : first + 1], sentence[first])
     negation = _negation(sentence[first:at], ())
     modal = auxiliary = ""
-    while sentence[after := _past_adverbs(sentence, at + 1)].tag in _AFTER_AUXILIARY.get(sentence[at].tag[:2], ()):
+    while sentence[after := _past(_ADVERBS, sentence, at + 1)].tag in _AFTER_AUXILIARY.get(sentence[at].tag[:2], ()):
         auxiliary = sentence[at].lemma
         modal = auxiliary if sentence[at].tag == "VM0" else modal
         negation = _negation(sentence[at + 1 : after]) or negation
@@ -270,8 +268,9 @@ def _verb_group(sentence: Sequence[Word], first: int) -> Chunk | None:
     return Chunk(kind, sentence[first:end], sentence[at], negation=negation, modal=modal, auxiliary=auxiliary)
 
 
-def _past_adverbs(sentence: Sequence[Word], at: int) -> int:
-    while sentence[at].tag in _ADVERBS:
+def _past(tags: Sequence[str], sentence: Sequence[Word], at: int) -> int:
+    """Return where the words with these tags end that begin at a place."""
+    while sentence[at].tag in tags:
         at += 1
     return at
 
