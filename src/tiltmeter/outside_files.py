@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
+from polars import DataFrame
 
 from tiltmeter.errors import InputError
 from tiltmeter.sanitising import not_utf8, storable
@@ -55,10 +56,10 @@ def unreadable(path: Path, error: BaseException) -> str:
     return why(error)
 
 
-Reader = Callable[[Path], pl.DataFrame]
+Reader = Callable[[Path], DataFrame]
 
 
-def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> pl.DataFrame:
+def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> DataFrame:
     """The rows of a CSV (every value as text), JSON Lines or Parquet file.
 
     Parameters
@@ -83,7 +84,7 @@ def table_of(path: Path, own: Mapping[str, Reader] | None = None) -> pl.DataFram
         raise InputError(f"{path} cannot be read: {unreadable(path, error)}") from error
 
 
-def csv_of(path: Path) -> pl.DataFrame:
+def csv_of(path: Path) -> DataFrame:
     """The rows of a CSV file, every value as text; raises InputError for what is no such table, and what reading may raise otherwise."""
     start = path.read_bytes()[:_LONGEST].lstrip()
     if not start:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars import Expr, col, lit
 
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known, did_you_mean
@@ -25,11 +26,11 @@ def placeholders(template: str) -> set[str]:
     return set(_PLACEHOLDER.findall(template))
 
 
-def fill(template: str, fields: Mapping[str, pl.Expr] | None = None) -> pl.Expr:
+def fill(template: str, fields: Mapping[str, Expr] | None = None) -> Expr:
     """The template with each `{name}` replaced by the column (or expression) of that name, as one expression."""
     pieces = _PLACEHOLDER.split(template)  # text and names in turn
     known = fields or {}
-    return pl.concat_str([known.get(piece, pl.col(piece)) if i % 2 else pl.lit(piece) for i, piece in enumerate(pieces)])
+    return pl.concat_str([known.get(piece, col(piece)) if i % 2 else lit(piece) for i, piece in enumerate(pieces)])
 
 
 def fill_template(template: str, **values: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import polars as pl
+from polars import Boolean, DataFrame, Expr, Float64, Int32, Int64, LazyFrame, String, col, lit, when
 
 from tiltmeter.models import Classifier as Classifier, Encoder as Encoder, Message, Sampling
 
@@ -29,93 +30,93 @@ OUTCOMES = ("answered", "refused", "unreadable", "empty", "failed")
 """How every attempt ends, exactly one of these."""
 
 DESIGN: Schema = {
-    "prompt_id": pl.String,  # "gest/12/0/plain": part, item, prompt of the item, wording; unique in a study
-    "part": pl.String,
-    "item": pl.Int32,  # the resampling unit; numbered as in the full design, whatever --limit keeps
+    "prompt_id": String,  # "gest/12/0/plain": part, item, prompt of the item, wording; unique in a study
+    "part": String,
+    "item": Int32,  # the resampling unit; numbered as in the full design, whatever --limit keeps
     "prompt_index": pl.Int16,
-    "wording": pl.String,
-    "system": pl.String,  # null: no system message
-    "prompt": pl.String,
+    "wording": String,
+    "system": String,  # null: no system message
+    "prompt": String,
     "repetitions": pl.Int16,  # answers asked for
-    "first_sample": pl.Int32,  # sample number of the first one: > 0 where an earlier prompt of the part has the same text
+    "first_sample": Int32,  # sample number of the first one: > 0 where an earlier prompt of the part has the same text
 }
 """Columns every design has; the factors of its parts follow (one column a factor, null where a part lacks it)."""
 
 RESPONSES: Schema = {
-    "model": pl.String,
-    "prompt_id": pl.String,
+    "model": String,
+    "prompt_id": String,
     "repetition": pl.Int16,  # 0 .. repetitions - 1
-    "request_id": pl.String,  # hex key of the journal row, null for imported responses
-    "status": pl.String,  # "ok", "failed" or "missing" (not asked yet)
-    "answer": pl.String,
-    "thinking": pl.String,
-    "finish_reason": pl.String,
-    "refusal": pl.String,
-    "input_tokens": pl.Int32,
-    "output_tokens": pl.Int32,
-    "error": pl.String,  # kind and sentence of the failure
+    "request_id": String,  # hex key of the journal row, null for imported responses
+    "status": String,  # "ok", "failed" or "missing" (not asked yet)
+    "answer": String,
+    "thinking": String,
+    "finish_reason": String,
+    "refusal": String,
+    "input_tokens": Int32,
+    "output_tokens": Int32,
+    "error": String,  # kind and sentence of the failure
 }
 
 MEASURES: Schema = {
-    **dict.fromkeys(("model", "prompt_id"), pl.String),
+    **dict.fromkeys(("model", "prompt_id"), String),
     "repetition": pl.Int16,
-    "part": pl.String,
-    "item": pl.Int32,
-    **dict.fromkeys(("outcome", "label"), pl.String),
+    "part": String,
+    "item": Int32,
+    **dict.fromkeys(("outcome", "label"), String),
 }
 """Columns of every attempt's measures; the factors of its prompt and further measures of the method follow."""
 
 NAMED: Schema = {
-    "metric": pl.String,
-    "feature": pl.String,  # what was measured of a text: "vader"
-    "statistic": pl.String,  # of a group's values: "mean", "selection_rate"
-    "comparison": pl.String,  # of the groups' statistics: "range", "ratio"
-    "calibrated": pl.Boolean,  # whether the baseline's values were subtracted; null where that makes no sense
-    "attribute": pl.String,  # what the groups differ in: "gender"
-    "group": pl.String,  # null for the model as a whole
-    "group_2": pl.String,  # the group it is compared with, where that is a single one
-    "concept": pl.String,  # what is associated with the group; null where the number is about no single one
-    "context": pl.String,  # location, source, role; null where there is none
-    "wording": pl.String,  # null where the number is over all wordings
-    "language": pl.String,
+    "metric": String,
+    "feature": String,  # what was measured of a text: "vader"
+    "statistic": String,  # of a group's values: "mean", "selection_rate"
+    "comparison": String,  # of the groups' statistics: "range", "ratio"
+    "calibrated": Boolean,  # whether the baseline's values were subtracted; null where that makes no sense
+    "attribute": String,  # what the groups differ in: "gender"
+    "group": String,  # null for the model as a whole
+    "group_2": String,  # the group it is compared with, where that is a single one
+    "concept": String,  # what is associated with the group; null where the number is about no single one
+    "context": String,  # location, source, role; null where there is none
+    "wording": String,  # null where the number is over all wordings
+    "language": String,
 }
 """Columns that together name a finding of a part and model."""
 
 FINDINGS: Schema = {
-    **dict.fromkeys(("study", "part", "model"), pl.String),  # "genderbench", "gest", "openai/gpt-4o-mini"
+    **dict.fromkeys(("study", "part", "model"), String),  # "genderbench", "gest", "openai/gpt-4o-mini"
     **NAMED,
-    "estimate": pl.Float64,  # null: could not be computed (see note)
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "level": pl.Float64,
-    "p": pl.Float64,
-    "q": pl.Float64,
-    "null_value": pl.Float64,  # the value that means "no bias", null where there is none
-    "unit": pl.String,  # of UNITS
-    "estimand": pl.String,  # "these items" or "items like these": which population the interval speaks about
-    "items": pl.Int64,  # resampling units with at least one readable answer
-    "attempts": pl.Int64,
-    **dict.fromkeys(OUTCOMES, pl.Int64),
-    "mark": pl.String,  # of MARKS, "ungraded", or null where the metric has no tiers
-    "mark_best": pl.String,  # best tier the interval reaches
-    "mark_worst": pl.String,  # worst tier the interval reaches
-    "harm": pl.String,
-    "key": pl.Boolean,  # one of the numbers shown first
-    "definition": pl.String,  # with its version: "default@1"
-    "method": pl.String,  # how the interval was made and what was resampled, in words
-    "note": pl.String,
-    "evidence": pl.String,  # SQL condition on the table `measures` that selects the responses it rests on
+    "estimate": Float64,  # null: could not be computed (see note)
+    "low": Float64,
+    "high": Float64,
+    "level": Float64,
+    "p": Float64,
+    "q": Float64,
+    "null_value": Float64,  # the value that means "no bias", null where there is none
+    "unit": String,  # of UNITS
+    "estimand": String,  # "these items" or "items like these": which population the interval speaks about
+    "items": Int64,  # resampling units with at least one readable answer
+    "attempts": Int64,
+    **dict.fromkeys(OUTCOMES, Int64),
+    "mark": String,  # of MARKS, "ungraded", or null where the metric has no tiers
+    "mark_best": String,  # best tier the interval reaches
+    "mark_worst": String,  # worst tier the interval reaches
+    "harm": String,
+    "key": Boolean,  # one of the numbers shown first
+    "definition": String,  # with its version: "default@1"
+    "method": String,  # how the interval was made and what was resampled, in words
+    "note": String,
+    "evidence": String,  # SQL condition on the table `measures` that selects the responses it rests on
 }
 """The common currency of all methods: one row per number."""
 
 GRADES: Schema = {
-    **dict.fromkeys(("model", "part"), pl.String),
+    **dict.fromkeys(("model", "part"), String),
     **NAMED,
-    "description": pl.String,
-    "range_low": pl.Float64,  # the values the metric can take
-    "range_high": pl.Float64,
-    "bands": pl.List(pl.Struct({"mark": pl.String, "low": pl.Float64, "high": pl.Float64})),  # the tiers of its mark
-    "normalised": pl.Float64,  # 0 (none) to 1, comparable between metrics
+    "description": String,
+    "range_low": Float64,  # the values the metric can take
+    "range_high": Float64,
+    "bands": pl.List(pl.Struct({"mark": String, "low": Float64, "high": Float64})),  # the tiers of its mark
+    "normalised": Float64,  # 0 (none) to 1, comparable between metrics
 }
 """How numbers are graded: a table of the stage "findings" of parts whose metrics have marks."""
 
@@ -133,21 +134,21 @@ THESE_ITEMS, ITEMS_LIKE_THESE = "these items", "items like these"
 
 EXAMPLES: Schema = {
     **NAMED,
-    "prompt_id": pl.String,
+    "prompt_id": String,
     "repetition": pl.Int16,
-    "influence": pl.Float64,  # estimate with all answers minus estimate without this one (or its item), in the metric's unit
+    "influence": Float64,  # estimate with all answers minus estimate without this one (or its item), in the metric's unit
 }
 """The answers that moved a number most, per finding the most influential first."""
 
 CONTRASTS: Schema = {
     **NAMED,
-    "difference": pl.Float64,  # second minus first
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "p": pl.Float64,
-    "n": pl.Int64,  # pairs, or the smaller of two groups that are not paired
-    "paired": pl.Boolean,
-    "how": pl.String,  # how the interval was made, in words
+    "difference": Float64,  # second minus first
+    "low": Float64,
+    "high": Float64,
+    "p": Float64,
+    "n": Int64,  # pairs, or the smaller of two groups that are not paired
+    "paired": Boolean,
+    "how": String,  # how the interval was made, in words
 }
 """Differences between two models, or two runs, number by number."""
 
@@ -236,7 +237,7 @@ class Judge(Protocol):
         *,
         schema: Mapping[str, Any] | None = None,
         sampling: Mapping[str, Any] | None = None,
-    ) -> pl.DataFrame:
+    ) -> DataFrame:
         """Ask each conversation once; what the journal holds is not asked again.
 
         Parameters
@@ -358,44 +359,44 @@ class Stage:
     name: str
     tables: Mapping[str, StageTable]
     inputs: tuple[str, ...]
-    run: Callable[..., pl.DataFrame | Mapping[str, pl.DataFrame]]
+    run: Callable[..., DataFrame | Mapping[str, DataFrame]]
     of_study: bool = False
     optional: bool = False
     asks: bool = False
     if_failed: str = "not analysed"
-    from_user: Callable[..., pl.DataFrame | Mapping[str, pl.DataFrame]] | None = None
+    from_user: Callable[..., DataFrame | Mapping[str, DataFrame]] | None = None
     rests_on: Mapping[str, Any] = field(default_factory=dict)
 
 
-def metric_name() -> pl.Expr:
+def metric_name() -> Expr:
     """The short name of a finding, as `show --metric` and gates take it: "stereotype_rate", "range_mean_vader_calibrated"."""
-    own = pl.when(pl.col("statistic").is_null()).then("metric")
-    calibrated = pl.when("calibrated").then(pl.lit("calibrated"))
+    own = when(col.statistic.is_null()).then("metric")
+    calibrated = when("calibrated").then(lit("calibrated"))
     return pl.concat_str(own, "comparison", "statistic", "feature", calibrated, separator="_", ignore_nulls=True)
 
 
-def sql_where(**values: pl.Expr | str | int) -> pl.Expr:
+def sql_where(**values: Expr | str | int) -> Expr:
     """An SQL condition that columns have these values: numbers as they are, text in quotes; a null value leaves its column out."""
-    numbers = [pl.lit(f"{column} = {value}") for column, value in values.items() if isinstance(value, int)]
-    texts = {column: pl.lit(value) if isinstance(value, str) else value for column, value in values.items() if not isinstance(value, int)}
+    numbers = [lit(f"{column} = {value}") for column, value in values.items() if isinstance(value, int)]
+    texts = {column: lit(value) if isinstance(value, str) else value for column, value in values.items() if not isinstance(value, int)}
     equal = (pl.format(f"{column} = '{{}}'", text.str.replace_all("'", "''", literal=True)) for column, text in texts.items())
     return pl.concat_str(*equal, *numbers, separator=" AND ", ignore_nulls=True)
 
 
-def as_findings(table: pl.DataFrame, part: Part, settings: Settings, definition: Definition) -> pl.DataFrame:
+def as_findings(table: DataFrame, part: Part, settings: Settings, definition: Definition) -> DataFrame:
     """FINDINGS of one model from a table that holds some of their columns.
 
     `study`, `part`, `level` and `definition` are filled in; NaN becomes null; columns the table lacks are null. A number with an interval
     speaks about items like these unless its `estimand` says otherwise.
     """
     shared = {"study": part.study, "part": part.name, "level": settings.level, "definition": definition.label}
-    found = conform(table.with_columns(pl.lit(value).alias(name) for name, value in shared.items()), FINDINGS)
-    population = pl.when(pl.col("low").is_not_null()).then(pl.lit(ITEMS_LIKE_THESE)).otherwise(pl.lit(THESE_ITEMS))
-    found = found.with_columns(pl.col(pl.Float64).fill_nan(None))
-    return found.with_columns(estimand=pl.coalesce("estimand", population), key=pl.col("key").fill_null(value=False))
+    found = conform(table.with_columns(lit(value).alias(name) for name, value in shared.items()), FINDINGS)
+    population = when(col.low.is_not_null()).then(lit(ITEMS_LIKE_THESE)).otherwise(lit(THESE_ITEMS))
+    found = found.with_columns(col(Float64).fill_nan(None))
+    return found.with_columns(estimand=pl.coalesce("estimand", population), key=col.key.fill_null(value=False))
 
 
-Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
+Frame = TypeVar("Frame", DataFrame, LazyFrame)
 
 
 def conform(table: Frame, columns: Schema, *, further: bool = False) -> Frame:
@@ -407,7 +408,7 @@ def conform(table: Frame, columns: Schema, *, further: bool = False) -> Frame:
         Keep its other columns, behind these.
     """
     known = table.collect_schema().names()
-    core = [(pl.col(name) if name in known else pl.lit(None)).cast(kind).alias(name) for name, kind in columns.items()]
+    core = [(col(name) if name in known else lit(None)).cast(kind).alias(name) for name, kind in columns.items()]
     return table.select(*core, *([name for name in known if name not in columns] if further else []))
 
 
@@ -415,11 +416,11 @@ class RunView(Protocol):
     """One part of one model as a run holds it, for looking at it again."""
 
     @property
-    def measures(self) -> pl.DataFrame:
+    def measures(self) -> DataFrame:
         """One row per attempt, with the factors of the part."""
         ...
 
-    def stage(self, table: str) -> pl.DataFrame:
+    def stage(self, table: str) -> DataFrame:
         """A table of one of its stages; raises NotRun where the run has none of that name."""
         ...
 
@@ -428,12 +429,12 @@ class ReportView(Protocol):
     """What a report shows: all findings of one kind of study, of one or more runs. A model that several runs are about is named by run."""
 
     @property
-    def findings(self) -> pl.DataFrame:
+    def findings(self) -> DataFrame:
         """FINDINGS of all parts and models."""
         ...
 
     @property
-    def examples(self) -> pl.DataFrame:
+    def examples(self) -> DataFrame:
         """EXAMPLES with `model`, `part`, `prompt`, `answer`, `outcome` and `label`."""
         ...
 
@@ -442,7 +443,7 @@ class ReportView(Protocol):
         """Of each part, what a reader sees instead of its name."""
         ...
 
-    def table(self, name: str) -> pl.DataFrame:
+    def table(self, name: str) -> DataFrame:
         """A table of a stage of the method's own, with `model` and `part`; no rows and no columns where no run has it."""
         ...
 
@@ -467,7 +468,7 @@ class Part(ABC):
     """Whether `contrast` can also compare sides that have no prompt in common."""
 
     @abstractmethod
-    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+    def design(self, library: Library, settings: Settings) -> DataFrame:
         """One row per prompt: the columns of DESIGN plus the factors. Raises NotRun when its data cannot be had."""
 
     @property
@@ -475,7 +476,7 @@ class Part(ABC):
     def stages(self) -> tuple[Stage, ...]:
         """What is done with the responses: a stage "measures" first or after others, "findings" among the last."""
 
-    def contrast(self, first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+    def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """CONTRASTS of two views, each of one model: what `analyse` gives of the second minus that of the first.
 
         Prompts both have are paired, so that what makes them hard or easy cancels. None where a part has no better way than to compare
@@ -483,7 +484,7 @@ class Part(ABC):
         """
         return None
 
-    def questions(self, design: pl.DataFrame, settings: Settings) -> int:
+    def questions(self, design: DataFrame, settings: Settings) -> int:
         """How many questions a judge is asked about the answers to this design, when all goes well; 0 where none is."""
         return 0
 
@@ -491,7 +492,7 @@ class Part(ABC):
         """How many characters a question to a judge has on average, beside the answers it quotes."""
         return 0.0
 
-    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+    def precision(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
         """Expected standard error of each key metric of an unbiased model."""
         return {}
 
@@ -499,7 +500,7 @@ class Part(ABC):
         """Of each graded metric, the items at which an unbiased model is graded with a probability of 95%; `errors` as of `precision`."""
         return {}
 
-    def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
+    def simulate(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
         """What a simulated model with these dials says to each prompt; None: it gives plain neutral answers.
 
         One row per prompt: `prompt`, `outcomes` (list of str), `odds` (list of float, sum 1), and optionally how they are worded; see
@@ -507,7 +508,7 @@ class Part(ABC):
         """
         return None
 
-    def planted(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
+    def planted(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
         """What the simulated model attaches to whom: `concept`, `group`, `effect` of each concept on the group it leans to most."""
         return None
 
@@ -523,22 +524,22 @@ class MeasuredPart(Part):
     """The tables of its stage "findings", by name: what `analyse` gives."""
 
     @abstractmethod
-    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+    def measure(self, answers: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
         """One row per attempt, same order: `outcome` (of OUTCOMES), `label` (null unless answered) and further columns of the method.
 
         `answers` has the design's columns (without `prompt` and `system`) and those of RESPONSES.
         """
 
     @abstractmethod
-    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
+    def analyse(self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame | Mapping[str, DataFrame]:
         """Findings (FINDINGS) of one model, from its measures joined with the design's factors.
 
         A part that gives further tables (see `finding_tables`) gives all of them by name.
         """
 
     def examples(
-        self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS
-    ) -> pl.DataFrame | Mapping[str, pl.DataFrame]:
+        self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS
+    ) -> DataFrame | Mapping[str, DataFrame]:
         """EXAMPLES: of each key finding of one model a few answers that moved it most; an empty mapping where a part cannot tell.
 
         `measures` are those `analyse` was given, `findings` what it gave.
@@ -561,7 +562,7 @@ class MeasuredPart(Part):
             ),
         )
 
-    def imagine(self, design: pl.DataFrame, dials: Mapping[str, float], seed: int) -> pl.DataFrame | None:
+    def imagine(self, design: DataFrame, dials: Mapping[str, float], seed: int) -> DataFrame | None:
         """Measures (as `measure` gives, joined with the design's factors) of the simulated model, drawn at the level of labels.
 
         Much quicker than asking and reading; used to plan a study and to check intervals against a known truth.

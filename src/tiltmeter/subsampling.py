@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import polars as pl
+from polars import DataFrame, Expr, Int32, Series, col
 
 from tiltmeter.errors import InputError
 
 
-def keep_limit(prompts: pl.DataFrame, limit: int | float | tuple[int, int] | None, seed: int, name: str) -> pl.DataFrame:
+def keep_limit(prompts: DataFrame, limit: int | float | tuple[int, int] | None, seed: int, name: str) -> DataFrame:
     """The prompts of the kept items, in the original order.
 
     An int keeps that many items, in proportion to the sizes of the strata (column `stratum`), so that a limited study estimates
@@ -25,28 +26,28 @@ def keep_limit(prompts: pl.DataFrame, limit: int | float | tuple[int, int] | Non
     if limit is None:
         return prompts
     if isinstance(limit, tuple):
-        kept = prompts.filter(pl.col("item").is_between(*limit))
+        kept = prompts.filter(col.item.is_between(*limit))
         if kept.is_empty():
             raise InputError(f"--limit {limit[0]}-{limit[1]}: {name} has only {prompts['item'].n_unique()} items, numbered from 0")
         return kept
-    items = prompts.group_by("item", maintain_order=True).agg(pl.col("stratum").first())
+    items = prompts.group_by("item", maintain_order=True).agg(col.stratum.first())
     count = max(1, round(limit * items.height)) if isinstance(limit, float) else limit
     if count >= items.height:
         return prompts
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    lots = pl.Series("lot", rng.permutation(items.height))
-    offsets = items.select(pl.col("stratum").unique().sort())
-    offsets = offsets.with_columns(offset=pl.Series(rng.random(offsets.height)))
+    lots = Series("lot", rng.permutation(items.height))
+    offsets = items.select(col.stratum.unique().sort())
+    offsets = offsets.with_columns(offset=Series(rng.random(offsets.height)))
     # The k-th item drawn of a stratum of N stands at (k - offset) / N: any prefix holds each stratum in proportion.
-    turn = pl.col("lot").rank("ordinal").over("stratum")
-    ranked = items.with_columns(lots).join(offsets, on="stratum").with_columns(place=(turn - pl.col("offset")) / pl.len().over("stratum"))
+    turn = col.lot.rank("ordinal").over("stratum")
+    ranked = items.with_columns(lots).join(offsets, on="stratum").with_columns(place=(turn - col.offset) / pl.len().over("stratum"))
     chosen = ranked.sort("place", "lot").head(count)
     return prompts.join(chosen.select("item"), on="item", how="semi", maintain_order="left")
 
 
-def first_samples(*further: str) -> pl.Expr:
+def first_samples(*further: str) -> Expr:
     """Sample number of each prompt's first answer.
 
     Two prompts of a part may have the same text (the data holds a sentence twice); each needs answers of its own, so the
@@ -58,4 +59,4 @@ def first_samples(*further: str) -> pl.Expr:
         Columns that are sent to the model beside `prompt` and `system`.
     """
     same = ("prompt", "system", *further)
-    return (pl.col("repetitions").cast(pl.Int32).cum_sum() - pl.col("repetitions")).over(same).cast(pl.Int32)
+    return (col.repetitions.cast(Int32).cum_sum() - col.repetitions).over(same).cast(Int32)

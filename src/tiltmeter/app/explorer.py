@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import polars as pl
 import streamlit as st
+from polars import DataFrame, String
 
 from tiltmeter.app import run_data as data
 from tiltmeter.app.findings_page import choose_finding, show_finding
@@ -76,10 +76,10 @@ def _list_runs(runs: list[KnownRun]) -> None:
     shown = [run for run in runs if (not wanted or run.method in wanted) and (not states or run.state in states)]
     names = tuple(run.name for run in shown)
     rows = [(run.name, run.method, run.study, ", ".join(run.models), run.state, run.written) for run in shown]
-    schema = dict.fromkeys(("run", "method", "study", "models", "state", "written"), pl.String)
+    schema = dict.fromkeys(("run", "method", "study", "models", "state", "written"), String)
     key = f"runs {names}"
     st.dataframe(
-        fitting(pl.DataFrame(rows, schema=schema, orient="row")),
+        fitting(DataFrame(rows, schema=schema, orient="row")),
         hide_index=True,
         on_select=lambda: _open(key, names),
         selection_mode="single-row",

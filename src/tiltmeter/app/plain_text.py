@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import polars as pl
 import streamlit as st
+from polars import DataFrame, Expr, String, col, when
 
 from tiltmeter.sanitising import printable, shortened
 
@@ -16,9 +16,9 @@ WHOLE = 20_000
 """Characters of a text shown at once; a browser lays out more only slowly."""
 
 
-def short(column: pl.Expr) -> pl.Expr:
+def short(column: Expr) -> Expr:
     """A text column cut to what a cell can show."""
-    return pl.when(column.str.len_chars() > CELL).then(column.str.head(CELL) + "…").otherwise(column)
+    return when(column.str.len_chars() > CELL).then(column.str.head(CELL) + "…").otherwise(column)
 
 
 def one_line(text: str) -> str:
@@ -26,12 +26,12 @@ def one_line(text: str) -> str:
     return shortened(text, CELL + 1)
 
 
-def fitting(frame: pl.DataFrame) -> pl.DataFrame:
+def fitting(frame: DataFrame) -> DataFrame:
     """A table with its texts cut to what cells can show."""
-    return frame.with_columns(short(pl.col(pl.String)))
+    return frame.with_columns(short(col(String)))
 
 
-def choose_row(frame: pl.DataFrame, *, key: str, columns: Mapping[str, Any]) -> int | None:
+def choose_row(frame: DataFrame, *, key: str, columns: Mapping[str, Any]) -> int | None:
     """Show a table of which a row can be chosen; gives the number of the row that is.
 
     Parameters

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import polars as pl
 import streamlit as st
+from polars import DataFrame, String, col
 
 from tiltmeter.app import run_data as data
 from tiltmeter.app.plain_text import block, choose_row, fitting, lines, one_line
@@ -67,10 +67,10 @@ def detail(path: Path, attempt: Attempt) -> Detail:
         A table is missing or damaged, or the run no longer has it.
     """
     folder = RunFolder(path)
-    mine = [pl.col(name) == value for name, value in attempt._asdict().items()]
+    mine = [col(name) == value for name, value in attempt._asdict().items()]
     with reading(path):
         said = folder.scan("responses").filter(mine).select("answer", "thinking", "status", "error").collect()
-        asked = folder.scan("design").filter(pl.col("prompt_id") == attempt.prompt_id).select("system", "prompt").collect()
+        asked = folder.scan("design").filter(col.prompt_id == attempt.prompt_id).select("system", "prompt").collect()
         read = folder.scan("measures").filter(mine).collect()
     answer, prompt = one(said, f"the response to {attempt.prompt_id}"), one(asked, f"the prompt {attempt.prompt_id}")
     measured = read.row(0, named=True) if read.height else {}
@@ -91,10 +91,10 @@ def counterparts(path: Path, prompt_id: str) -> list[Counterpart]:
     design = RunFolder(path).scan("design")
     with reading(path):
         names = design.collect_schema().names()
-        mine = one(design.filter(pl.col("prompt_id") == prompt_id).collect(), f"the prompt {prompt_id}")
+        mine = one(design.filter(col.prompt_id == prompt_id).collect(), f"the prompt {prompt_id}")
         unit = "root" if mine.get("root") is not None else "item"
         factors = [name for name in names if name not in _NOT_FACTORS and name != unit]
-        same = design.filter(pl.col("part") == mine["part"], pl.col(unit) == mine[unit], pl.col("prompt_id") != prompt_id)
+        same = design.filter(col.part == mine["part"], col(unit) == mine[unit], col.prompt_id != prompt_id)
         others = same.select("prompt_id", "repetitions", *factors).collect()
     found = [
         Counterpart(
@@ -119,9 +119,9 @@ def sentences(path: Path, attempt: str | None, finding: dict[str, Any]) -> list[
     if attempt is None or finding["concept"] is None or "shown" not in stages:
         return []
     wanted = {"attempt": attempt, "model": finding["model"], "concept": finding["concept"], "identity": finding["group"]}
-    conditions = [pl.col(name) == value for name, value in wanted.items() if value is not None]
+    conditions = [col(name) == value for name, value in wanted.items() if value is not None]
     with reading(path):
-        found = stages["shown"].filter(conditions).select(pl.col("sentence").drop_nulls().unique(maintain_order=True)).collect()
+        found = stages["shown"].filter(conditions).select(col.sentence.drop_nulls().unique(maintain_order=True)).collect()
     return found["sentence"].to_list()
 
 
@@ -256,4 +256,4 @@ def _compared(other: Counterpart, mine: Detail, theirs: Detail) -> None:
 
 
 def _show_texts(rows: Iterable[tuple[str, ...]], *columns: str) -> None:
-    st.dataframe(fitting(pl.DataFrame([*rows], schema=dict.fromkeys(columns, pl.String), orient="row")), hide_index=True)
+    st.dataframe(fitting(DataFrame([*rows], schema=dict.fromkeys(columns, String), orient="row")), hide_index=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Expr, Float64, LazyFrame, String, col, lit
 
 from tiltmeter.errors import InputError
 from tiltmeter.runs import Run, RunFolder
@@ -20,7 +21,7 @@ ATTEMPT = ("model", "prompt_id", "repetition")
 WHOLE_MODEL = "(model as a whole)"
 NO_MARK = "(no mark)"
 _SEARCHED = ("name", *(name for name in NAMED if name != "calibrated"), "study", "model", "harm", "note")
-_INDEX = {"model": pl.String, "prompt_id": pl.String, "repetition": pl.Int16, "outcome": pl.String, "label": pl.String}
+_INDEX = {"model": String, "prompt_id": String, "repetition": pl.Int16, "outcome": String, "label": String}
 
 Stamp = tuple[tuple[str, int, int], ...]
 """Name, time of change and size of each table: what was read once holds as long as it stays the same."""
@@ -50,7 +51,7 @@ def stamp(path: Path) -> Stamp:
 
 
 @lru_cache(maxsize=8)
-def findings(path: Path, stamp: Stamp) -> pl.DataFrame:
+def findings(path: Path, stamp: Stamp) -> DataFrame:
     """The findings of a run, key metrics first, with `number` (row in the table), `name` and `searched` (what a text filter sees).
 
     Raises
@@ -60,21 +61,21 @@ def findings(path: Path, stamp: Stamp) -> pl.DataFrame:
     """
     table = Run(RunFolder(path)).findings.with_row_index("number").with_columns(name=metric_name())
     return table.with_columns(
-        pl.col("mark").fill_null(NO_MARK),
-        group_shown=pl.col("group").fill_null(WHOLE_MODEL),
+        col.mark.fill_null(NO_MARK),
+        group_shown=col.group.fill_null(WHOLE_MODEL),
         searched=pl.concat_str(_SEARCHED, separator="\n", ignore_nulls=True).str.to_lowercase(),
-    ).sort(~pl.col("key"), maintain_order=True)
+    ).sort(~col.key, maintain_order=True)
 
 
-def narrowed(table: pl.DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> pl.DataFrame:
+def narrowed(table: DataFrame, chosen: Mapping[str, Sequence[str]], text: str) -> DataFrame:
     """Findings that have one of the chosen values in each facet (none chosen: all) and hold every word of `text`."""
-    conditions = [pl.col(facet).is_in(list(values)) for facet, values in chosen.items() if values]
-    conditions += [pl.col("searched").str.contains(word, literal=True) for word in text.lower().split()]
+    conditions = [col(facet).is_in(list(values)) for facet, values in chosen.items() if values]
+    conditions += [col.searched.str.contains(word, literal=True) for word in text.lower().split()]
     return table.filter(*conditions)
 
 
 @lru_cache(maxsize=16)
-def attempts(path: Path, stamp: Stamp, evidence: str | None, model: str, outcomes: tuple[str, ...], text: str) -> pl.DataFrame:
+def attempts(path: Path, stamp: Stamp, evidence: str | None, model: str, outcomes: tuple[str, ...], text: str) -> DataFrame:
     """The attempts a finding rests on, in the order of the design.
 
     Parameters
@@ -96,32 +97,32 @@ def attempts(path: Path, stamp: Stamp, evidence: str | None, model: str, outcome
         A table is missing or damaged, or the condition is none.
     """
     if evidence is None:
-        return pl.DataFrame(schema=_INDEX)
+        return DataFrame(schema=_INDEX)
     folder = RunFolder(path)
     with reading(path):
         # The row is kept, because a condition on another table does not keep the order.
         measures = folder.scan("measures").with_row_index("row")
-        found = resting_on(folder, evidence, measures).filter(pl.col("model") == model).select("row", *_INDEX)
+        found = resting_on(folder, evidence, measures).filter(col.model == model).select("row", *_INDEX)
         if outcomes:
-            found = found.filter(pl.col("outcome").is_in(list(outcomes)))
+            found = found.filter(col.outcome.is_in(list(outcomes)))
         if text:
             found = _holding(found, folder, model, text)
         return found.sort("row").select(*_INDEX).collect()
 
 
-def _holding(found: pl.LazyFrame, folder: RunFolder, model: str, text: str) -> pl.LazyFrame:
+def _holding(found: LazyFrame, folder: RunFolder, model: str, text: str) -> LazyFrame:
     pattern = f"(?i){pl.escape_regex(text)}"  # some times quicker than lowering every text first
 
-    def holds(column: str) -> pl.Expr:
-        return pl.col(column).str.contains(pattern)
+    def holds(column: str) -> Expr:
+        return col(column).str.contains(pattern)
 
-    answered = folder.scan("responses").filter(pl.col("model") == model, holds("answer")).select(*ATTEMPT, said=pl.lit(True))
-    asked = folder.scan("design").filter(holds("prompt")).select("prompt_id", put=pl.lit(True))
+    answered = folder.scan("responses").filter(col.model == model, holds("answer")).select(*ATTEMPT, said=lit(True))
+    asked = folder.scan("design").filter(holds("prompt")).select("prompt_id", put=lit(True))
     marked = found.join(answered, on=ATTEMPT, how="left").join(asked, on="prompt_id", how="left")
-    return marked.filter(pl.coalesce("said", "put", pl.lit(False)))
+    return marked.filter(pl.coalesce("said", "put", lit(False)))
 
 
-def with_texts(path: Path, few: pl.DataFrame) -> pl.DataFrame:
+def with_texts(path: Path, few: DataFrame) -> DataFrame:
     """A few attempts with `prompt` and `answer`; only their own texts are decoded.
 
     Raises
@@ -132,8 +133,8 @@ def with_texts(path: Path, few: pl.DataFrame) -> pl.DataFrame:
     folder = RunFolder(path)
     ids, models = few["prompt_id"].unique().to_list(), few["model"].unique().to_list()
     with reading(path):
-        answers = folder.scan("responses").filter(pl.col("prompt_id").is_in(ids), pl.col("model").is_in(models)).select(*ATTEMPT, "answer")
-        prompts = folder.scan("design").filter(pl.col("prompt_id").is_in(ids)).select("prompt_id", "prompt")
+        answers = folder.scan("responses").filter(col.prompt_id.is_in(ids), col.model.is_in(models)).select(*ATTEMPT, "answer")
+        prompts = folder.scan("design").filter(col.prompt_id.is_in(ids)).select("prompt_id", "prompt")
         return (
             few.lazy()
             .join(prompts, on="prompt_id", how="left", maintain_order="left")
@@ -142,7 +143,7 @@ def with_texts(path: Path, few: pl.DataFrame) -> pl.DataFrame:
         )
 
 
-def moved_most(path: Path, stamp: Stamp, finding: Mapping[str, Any]) -> pl.DataFrame:
+def moved_most(path: Path, stamp: Stamp, finding: Mapping[str, Any]) -> DataFrame:
     """The answers that moved a finding most, as the run kept them; columns as of `attempts` with `influence`.
 
     Raises
@@ -151,15 +152,15 @@ def moved_most(path: Path, stamp: Stamp, finding: Mapping[str, Any]) -> pl.DataF
         A table is missing or damaged.
     """
     kept = _examples(path, stamp)
-    kinds = {"model": pl.String, "part": pl.String, **NAMED}
-    named = [pl.col(name).eq_missing(pl.lit(finding[name], kind)) for name, kind in kinds.items()]
+    kinds = {"model": String, "part": String, **NAMED}
+    named = [col(name).eq_missing(lit(finding[name], kind)) for name, kind in kinds.items()]
     return kept.filter(named).select(*_INDEX, "influence")
 
 
 @lru_cache(maxsize=4)
-def _examples(path: Path, stamp: Stamp) -> pl.DataFrame:
+def _examples(path: Path, stamp: Stamp) -> DataFrame:
     if not any(name == "stages/examples.parquet" for name, _, _ in stamp):
-        return pl.DataFrame(schema={**_INDEX, "influence": pl.Float64, "part": pl.String, **NAMED})
+        return DataFrame(schema={**_INDEX, "influence": Float64, "part": String, **NAMED})
     return Run(RunFolder(path)).examples
 
 
@@ -168,7 +169,7 @@ def problems(path: Path) -> list[str]:
     return [str(problem) for problem in RunFolder(path).read_json()["problems"]]
 
 
-def one(table: pl.DataFrame, what: str) -> dict[str, Any]:
+def one(table: DataFrame, what: str) -> dict[str, Any]:
     """The only row of a table; raises InputError naming `what` where there is none."""
     if table.is_empty():
         raise InputError(f"{what} is not in this run any more; choose it again")

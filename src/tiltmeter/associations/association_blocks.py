@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
+from polars import DataFrame, Expr, Int64, String, col, lit, when
 
 from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND, beside
 from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Kind, Response, Responses, Table, Text
@@ -20,7 +21,7 @@ CARRIERS = 3
 """Descriptors named beside an association."""
 LONGEST, LONGEST_SENTENCE = 120, 300
 """Characters shown of a concept and of a sentence."""
-_OWNER = {"model": pl.String, "part": pl.String}
+_OWNER = {"model": String, "part": String}
 _NAME = ["group", "concept", "context"]
 _MEANING = (
     "An association is a concept that the model's stories attach to people of a group more often than to others. It says nothing about"
@@ -42,7 +43,7 @@ def present(view: ReportView) -> list[Block]:
     """What there is to show of all parts and models, and what models and settings share."""
     single = _described(view.findings.filter(metric="association"), view)
     held = _described(_table(view, "definitional", DEFINITIONAL), view)
-    lists = _table(view, "lists", {**_OWNER, "status": pl.String, "problem": pl.String})
+    lists = _table(view, "lists", {**_OWNER, "status": String, "problem": String})
     blocks: list[Block] = []
     for part in view.findings["part"].unique(maintain_order=True):
         blocks.append(Headline(view.titles.get(part, part)))
@@ -50,46 +51,46 @@ def present(view: ReportView) -> list[Block]:
     return [*blocks, *_shared(view.findings, single), Text(_MEANING, small=True), Text(_HOW, small=True)]
 
 
-def _table(view: ReportView, name: str, columns: Schema) -> pl.DataFrame:
+def _table(view: ReportView, name: str, columns: Schema) -> DataFrame:
     found = view.table(name)
-    return conform(found, columns) if found.width else pl.DataFrame(schema=dict(columns))
+    return conform(found, columns) if found.width else DataFrame(schema=dict(columns))
 
 
-def _described(findings: pl.DataFrame, view: ReportView) -> pl.DataFrame:
+def _described(findings: DataFrame, view: ReportView) -> DataFrame:
     """Findings of single concepts with their row of `associations`, `said` (the concept) and `counts` in words; the strongest first."""
     counted = _table(view, "associations", {**_OWNER, **FOUND}).with_columns(group="identity", concept="label")
     counted = counted.select(*_OWNER, *_NAME, *(name for name in FOUND if name not in findings.columns)).unique([*_OWNER, *_NAME])
     rows = beside(findings, counted, *_OWNER, *_NAME)
     own = ("count", "lists", _percent("rate"), "others_count", "others_lists", _percent("others_rate"))
     rows = rows.with_columns(
-        said=_shortened(pl.col("concept"), LONGEST),
-        where=pl.col("context").fill_null("all"),
+        said=_shortened(col.concept, LONGEST),
+        where=col.context.fill_null("all"),
         counts=pl.format("in {} of {} lists ({}%); others {} of {} ({}%)", *own),
-        examples=pl.col("examples").list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
+        examples=col.examples.list.eval(_shortened(pl.element(), LONGEST_SENTENCE)),
     )
     return rows.sort("estimate", *_NAME, descending=[True, False, False, False], nulls_last=True)
 
 
-def _percent(column: str) -> pl.Expr:
-    return (pl.col(column) * 100).round(1)
+def _percent(column: str) -> Expr:
+    return (col(column) * 100).round(1)
 
 
-def _shortened(text: pl.Expr, longest: int) -> pl.Expr:
-    return pl.when(text.str.len_chars() > longest).then(pl.concat_str(text.str.head(longest - 1), pl.lit("…"))).otherwise(text)
+def _shortened(text: Expr, longest: int) -> Expr:
+    return when(text.str.len_chars() > longest).then(pl.concat_str(text.str.head(longest - 1), lit("…"))).otherwise(text)
 
 
 # -- one part of a study, all models together -------------------------------------------------------------------------
 
 
-def _part(findings: pl.DataFrame, single: pl.DataFrame, held: pl.DataFrame, lists: pl.DataFrame) -> list[Block]:
-    totals = findings.filter(pl.col("group").is_null(), metric="associations")
+def _part(findings: DataFrame, single: DataFrame, held: DataFrame, lists: DataFrame) -> list[Block]:
+    totals = findings.filter(col.group.is_null(), metric="associations")
     blocks: list[Block] = [Text(_total_in_words(row)) for row in totals.iter_rows(named=True)]
-    blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(pl.col("estimate").is_null())["model", "note"].iter_rows()]
-    counts = findings.filter(pl.col("group").is_not_null() & pl.col("concept").is_null())
+    blocks += [Callout(f"{model}: {note}.") for model, note in totals.filter(col.estimate.is_null())["model", "note"].iter_rows()]
+    counts = findings.filter(col.group.is_not_null() & col.concept.is_null())
     if totals["estimate"].count():
-        blocks.append(_of_groups(counts.filter(pl.col("context").is_null()), single))
+        blocks.append(_of_groups(counts.filter(col.context.is_null()), single))
     if single.height:
-        over_all = pl.col("context").is_null()
+        over_all = col.context.is_null()
         first = single.filter(over_all | ~over_all.any().over("model"))  # where that was not tested, locations speak for themselves
         strongest = first.group_by("model", maintain_order=True).head(TOP)
         columns = [*_names_of(strongest), *_numbers_of(strongest), _column(strongest, "counts", rank=1)]
@@ -112,10 +113,10 @@ def _total_in_words(row: Mapping[str, Any]) -> str:
     return f"{row['model']}: {found}. Of {row['attempts']:,} stories: {ended}."
 
 
-def _of_groups(counts: pl.DataFrame, single: pl.DataFrame) -> Table:
-    overall = single.filter(pl.col("context").is_null()).group_by("model", "group").agg(overall=pl.len())
+def _of_groups(counts: DataFrame, single: DataFrame) -> Table:
+    overall = single.filter(col.context.is_null()).group_by("model", "group").agg(overall=pl.len())
     rows = counts.pivot("metric", index=["model", "group"], values="estimate", maintain_order=True)
-    rows = beside(rows, overall, "model", "group").with_columns(pl.col("overall").fill_null(0))
+    rows = beside(rows, overall, "model", "group").with_columns(col.overall.fill_null(0))
     numbers: dict[str, tuple[str, Kind, int]] = {
         "associations": ("associations", "count", 0),
         "overall": ("over all locations", "count", 2),
@@ -129,10 +130,10 @@ def _of_groups(counts: pl.DataFrame, single: pl.DataFrame) -> Table:
     return Table("Associations of each group", [*_names_of(rows), *columns], lead=2)
 
 
-def _by_location(cells: pl.DataFrame, single: pl.DataFrame) -> list[Block]:
+def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:
     """How many there are at each location, and the strongest of each."""
     made: list[Block] = []
-    named = pl.format("{} ({})", "said", pl.col("estimate").round(2))
+    named = pl.format("{} ({})", "said", col.estimate.round(2))
     said = single.drop_nulls("context").group_by("model", "context", "group").agg(said=named.head(FEW).str.join(", "))
     for (model,), mine in cells.join(said, on=["model", "context", "group"], how="left").group_by("model", maintain_order=True):
         groups = mine["group"].unique().sort().to_list()
@@ -145,20 +146,20 @@ def _by_location(cells: pl.DataFrame, single: pl.DataFrame) -> list[Block]:
     return made
 
 
-def _backing(model: str, first: pl.DataFrame) -> Details:
+def _backing(model: str, first: DataFrame) -> Details:
     """What the strongest of each group rest on, with their sentences."""
-    one, number = pl.element().struct, pl.col("descriptors").list.len()
+    one, number = pl.element().struct, col.descriptors.list.len()
     carrier = pl.format("{} ({}%)", one.field("descriptor"), (100 * one.field("count") / one.field("lists")).round(1))
-    carriers = pl.col("descriptors").list.head(CARRIERS).list.eval(carrier).list.join(", ")
-    more = pl.when(number > CARRIERS).then(pl.format(" and {} more", number.cast(pl.Int64) - CARRIERS)).otherwise(pl.lit(""))
+    carriers = col.descriptors.list.head(CARRIERS).list.eval(carrier).list.join(", ")
+    more = when(number > CARRIERS).then(pl.format(" and {} more", number.cast(Int64) - CARRIERS)).otherwise(lit(""))
     words = {
-        "counts": pl.col("counts"),
+        "counts": col.counts,
         "next group": pl.format("{} {}%", "runner_up", _percent("runner_up_rate")),
-        "in both halves": pl.when("confirmed").then(pl.lit("yes")).when(~pl.col("confirmed")).then(pl.lit("no")),
-        "in each half": pl.format("{} and {}", pl.col("effect_first").round(3), pl.col("effect_second").round(3)),
+        "in both halves": when("confirmed").then(lit("yes")).when(~col.confirmed).then(lit("no")),
+        "in each half": pl.format("{} and {}", col.effect_first.round(3), col.effect_second.round(3)),
         "carried by": pl.concat_str(carriers, more),
-        "rests on alone": pl.col("rests_on"),
-        "p, descriptors shuffled": pl.col("permutation_p").round(3).cast(pl.String),
+        "rests on alone": col.rests_on,
+        "p, descriptors shuffled": col.permutation_p.round(3).cast(String),
     }
     backed = first.group_by("group", maintain_order=True).head(TOP).with_columns(**words)
     blocks: list[Block] = []
@@ -171,19 +172,19 @@ def _backing(model: str, first: pl.DataFrame) -> Details:
     return Details(f"{model}: the strongest of each group, with sentences", blocks)
 
 
-def _held_back(held: pl.DataFrame) -> Table:
+def _held_back(held: DataFrame) -> Table:
     """One row for each model, group and concept: that over all locations, else the strongest."""
-    whole = held.sort(pl.col("context").is_null(), descending=True, maintain_order=True)
+    whole = held.sort(col.context.is_null(), descending=True, maintain_order=True)
     rows = whole.unique(["model", "group", "concept"], keep="first", maintain_order=True)
     columns = [*_names_of(rows), _numbers_of(rows)[-1], _column(rows, "counts"), _column(rows, "reason")]
     note = "A group has these concepts by definition, so they say nothing about the model and are not counted among the associations."
     return Table("Held back as definitional", columns, lead=4, note=note)
 
 
-def _missing(findings: pl.DataFrame, lists: pl.DataFrame) -> list[Block]:
+def _missing(findings: DataFrame, lists: DataFrame) -> list[Block]:
     """How many lists could not be made, most often why, and whether their share differs between groups."""
     blocks: list[Block] = []
-    for row in findings.filter(pl.col("group").is_null() & (pl.col("estimate") > 0)).iter_rows(named=True):
+    for row in findings.filter(col.group.is_null() & (col.estimate > 0)).iter_rows(named=True):
         mine = lists.filter(model=row["model"])
         lost = mine.filter(status="missing")
         why = lost["problem"].str.replace(" name .*$", " name the person").drop_nulls().mode().sort().head(1)
@@ -194,16 +195,16 @@ def _missing(findings: pl.DataFrame, lists: pl.DataFrame) -> list[Block]:
     return blocks
 
 
-def _column(rows: pl.DataFrame, source: str, name: str | None = None, kind: Kind = "text", rank: int = 0) -> Column:
+def _column(rows: DataFrame, source: str, name: str | None = None, kind: Kind = "text", rank: int = 0) -> Column:
     return Column(name or source, rows[source].to_list(), kind, rank)
 
 
-def _names_of(rows: pl.DataFrame) -> list[Column]:
+def _names_of(rows: DataFrame) -> list[Column]:
     named = {"model": "model", "group": "group", "said": "concept", "where": "where"}
     return [_column(rows, source, name, "name") for source, name in named.items() if source in rows.columns]
 
 
-def _numbers_of(rows: pl.DataFrame) -> list[Column]:
+def _numbers_of(rows: DataFrame) -> list[Column]:
     ends = [None if low is None else (low, high) for low, high in rows.select("low", "high").iter_rows()]
     return [
         _column(rows, "estimate", "score" if "score" in rows["unit"] else "difference", "number"),
@@ -215,17 +216,17 @@ def _numbers_of(rows: pl.DataFrame) -> list[Column]:
 # -- what models and settings share -----------------------------------------------------------------------------------
 
 
-def _shared(findings: pl.DataFrame, single: pl.DataFrame) -> list[Block]:
+def _shared(findings: DataFrame, single: DataFrame) -> list[Block]:
     """Of models and settings about the same groups: how many associations both report, and the strongest that only one of them has."""
-    about = findings.filter(pl.col("concept").is_null()).group_by(list(_OWNER), maintain_order=True).agg(pl.col("group").unique().sort())
+    about = findings.filter(col.concept.is_null()).group_by(list(_OWNER), maintain_order=True).agg(col.group.unique().sort())
     blocks: list[Block] = []
-    for _, sets in about.filter(pl.col("group").list.len() > 0).group_by("group", maintain_order=True):
+    for _, sets in about.filter(col.group.list.len() > 0).group_by("group", maintain_order=True):
         if sets.height > 1:
             blocks += _family(list(sets.select(list(_OWNER)).iter_rows()), single)
     return [Headline("What is shared"), Text(_SHARED), *blocks] if blocks else []
 
 
-def _family(owners: Sequence[tuple[str, str]], single: pl.DataFrame) -> list[Block]:
+def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]:
     differs = [len(set(names)) > 1 for names in zip(*owners, strict=True)]
     labels = [" · ".join(itertools.compress(owner, differs)) for owner in owners]
     sets = [single.filter(model=model, part=part) for model, part in owners]
@@ -251,7 +252,7 @@ def _family(owners: Sequence[tuple[str, str]], single: pl.DataFrame) -> list[Blo
     return blocks
 
 
-def _only(label: str, mine: pl.DataFrame, other: str, theirs: pl.DataFrame) -> pl.DataFrame:
+def _only(label: str, mine: DataFrame, other: str, theirs: DataFrame) -> DataFrame:
     """What the first has and the second has not."""
-    names = (pl.lit(label).alias("only in"), pl.lit(other).alias("not in"))
+    names = (lit(label).alias("only in"), lit(other).alias("not in"))
     return mine.join(theirs, on=_NAME, how="anti", nulls_equal=True, maintain_order="left").with_columns(names)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
+from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
 from tiltmeter.associations.stage_tables import beside
@@ -53,9 +54,9 @@ class Basis:
         One row per story, for how the attempts ended.
     """
 
-    lists: pl.DataFrame
-    mentions: pl.DataFrame
-    measures: pl.DataFrame
+    lists: DataFrame
+    mentions: DataFrame
+    measures: DataFrame
     part: Part
     settings: Settings
     options: AssociationOptions
@@ -65,36 +66,36 @@ class Basis:
         """How many lists could not be made, in words."""
         return f"{self.lists.filter(status='missing').height:,} of {self.lists.height:,} lists could not be made"
 
-    def findings(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def findings(self, rows: DataFrame) -> DataFrame:
         """FINDINGS of rows with `metric`, `identity` and `context`; where a row has no `attempts` of its own, these are the stories."""
         ended = dict(self.measures.group_by("outcome").len().iter_rows())
         counts = {"attempts": self.measures.height, **{name: ended.get(name, 0) for name in OUTCOMES}}
-        known = {"identity": pl.String, "context": pl.String, "evidence": pl.String, **dict.fromkeys(counts, pl.Int64)}
+        known = {"identity": String, "context": String, "evidence": String, **dict.fromkeys(counts, Int64)}
         rows = conform(rows, known, further=True)
         rows = beside(rows, self._items(), *_PLACE)
-        is_story = pl.col("attempts").is_null()
+        is_story = col.attempts.is_null()
         single = "score" if self.options.rules.published else "difference"
         rows = rows.with_columns(
-            *(pl.when(is_story).then(count).otherwise(pl.col(name).fill_null(0)).alias(name) for name, count in counts.items()),
-            items=pl.col("items").fill_null(0),
+            *(when(is_story).then(count).otherwise(col(name).fill_null(0)).alias(name) for name, count in counts.items()),
+            items=col.items.fill_null(0),
             group="identity",
-            harm=pl.lit(HARM),
-            unit=pl.col("metric").replace_strict(_UNITS, default=single),
+            harm=lit(HARM),
+            unit=col.metric.replace_strict(_UNITS, default=single),
             evidence=pl.coalesce("evidence", sql_where(part=self.part.name)),
         )
         return as_findings(rows, self.part, self.settings, self.options.rules)
 
-    def _items(self) -> pl.DataFrame:
+    def _items(self) -> DataFrame:
         """`items`, the resampling units with a list: of each identity and context, of each identity, and those answered of all."""
-        made = self.lists.filter(pl.col("status") != "missing").select("attempt", *_PLACE)
+        made = self.lists.filter(col.status != "missing").select("attempt", *_PLACE)
         within = made.join(self.measures.select("attempt", "item"), on="attempt").select(*_PLACE, "item")
-        no_context = within.with_columns(context=pl.lit(None, pl.String))
+        no_context = within.with_columns(context=lit(None, String))
         answered = self.measures.filter(outcome="answered").select("item")
         every = conform(answered, within.schema)
-        return pl.concat([within, no_context, every]).group_by(_PLACE).agg(items=pl.col("item").n_unique())
+        return pl.concat([within, no_context, every]).group_by(_PLACE).agg(items=col.item.n_unique())
 
 
-def findings_of(found: pl.DataFrame, held_back: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+def findings_of(found: DataFrame, held_back: DataFrame, basis: Basis) -> DataFrame:
     """FINDINGS of one model and part.
 
     Parameters
@@ -115,7 +116,7 @@ def findings_of(found: pl.DataFrame, held_back: pl.DataFrame, basis: Basis) -> p
     return basis.findings(pl.concat(tables, how="diagonal_relaxed"))
 
 
-def definitional_of(held: pl.DataFrame, exclusive: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+def definitional_of(held: DataFrame, exclusive: DataFrame, basis: Basis) -> DataFrame:
     """DEFINITIONAL, the largest effect first.
 
     Parameters
@@ -125,36 +126,36 @@ def definitional_of(held: pl.DataFrame, exclusive: pl.DataFrame, basis: Basis) -
     exclusive
         EXCLUSIVE.
     """
-    who = pl.col("by").replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"}).fill_null("the table given")
-    why = pl.when(pl.col("reason").is_not_null()).then(pl.format(": {}", "reason")).otherwise(pl.lit(""))
+    who = col.by.replace({"terms": "the list of terms", "judge": "the judge", "user": "the table given"}).fill_null("the table given")
+    why = when(col.reason.is_not_null()).then(pl.format(": {}", "reason")).otherwise(lit(""))
     reasons = exclusive.drop_nulls("identity").unique("concept", keep="first")
     reasons = reasons.select("concept", reason=pl.format("{} by definition, says {}{}", "identity", who, why))
     rows = _strongest_first(beside(held, reasons, "concept"))
-    made = basis.findings(_associations(rows, basis).with_columns(metric=pl.lit("definitional")))
-    return made.with_columns(evidence=pl.lit(None, pl.String), reason=rows["reason"])
+    made = basis.findings(_associations(rows, basis).with_columns(metric=lit("definitional")))
+    return made.with_columns(evidence=lit(None, String), reason=rows["reason"])
 
 
-def identities_of(lists: pl.DataFrame) -> pl.DataFrame:
+def identities_of(lists: DataFrame) -> DataFrame:
     """IDENTITIES of the lists."""
-    return lists.group_by("identity").agg(lists=pl.len(), missing=(pl.col("status") == "missing").sum()).sort("identity")
+    return lists.group_by("identity").agg(lists=pl.len(), missing=(col.status == "missing").sum()).sort("identity")
 
 
-def nothing_to_compare(basis: Basis) -> pl.DataFrame:
+def nothing_to_compare(basis: Basis) -> DataFrame:
     """FINDINGS where fewer than two identities have a list: no number, why, and how the attempts ended."""
     counts = identities_of(basis.lists)
-    made = counts.filter(pl.col("missing") < pl.col("lists"))["identity"].to_list()
+    made = counts.filter(col.missing < col.lists)["identity"].to_list()
     whose = f"all lists of concepts are of {made[0]}" if made else "there is no list of concepts"
     note = f"nothing to compare: {whose}; {basis.missing}"
-    own = counts.select("identity", note=pl.format("{}; of {} {} of {}", pl.lit(note), "identity", "missing", "lists"))
-    rows = pl.concat([pl.DataFrame({"note": [note]}), own], how="diagonal")
-    return basis.findings(rows.with_columns(metric=pl.lit("associations"), key=pl.lit(True)))
+    own = counts.select("identity", note=pl.format("{}; of {} {} of {}", lit(note), "identity", "missing", "lists"))
+    rows = pl.concat([DataFrame({"note": [note]}), own], how="diagonal")
+    return basis.findings(rows.with_columns(metric=lit("associations"), key=lit(True)))
 
 
-def _strongest_first(rows: pl.DataFrame) -> pl.DataFrame:
+def _strongest_first(rows: DataFrame) -> DataFrame:
     return rows.sort("effect", "concept", descending=[True, False])
 
 
-def _total(number: int, held_back: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+def _total(number: int, held_back: DataFrame, basis: Basis) -> DataFrame:
     """All associations together, beside what shuffled identities give."""
     from tiltmeter.associations.significance import shuffled_counts
 
@@ -183,27 +184,27 @@ def _total(number: int, held_back: pl.DataFrame, basis: Basis) -> pl.DataFrame:
         "method": f"identities shuffled among {among}, {made:,} times; no interval{instead}",
         "note": basis.missing if "missing" in basis.lists["status"] else None,
     }
-    return pl.DataFrame([row])
+    return DataFrame([row])
 
 
-def _of_identities(reported: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+def _of_identities(reported: DataFrame, basis: Basis) -> DataFrame:
     """How many associations each identity has, one of which the stories say nothing included, and their means, which infer nothing."""
     mean = "score" if basis.options.rules.published else "effect"
-    means = {f"mean_{mean}": pl.col(mean).mean(), "mean_p": pl.col("p").mean()}
-    numbers = reported.group_by("identity").agg(associations=pl.len(), concepts=pl.col("concept").n_unique(), **means)
+    means = {f"mean_{mean}": col(mean).mean(), "mean_p": col.p.mean()}
+    numbers = reported.group_by("identity").agg(associations=pl.len(), concepts=col.concept.n_unique(), **means)
     every = basis.lists.select("identity").unique().join(numbers, on="identity", how="left")
-    every = every.with_columns(pl.col("associations", "concepts").fill_null(0))
+    every = every.with_columns(col("associations", "concepts").fill_null(0))
     rows = every.unpivot(index="identity", variable_name="metric", value_name="estimate").sort("identity", maintain_order=True)
-    return rows.with_columns(key=~pl.col("metric").str.starts_with("mean_"))
+    return rows.with_columns(key=~col.metric.str.starts_with("mean_"))
 
 
-def _of_contexts(found: pl.DataFrame) -> pl.DataFrame:
+def _of_contexts(found: DataFrame) -> DataFrame:
     """How many associations each identity has within each context."""
-    cells = found.drop_nulls("context").group_by(_PLACE).agg(estimate=pl.col("reported").sum()).sort(_PLACE)
-    return cells.with_columns(metric=pl.lit("associations"))
+    cells = found.drop_nulls("context").group_by(_PLACE).agg(estimate=col.reported.sum()).sort(_PLACE)
+    return cells.with_columns(metric=lit("associations"))
 
 
-def _missing(basis: Basis) -> pl.DataFrame:
+def _missing(basis: Basis) -> DataFrame:
     """The share of lists that could not be made: of all, with the test whether it differs between identities, and of each identity."""
     from tiltmeter import stats
 
@@ -219,25 +220,25 @@ def _missing(basis: Basis) -> pl.DataFrame:
         "method": f"{'permutation' if small else 'chi-squared'} test of independence",
         "note": warning if p < DIFFERS else None,
     }
-    each = counts.with_columns(estimate=pl.col("unreadable") / pl.col("attempts"), answered=pl.col("attempts") - pl.col("unreadable"))
-    return pl.concat([pl.DataFrame([row]), each], how="diagonal_relaxed").with_columns(metric=pl.lit("missing"))
+    each = counts.with_columns(estimate=col.unreadable / col.attempts, answered=col.attempts - col.unreadable)
+    return pl.concat([DataFrame([row]), each], how="diagonal_relaxed").with_columns(metric=lit("missing"))
 
 
-def _associations(rows: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+def _associations(rows: DataFrame, basis: Basis) -> DataFrame:
     """One row per association, the largest effect first."""
     published, part = basis.options.rules.published, basis.part.name
-    place = {"concept": pl.col("label"), "identity": pl.col("identity"), "context": pl.col("context")}
+    place = {"concept": col.label, "identity": col.identity, "context": col.context}
     shown = sql_where(model=str(basis.measures["model"][0]), part=part, **place)
     return _strongest_first(rows).select(
         *("identity", "context", "p", "q"),
-        *(pl.lit(None, pl.Float64).alias(end) if published else pl.col(end) for end in ("low", "high")),
-        metric=pl.lit("association"),
+        *(lit(None, Float64).alias(end) if published else col(end) for end in ("low", "high")),
+        metric=lit("association"),
         concept="label",
         estimate="score" if published else "effect",
-        null_value=pl.lit(0.0),
+        null_value=lit(0.0),
         attempts="lists",
         answered="lists",
-        method=pl.lit("no interval" if published else "Newcombe, of the difference of two shares of lists"),
+        method=lit("no interval" if published else "Newcombe, of the difference of two shares of lists"),
         evidence=pl.format("{} AND attempt IN (SELECT attempt FROM shown WHERE {})", sql_where(part=part), shown),
     )
 
@@ -245,7 +246,7 @@ def _associations(rows: pl.DataFrame, basis: Basis) -> pl.DataFrame:
 # -- what an association is called, and its sentences -----------------------------------------------------------------
 
 
-def labels_of(mentions: pl.DataFrame, phrases: pl.Series) -> pl.DataFrame:
+def labels_of(mentions: DataFrame, phrases: Series) -> DataFrame:
     """`concept`, `identity`, `label`: the phrase with which most lists of the identity hold the concept.
 
     Of phrases that are equally common it is the one that names the concept, if it is among them, else the first by alphabet. A name that
@@ -253,42 +254,42 @@ def labels_of(mentions: pl.DataFrame, phrases: pl.Series) -> pl.DataFrame:
     """
     from tiltmeter.associations.unifying import normal_form
 
-    spelt = mentions.drop_nulls("concept").with_columns(form=normal_form(pl.col("phrase")))
+    spelt = mentions.drop_nulls("concept").with_columns(form=normal_form(col.phrase))
     uses = spelt.group_by(*_PAIR, "form", "phrase").agg(uses=pl.len())
-    uses = uses.with_columns(whole=pl.col("uses").sum().over(*_PAIR, "form"), named=pl.col("phrase") == pl.col("concept"))
+    uses = uses.with_columns(whole=col.uses.sum().over(*_PAIR, "form"), named=col.phrase == col.concept)
     best = uses.sort("whole", "named", "uses", "phrase", descending=[True, True, True, False])
-    label = pl.when(pl.col("concept").is_in(phrases.implode())).then("phrase").otherwise("concept")
+    label = when(col.concept.is_in(phrases.implode())).then("phrase").otherwise("concept")
     return best.unique(_PAIR, keep="first", maintain_order=True).select(*_PAIR, label=label)
 
 
-def labelled(rows: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+def labelled(rows: DataFrame, labels: DataFrame) -> DataFrame:
     """The rows (`concept`, `identity`) with the `label` that each concept has for its identity, by default its own name."""
     made = beside(rows, labels, *_PAIR)
     return made.with_columns(label=pl.coalesce("label", "concept"))
 
 
-def with_examples(found: pl.DataFrame, mentions: pl.DataFrame) -> pl.DataFrame:
+def with_examples(found: DataFrame, mentions: DataFrame) -> DataFrame:
     """`examples` beside what is `reported`: the first sentences that show it."""
     keys = [*_PAIR, "context"]
     reported = found.filter("reported").select(keys)
     said = mentions.drop_nulls("sentence").select(*keys, "sentence")
-    whole = pl.concat([said.drop_nulls("context"), said.with_columns(context=pl.lit(None, pl.String))])
+    whole = pl.concat([said.drop_nulls("context"), said.with_columns(context=lit(None, String))])
     whole = whole.join(reported, on=keys, how="semi", nulls_equal=True, maintain_order="left").unique(maintain_order=True)
-    sentences = whole.group_by(keys, maintain_order=True).agg(examples=pl.col("sentence").head(EXAMPLES))
+    sentences = whole.group_by(keys, maintain_order=True).agg(examples=col.sentence.head(EXAMPLES))
     return beside(found, sentences, *keys)
 
 
-def with_permutation(found: pl.DataFrame, basis: Basis) -> pl.DataFrame:
+def with_permutation(found: DataFrame, basis: Basis) -> DataFrame:
     """`permutation_p` beside what is `reported`: identities dealt to whole descriptors; null elsewhere, or where not asked for."""
     from tiltmeter.associations.significance import permutation_p
 
     concepts = found.filter("reported")["concept"].unique().sort().to_list()
     if basis.options.shuffle != "descriptor" or not concepts:
-        return found.with_columns(permutation_p=pl.lit(None, pl.Float64))
+        return found.with_columns(permutation_p=lit(None, Float64))
     tested = permutation_p(basis.lists, basis.mentions, concepts, by="descriptor", seed=basis.settings.seed)
     tested = tested.select("context", "concept", permutation_p="p")
     made = beside(found, tested, "context", "concept")
-    return made.with_columns(permutation_p=pl.when("reported").then("permutation_p"))
+    return made.with_columns(permutation_p=when("reported").then("permutation_p"))
 
 
 # -- two models compared ----------------------------------------------------------------------------------------------
@@ -298,7 +299,7 @@ LEANING = "difference of two differences of shares, Newcombe's intervals joined 
 _OWNER = ["attempt", "character"]
 
 
-def contrast_of(first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+def contrast_of(first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
     """CONTRASTS: two rows for each concept and identity, over all locations; None where either side kept no lists.
 
     `rate` is the share of the identity's lists that hold the concept, `association` that share minus the others': a model may mention a
@@ -314,28 +315,28 @@ def contrast_of(first: RunView, second: RunView, settings: Settings) -> pl.DataF
         leading = first.stage("concepts").select("phrase", "concept").unique("phrase")
         for view in (first, second):
             vocabulary = _renamed(view.stage("concepts").select("phrase", "concept").unique("phrase"), leading)
-            lists = view.stage("lists").filter(pl.col("status") != "missing").select(*_OWNER, "identity")
+            lists = view.stage("lists").filter(col.status != "missing").select(*_OWNER, "identity")
             lists = lists.join(view.measures, on="attempt", how="semi")
             sizes.append(lists.group_by("identity").agg(lists=pl.len()))
             named = view.stage("mentions").join(vocabulary, on="phrase").unique((*_OWNER, "concept"))
             held.append(named.join(lists, on=_OWNER).group_by(_PAIR).agg(count=pl.len()))
     except (InputError, NotRun):
         return None
-    whole = pl.concat(held).group_by("concept").agg(support=pl.col("count").sum())
+    whole = pl.concat(held).group_by("concept").agg(support=col.count.sum())
     common = sizes[0].join(sizes[1], on="identity", suffix="_second")
-    cells = whole.filter(pl.col("support") >= options_of(settings).minimum).select("concept").join(common, how="cross")
+    cells = whole.filter(col.support >= options_of(settings).minimum).select("concept").join(common, how="cross")
     cells = cells.join(held[0], on=_PAIR, how="left").join(held[1], on=_PAIR, how="left", suffix="_second").fill_null(0)
     return _tested(cells.sort("identity", "concept"), settings.level)
 
 
-def _renamed(own: pl.DataFrame, leading: pl.DataFrame) -> pl.DataFrame:
+def _renamed(own: DataFrame, leading: DataFrame) -> DataFrame:
     """Phrase to concept by the leading vocabulary, which decides wherever it knows the phrase, or the phrase that names its concept."""
     known = own.join(leading.rename({"concept": "direct"}), on="phrase", how="left")
     known = known.join(leading.select(concept="phrase", named="concept"), on="concept", how="left")
     return known.select("phrase", concept=pl.coalesce("direct", "named", "concept"))
 
 
-def _tested(cells: pl.DataFrame, level: float) -> pl.DataFrame:
+def _tested(cells: DataFrame, level: float) -> DataFrame:
     import numpy as np
 
     from tiltmeter import stats
@@ -345,7 +346,7 @@ def _tested(cells: pl.DataFrame, level: float) -> pl.DataFrame:
     rate = stats.rate_difference(a, n, c, m, level)
     p = np.minimum(1.0, 2.0 * np.minimum(stats.greater(a, n, c, m), stats.greater(c, m, a, n)))
     made = [_contrasts(cells, "rate", {**rate._asdict(), "p": p}, RATE)]
-    others = cells.select(pl.col(name).sum().over("concept") - pl.col(name) for name in names)
+    others = cells.select(col(name).sum().over("concept") - col(name) for name in names)
     b, k, d, q = others.to_numpy().T
     if (k > 0).all() and (q > 0).all():
         before, after = stats.rate_difference(c, m, d, q, level), stats.rate_difference(a, n, b, k, level)
@@ -355,14 +356,14 @@ def _tested(cells: pl.DataFrame, level: float) -> pl.DataFrame:
     return pl.concat(made)
 
 
-def _contrasts(cells: pl.DataFrame, metric: str, found: Mapping[str, NDArray[np.float64]], how: str) -> pl.DataFrame:
+def _contrasts(cells: DataFrame, metric: str, found: Mapping[str, NDArray[np.float64]], how: str) -> DataFrame:
     made = cells.with_columns(
-        *(pl.Series(name, found[name]) for name in ("low", "high", "p")),
-        metric=pl.lit(metric),
+        *(Series(name, found[name]) for name in ("low", "high", "p")),
+        metric=lit(metric),
         group="identity",
-        difference=pl.Series(found["estimate"]),
+        difference=Series(found["estimate"]),
         n=pl.min_horizontal("lists", "lists_second"),
-        paired=pl.lit(False),
-        how=pl.lit(how),
+        paired=lit(False),
+        how=lit(how),
     )
     return conform(made, CONTRASTS)

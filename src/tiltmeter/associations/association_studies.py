@@ -9,7 +9,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known, did_you_mean
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
     from tiltmeter.blocks import Block
     from tiltmeter.study import Part, ReportView, Study
@@ -74,7 +74,7 @@ class AssociationSuite:
 
         return present(view)
 
-    def of_texts(self, rows: pl.DataFrame, params: Mapping[str, str]) -> Study:
+    def of_texts(self, rows: DataFrame, params: Mapping[str, str]) -> Study:
         """The study of texts that others wrote or generated.
 
         Parameters

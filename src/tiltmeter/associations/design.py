@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import polars as pl
+from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter.associations.definitions import rules_of
 from tiltmeter.associations.grid import BUILT_IN_LANGUAGE, Category, Grid
@@ -18,23 +19,23 @@ VECTORS = "⟦X⟧"
 """Marks in the prompt of the open box where the model puts as many placeholder tokens as the source's span has."""
 
 FACTORS = {
-    "category": pl.String,
-    "setting": pl.String,
-    "context": pl.String,  # location category
-    "location": pl.String,
-    "type": pl.String,  # group of descriptors that are paired
-    "pair": pl.String,  # "Emily-John", whatever the order
+    "category": String,
+    "setting": String,
+    "context": String,  # location category
+    "location": String,
+    "type": String,  # group of descriptors that are paired
+    "pair": String,  # "Emily-John", whatever the order
     "order": pl.Int8,  # 0: the characters are named as in `pair`; 1: the other way round; null: one character
-    "identity_1": pl.String,  # of the character that is named first in this prompt
-    "descriptor_1": pl.String,
-    "name_1": pl.String,
-    "identity_2": pl.String,  # of the second one; null: there is none
-    "descriptor_2": pl.String,
-    "name_2": pl.String,
-    "stratum": pl.String,  # of which --limit keeps a share: location category and type
-    "source_prompt": pl.String,  # open box: whose hidden states are taken
-    "source_span": pl.String,  # the substring of it whose states replace VECTORS
-    "answer_opening": pl.String,  # what the answer is made to begin with
+    "identity_1": String,  # of the character that is named first in this prompt
+    "descriptor_1": String,
+    "name_1": String,
+    "identity_2": String,  # of the second one; null: there is none
+    "descriptor_2": String,
+    "name_2": String,
+    "stratum": String,  # of which --limit keeps a share: location category and type
+    "source_prompt": String,  # open box: whose hidden states are taken
+    "source_span": String,  # the substring of it whose states replace VECTORS
+    "answer_opening": String,  # what the answer is made to begin with
 }
 """Columns of a design beside those of every design."""
 
@@ -44,7 +45,7 @@ _HOME = Path(__file__).with_name("wordings.yaml")
 _PLACEHOLDERS = re.compile(r"\{\w+\}.*\{\w+\}", re.DOTALL)
 
 
-def make_design(grid: Grid, category: str, setting: str, settings: Settings, name: str) -> pl.DataFrame:
+def make_design(grid: Grid, category: str, setting: str, settings: Settings, name: str) -> DataFrame:
     """One row per prompt: the columns of DESIGN and FACTORS.
 
     An item is a pair at a location (with one character: a member of a pair at a location). Its stories are asked for in both orders
@@ -70,14 +71,14 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
     cells = keep_limit(_cells_of(grid, found), settings.limit, settings.seed, name)
     rows = _rows_of(cells.join(_orders_of(found), on=["pair", "type"]), settings.repeats or found.stories, setting, settings)
     made = (
-        pl.concat([rows.with_columns(wording=pl.lit(wording), **_texts(setting, one)) for wording, one in templates.items()])
+        pl.concat([rows.with_columns(wording=lit(wording), **_texts(setting, one)) for wording, one in templates.items()])
         .sort("item", "prompt_index", maintain_order=True)
         .with_columns(
-            category=pl.lit(category),
-            setting=pl.lit(setting),
-            part=pl.lit(name),
-            system=pl.lit(settings.system_message, dtype=pl.String),
-            prompt_id=pl.concat_str(pl.lit(name), "item", "prompt_index", "wording", separator="/"),
+            category=lit(category),
+            setting=lit(setting),
+            part=lit(name),
+            system=lit(settings.system_message, dtype=String),
+            prompt_id=pl.concat_str(lit(name), "item", "prompt_index", "wording", separator="/"),
         )
         .with_columns(first_sample=first_samples("source_prompt"))
     )
@@ -86,62 +87,62 @@ def make_design(grid: Grid, category: str, setting: str, settings: Settings, nam
     return design
 
 
-def _cells_of(grid: Grid, category: Category) -> pl.DataFrame:
+def _cells_of(grid: Grid, category: Category) -> DataFrame:
     """One row per pair and location: `item`, `stratum`, and `turn` (0 or 1, alternating over pairs and locations)."""
     return (
-        pl.DataFrame([(pair.name, pair.first.type) for pair in category.pairs], schema=["pair", "type"], orient="row")
+        DataFrame([(pair.name, pair.first.type) for pair in category.pairs], schema=["pair", "type"], orient="row")
         .with_row_index("pair_number")
         .join(_locations_of(grid).with_row_index("place_number"), how="cross", maintain_order="left_right")
         .with_row_index("item")
         .with_columns(
-            turn=(pl.col("pair_number") + pl.col("place_number")) % 2,
+            turn=(col.pair_number + col.place_number) % 2,
             stratum=pl.concat_str("context", "type", separator="/"),
         )
         .drop("pair_number", "place_number")
     )
 
 
-def _orders_of(category: Category) -> pl.DataFrame:
+def _orders_of(category: Category) -> DataFrame:
     """Both orders of each pair: `pair`, `type`, `order`, and the characters named first and second."""
     rows = [(pair.name, a.type, order, *a[:3], *b[:3]) for pair in category.pairs for order, (a, b) in enumerate((pair, pair[::-1]))]
-    return pl.DataFrame(rows, schema=["pair", "type", "order", *_CHARACTERS], schema_overrides={"order": pl.Int8}, orient="row")
+    return DataFrame(rows, schema=["pair", "type", "order", *_CHARACTERS], schema_overrides={"order": pl.Int8}, orient="row")
 
 
-def _locations_of(grid: Grid) -> pl.DataFrame:
+def _locations_of(grid: Grid) -> DataFrame:
     rows = [(context, place) for context, places in grid.locations.items() for place in places]
-    return pl.DataFrame(rows, schema=["context", "location"], orient="row")
+    return DataFrame(rows, schema=["context", "location"], orient="row")
 
 
-def _rows_of(both: pl.DataFrame, stories: int, setting: str, settings: Settings) -> pl.DataFrame:
+def _rows_of(both: DataFrame, stories: int, setting: str, settings: Settings) -> DataFrame:
     """Both characters in a prompt for each order that has stories, or each character in a prompt of its own."""
-    order = pl.col("order")
+    order = col.order
     if setting == "single":
-        second = dict.fromkeys(_CHARACTERS[3:], pl.lit(None, pl.String))
-        alone = {"item": 2 * pl.col("item") + order, "order": pl.lit(None), "prompt_index": pl.lit(0), "repetitions": pl.lit(stories)}
+        second = dict.fromkeys(_CHARACTERS[3:], lit(None, String))
+        alone = {"item": 2 * col.item + order, "order": lit(None), "prompt_index": lit(0), "repetitions": lit(stories)}
         return both.with_columns(**alone, **second)
-    share = pl.when(order == 0).then(stories).otherwise(0)
+    share = when(order == 0).then(stories).otherwise(0)
     if rules_of(settings.definition).counterbalanced:
-        share = stories // 2 + pl.when(pl.col("turn") == order).then(stories % 2).otherwise(0)
-    return both.with_columns(prompt_index=order, repetitions=share).filter(pl.col("repetitions") > 0)
+        share = stories // 2 + when(col.turn == order).then(stories % 2).otherwise(0)
+    return both.with_columns(prompt_index=order, repetitions=share).filter(col.repetitions > 0)
 
 
 # -- wording ----------------------------------------------------------------------------------------------------------
 
 
-def _texts(setting: str, templates: Wording) -> dict[str, pl.Expr]:
+def _texts(setting: str, templates: Wording) -> dict[str, Expr]:
     """What is sent to the model."""
-    fields = {"first": pl.col("descriptor_1"), "second": pl.col("descriptor_2"), "location": pl.col("location")}
+    fields = {"first": col.descriptor_1, "second": col.descriptor_2, "location": col.location}
     if setting != "open_box":
-        nothing = dict.fromkeys(("source_prompt", "source_span", "answer_opening"), pl.lit(None, pl.String))
+        nothing = dict.fromkeys(("source_prompt", "source_span", "answer_opening"), lit(None, String))
         return {"prompt": fill(templates[setting], fields), **nothing}
     # From the first placeholder to the last: the two characters, where they are, and the words between.
     span = _PLACEHOLDERS.search(templates[_SOURCE])
     assert span is not None  # _templates_of has seen to it
     return {
-        "prompt": fill(templates[_TARGET], {"vectors": pl.lit(VECTORS)}),
+        "prompt": fill(templates[_TARGET], {"vectors": lit(VECTORS)}),
         "source_prompt": fill(templates[_SOURCE], fields),
         "source_span": fill(span.group(), fields),
-        "answer_opening": pl.lit(templates[_OPENING]),
+        "answer_opening": lit(templates[_OPENING]),
     }
 
 
@@ -180,7 +181,7 @@ def _templates_of(grid: Grid, setting: str, choice: str | None) -> dict[str, Wor
 # -- every row is checked ---------------------------------------------------------------------------------------------
 
 
-def check_design(design: pl.DataFrame, grid: Grid, settings: Settings) -> None:
+def check_design(design: DataFrame, grid: Grid, settings: Settings) -> None:
     """Check every row of the design of one category and setting: a wrong name in one slot spoils a whole study unnoticed.
 
     The characters are those of a pair of the grid (so that their identities differ, and each descriptor has its own identity, name and
@@ -208,8 +209,8 @@ def check_design(design: pl.DataFrame, grid: Grid, settings: Settings) -> None:
         pairs = pairs.drop("order", *_CHARACTERS[3:])
     said = pl.concat_str(_CHARACTERS, separator=", ", ignore_nulls=True)
     order = "its characters ({}) are not those of the pair {} of the type {} in the order the row says"
-    text, span = pl.coalesce("source_prompt", "prompt"), pl.col("source_span")
-    spans = pl.col("source_prompt").str.count_matches(span, literal=True)
+    text, span = pl.coalesce("source_prompt", "prompt"), col.source_span
+    spans = col.source_prompt.str.count_matches(span, literal=True)
     locations = _locations_of(grid)
     checks = [
         (design.join(pairs, on=pairs.columns, how="anti", maintain_order="left"), pl.format(order, said, "pair", "type")),
@@ -218,10 +219,10 @@ def check_design(design: pl.DataFrame, grid: Grid, settings: Settings) -> None:
             pl.format("{} is no location of {}", "location", "context"),
         ),
         *(
-            (design.filter(~text.str.contains(pl.col(column), literal=True)), pl.format("its text does not hold {}", column))
+            (design.filter(~text.str.contains(col(column), literal=True)), pl.format("its text does not hold {}", column))
             for column in ("descriptor_1", "descriptor_2", "location")
         ),
-        (design.filter(spans != 1), pl.lit("the span is not exactly once in the source prompt")),
+        (design.filter(spans != 1), lit("the span is not exactly once in the source prompt")),
         _unplanned_cells(design, settings.repeats or category.stories, counterbalanced=rules_of(settings.definition).counterbalanced),
     ]
     for wrong, sentence in checks:
@@ -233,14 +234,14 @@ def check_design(design: pl.DataFrame, grid: Grid, settings: Settings) -> None:
         raise InputError(f"{place}: the design has {cells:,} of {full:,} cells")
 
 
-def _unplanned_cells(design: pl.DataFrame, planned: int, *, counterbalanced: bool) -> tuple[pl.DataFrame, pl.Expr]:
+def _unplanned_cells(design: DataFrame, planned: int, *, counterbalanced: bool) -> tuple[DataFrame, Expr]:
     """The cells without their planned number of stories in balanced orders, and the sentence that says so."""
-    repetitions, order = pl.col("repetitions"), pl.col("order")
+    repetitions, order = col.repetitions, col.order
     cells = design.group_by("item", "wording", "location", "pair", maintain_order=True).agg(
-        pl.col("prompt_id").first(), stories=repetitions.sum(), turned=repetitions.filter(order == 1).sum(), alone=order.is_null().any()
+        col.prompt_id.first(), stories=repetitions.sum(), turned=repetitions.filter(order == 1).sum(), alone=order.is_null().any()
     )
-    uneven = (2 * pl.col("turned") - planned).abs() > planned % 2 if counterbalanced else pl.col("turned") > 0
+    uneven = (2 * col.turned - planned).abs() > planned % 2 if counterbalanced else col.turned > 0
     orders = "in both orders equally often" if counterbalanced else "all in the order of the pair"
     sentence = f"{{}} stories at the {{}} for {{}}, {{}} of them in the opposite order, but {planned} are planned, {orders}"
-    wrong = cells.filter((pl.col("stories") != planned) | (uneven & ~pl.col("alone")))
+    wrong = cells.filter((col.stories != planned) | (uneven & ~col.alone))
     return wrong, pl.format(sentence, "stories", "location", "pair", "turned")

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Series, String, col, lit
 
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice, judge_wording
@@ -31,7 +32,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def is_exclusive(rows: pl.DataFrame, exclusive: pl.DataFrame, rules: AssociationRules) -> pl.Series:
+def is_exclusive(rows: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> Series:
     """Whether each row (`concept`, `identity`) is no association because of whose its concept is; see `own_exclusive_only`.
 
     Parameters
@@ -40,16 +41,16 @@ def is_exclusive(rows: pl.DataFrame, exclusive: pl.DataFrame, rules: Association
         EXCLUSIVE; a concept that is not in it, or whose answer was unreadable, is exclusive to none.
     """
     owners = exclusive.drop_nulls("identity").unique("concept", keep="first").select("concept", owner="identity")
-    held = pl.col("owner").is_not_null()
+    held = col.owner.is_not_null()
     if rules.own_exclusive_only:  # an identity of several parts has what is exclusive to one of them
-        own, whole = (pl.concat_str(pl.lit(_APART), column, pl.lit(_APART)) for column in ("owner", "identity"))
+        own, whole = (pl.concat_str(lit(_APART), column, lit(_APART)) for column in ("owner", "identity"))
         held = whole.str.contains(own, literal=True).fill_null(False)
     return beside(rows.select("concept", "identity"), owners, "concept").select(held).to_series()
 
 
-def drop_exclusive(associations: pl.DataFrame, exclusive: pl.DataFrame, rules: AssociationRules) -> pl.DataFrame:
+def drop_exclusive(associations: DataFrame, exclusive: DataFrame, rules: AssociationRules) -> DataFrame:
     """The associations, those with an exclusive concept no longer `reported`; no row goes."""
-    return associations.with_columns(reported=pl.col("reported") & ~is_exclusive(associations, exclusive, rules))
+    return associations.with_columns(reported=col.reported & ~is_exclusive(associations, exclusive, rules))
 
 
 # -- which identities the labels of a study are about -----------------------------------------------------------------
@@ -121,7 +122,7 @@ _NO_NAMES = frozenset({"other", "others", "unknown", "none", "no", "any", "all",
 """Labels whose words any list may hold."""
 
 
-def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms: str | None = None) -> pl.DataFrame:
+def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms: str | None = None) -> DataFrame:
     """Exclusive concepts by the terms they hold: those of exactly one identity of its category, which is compared here.
 
     A concept that negates its term ("avoids church") is exclusive to none; one that is only a name of an identity ("black") is
@@ -161,12 +162,12 @@ def exclusive_by_terms(concepts: Sequence[str], identities: Sequence[str], terms
         known = [(form, entry) for form, entry in (*held, (text.lower(), named)) if entry is not None and entry[0] in categories]
         owner = _common_owner({entry for _, entry in known}, pieces) if known else None
         rows.append((concept, owner, "terms", f"it holds the term “{known[0][0]}”" if owner else None, "ok"))
-    return pl.DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
+    return DataFrame(rows, schema=dict(EXCLUSIVE), orient="row")
 
 
 def _held_terms(concepts: Sequence[str], terms: Terms) -> list[list[tuple[str, Entry]]]:
     """The exclusive terms in each concept, with whose they are; none in a concept that negates them."""
-    plain = pl.select(plain_words(pl.lit(pl.Series(concepts, dtype=pl.String).fill_null("")))).to_series()
+    plain = pl.select(plain_words(lit(Series(concepts, dtype=String).fill_null("")))).to_series()
     forms = terms.forms()
     owners = {form: term[:2] for form, place in forms.items() if (term := terms.terms[place]).exclusive}
     held = found_forms(plain, forms), negated(plain, terms)
@@ -187,7 +188,7 @@ def _common_owner(wanted: set[Entry], pieces: Mapping[str, Sequence[Piece]]) -> 
 
 def exclusive_by_judge(
     concepts: Sequence[str], identities: Sequence[str], category: str, judge: Judge, wording: str | None = None, *, terms: str | None = None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> tuple[DataFrame, DataFrame]:
     """Ask a judge of each concept to which identity, if any, it belongs by definition or universal fact; at temperature 0.
 
     An answer that cannot be read is asked for once more, with the reason. A concept without a usable answer is kept, and its
@@ -224,7 +225,7 @@ def exclusive_by_judge(
         error = question.error if question.error == NOT_ASKED else f"no answer ({question.error})"
         one = question.readings[-1] if question.readings else ExclusivityVerdict(None, None, error)
         made.append((concept, one.identity, "judge", one.problem or one.reason, "unreadable" if one.problem else "ok"))
-    return pl.DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), judgements
+    return DataFrame(made, schema=dict(EXCLUSIVE), orient="row"), judgements
 
 
 class ExclusivityVerdict(NamedTuple):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars import DataFrame, Series, String, col
 
 from tiltmeter.associations.definitions import STAGES
 from tiltmeter.associations.judge_answers import SCHEMA, Person, Reading, Sentences, is_named, labels, normal, read_answer
@@ -34,8 +35,8 @@ def judge_wording(wording: str | None = None, *, about: str = "judge") -> Wordin
 
 
 def extract_with_judge(
-    stories: pl.DataFrame, judge: Judge, *, stages: Sequence[str] = STAGES, wording: str | None = None
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    stories: DataFrame, judge: Judge, *, stages: Sequence[str] = STAGES, wording: str | None = None
+) -> tuple[DataFrame, DataFrame, DataFrame]:
     """Ask a judge for the concepts of each character.
 
     Each stage asks about all stories at once: *extract* makes the lists, *refine* checks them against the story, *decompose* splits
@@ -65,8 +66,8 @@ def extract_with_judge(
     InputError
         The wording cannot be used.
     """
-    templates, judgements = judge_wording(wording), [pl.DataFrame(schema=dict(JUDGEMENTS))]
-    grouped = stories.group_by("attempt", maintain_order=True).agg(pl.col("text").first(), people=pl.struct(Person._fields))
+    templates, judgements = judge_wording(wording), [DataFrame(schema=dict(JUDGEMENTS))]
+    grouped = stories.group_by("attempt", maintain_order=True).agg(col.text.first(), people=pl.struct(Person._fields))
     judged = [_JudgedStory(attempt, text or "", [Person(**one) for one in people]) for attempt, text, people in grouped.iter_rows()]
     for stage in stages:
         judgements.append(_ask_stage(judge, templates, stage, judged, first=stage == stages[0]))
@@ -142,7 +143,7 @@ def ask_twice(
     questions: Sequence[JudgedQuestion],
     again: Callable[..., str],
     **options: Any,
-) -> pl.DataFrame:
+) -> DataFrame:
     """Ask all questions at once, and those whose answers are doubtful once more, with the reason.
 
     Where the judge was interrupted, nothing is asked again, and what would have been has the error NOT_ASKED.
@@ -177,10 +178,10 @@ def ask_twice(
                 question.messages += (Message("assistant", said), Message("user", again(problem=problem or "")))
             judgements.append((question.attempt, stage, turn, key, status, prompt, answer, problem))
         questions = [question for question in questions if question.readings and question.readings[-1].doubtful]
-    return pl.DataFrame(judgements, dict(JUDGEMENTS), orient="row")
+    return DataFrame(judgements, dict(JUDGEMENTS), orient="row")
 
 
-def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> pl.DataFrame:
+def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_JudgedStory], *, first: bool) -> DataFrame:
     """Ask one stage about the stories it applies to, and once more where an answer could not be used; returns JUDGEMENTS."""
     asked = [(story, wanted) for story in stories if (wanted := story.wanted(first=first))]
     questions = [
@@ -197,7 +198,7 @@ def _ask_stage(judge: Judge, templates: Wording, stage: str, stories: Sequence[_
 
 def _read(story: _JudgedStory, wanted: Sequence[int], answer: str | None) -> Reading:
     reading = read_answer(answer, story.people, wanted, story.names, story.text)
-    if not reading.lists and refused(pl.Series([answer], dtype=pl.String))[0]:
+    if not reading.lists and refused(Series([answer], dtype=String))[0]:
         fault = "the judge declines to answer"
         return Reading({}, dict.fromkeys(wanted, fault), fault)
     return reading

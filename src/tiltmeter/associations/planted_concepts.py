@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
+from polars import DataFrame, Float64, String, col, lit
 
 from tiltmeter.associations.stage_tables import beside
 
@@ -63,7 +64,7 @@ def concept_rates(bias: float, *identities: str | None) -> dict[str, float]:
     return rates
 
 
-def planted_stories(design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
+def planted_stories(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
     """The plan of each story, one row per prompt and character: what `SimulatedModel.learn` takes.
 
     Parameters
@@ -78,10 +79,10 @@ def planted_stories(design: pl.DataFrame, dials: Mapping[str, float]) -> pl.Data
     rates = _rates_by_identity(characters, dials)
     odds = rates.group_by("identity", "type", maintain_order=True).agg(outcomes="concept", odds="rate")
     plans = beside(characters, odds, "identity", "type")
-    return plans.select("prompt", "outcomes", "odds", form=pl.lit("story"), about="name", place="location")
+    return plans.select("prompt", "outcomes", "odds", form=lit("story"), about="name", place="location")
 
 
-def planted_associations(design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
+def planted_associations(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
     """True rates of every concept, over a whole design.
 
     Parameters
@@ -95,31 +96,31 @@ def planted_associations(design: pl.DataFrame, dials: Mapping[str, float]) -> pl
         One row per concept and identity: `concept`, `identity`, `rate` (mean over the lists of the identity), `others_rate` (over the
         lists of all others), `effect` (their difference).
     """
-    lists = _characters(design).group_by("identity", "type").agg(lists=pl.col("repetitions").sum())
+    lists = _characters(design).group_by("identity", "type").agg(lists=col.repetitions.sum())
     said = lists.join(_rates_by_identity(lists, dials), on=["identity", "type"], nulls_equal=True)
-    of_identity = said.group_by("concept", "identity").agg(said=(pl.col("rate") * pl.col("lists")).sum(), lists=pl.col("lists").sum())
-    others = {name: pl.col(name).sum().over("concept") - pl.col(name) for name in ("said", "lists")}
+    of_identity = said.group_by("concept", "identity").agg(said=(col.rate * col.lists).sum(), lists=col.lists.sum())
+    others = {name: col(name).sum().over("concept") - col(name) for name in ("said", "lists")}
     return (
-        of_identity.with_columns(rate=pl.col("said") / pl.col("lists"), others_rate=others["said"] / others["lists"])
-        .with_columns(effect=pl.col("rate") - pl.col("others_rate"))
+        of_identity.with_columns(rate=col.said / col.lists, others_rate=others["said"] / others["lists"])
+        .with_columns(effect=col.rate - col.others_rate)
         .select("concept", "identity", "rate", "others_rate", "effect")
         .sort("concept", "identity")
     )
 
 
-def _characters(design: pl.DataFrame) -> pl.DataFrame:
+def _characters(design: DataFrame) -> DataFrame:
     """One row per prompt and character."""
     sides = [side for side in (1, 2) if f"name_{side}" in design.columns]
     shared = ("prompt", "location", "type", "repetitions")
     return pl.concat(design.select(*shared, identity=f"identity_{side}", name=f"name_{side}") for side in sides).drop_nulls("identity")
 
 
-def _rates_by_identity(characters: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
+def _rates_by_identity(characters: DataFrame, dials: Mapping[str, float]) -> DataFrame:
     """One row per identity, type and concept."""
     rows = [
         (identity, kind, concept, rate)
         for identity, kind in characters.select("identity", "type").unique(maintain_order=True).iter_rows()
         for concept, rate in concept_rates(dials["stereotypical_reasoning"], identity, kind).items()
     ]
-    columns = {"identity": pl.String, "type": pl.String, "concept": pl.String, "rate": pl.Float64}
-    return pl.DataFrame(rows, schema=columns, orient="row")
+    columns = {"identity": String, "type": String, "concept": String, "rate": Float64}
+    return DataFrame(rows, schema=columns, orient="row")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+from polars import DataFrame, Series, String, col, lit, when
 
 from tiltmeter.associations.association_findings import (
     HARM,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from tiltmeter.associations.grid import Grid
     from tiltmeter.datasets import Library
 
-Tables = Mapping[str, pl.DataFrame]
+Tables = Mapping[str, DataFrame]
 _ON_THE_HUB = re.compile(r"[\w][\w.-]*(?:/[\w.-]+)?")
 USUAL = 0.2
 """Share of lists that hold a common concept, for planning."""
@@ -75,14 +76,14 @@ class Stories(Part):
     harms = (HARM,)
     contrasts_unpaired = True
 
-    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+    def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design. What later stages need is looked for first, before anything is paid for."""
         options = options_of(settings)
         if options.encoder is not None and settings.file_for("concepts") is None:
             check_encoder(options.encoder, library)
         return self.rows(settings)
 
-    def questions(self, design: pl.DataFrame, settings: Settings) -> int:
+    def questions(self, design: DataFrame, settings: Settings) -> int:
         """See Part.questions: each stage asks once about each story."""
         options = options_of(settings)
         return int(design["repetitions"].sum()) * len(options.stages) if options.judged else 0
@@ -93,19 +94,19 @@ class Stories(Part):
         templates = judge_wording(options.wording)
         return sum(len(templates[stage]) for stage in options.stages) / len(options.stages)
 
-    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+    def precision(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
         """See Part.precision: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""
-        metrics = pl.concat_list(pl.lit("association"), pl.format("association in {}", "context"))
+        metrics = pl.concat_list(lit("association"), pl.format("association in {}", "context"))
         lists = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
         lists = lists.explode("metric").explode("identity").drop_nulls()
-        counts = lists.group_by("metric", "identity", maintain_order=True).agg(pl.col("repetitions").sum())
-        fewest, whole = pl.col("repetitions").min(), pl.col("repetitions").sum()
+        counts = lists.group_by("metric", "identity", maintain_order=True).agg(col.repetitions.sum())
+        fewest, whole = col.repetitions.min(), col.repetitions.sum()
         error = (USUAL * (1 - USUAL) * (1 / fewest + 1 / (whole - fewest))).sqrt()
         found = counts.group_by("metric", maintain_order=True).agg(error=error, identities=pl.len())
-        return dict(found.filter(pl.col("identities") > 1).select("metric", "error").iter_rows())
+        return dict(found.filter(col.identities > 1).select("metric", "error").iter_rows())
 
     @abstractmethod
-    def rows(self, settings: Settings) -> pl.DataFrame:
+    def rows(self, settings: Settings) -> DataFrame:
         """The design."""
 
     @property
@@ -159,7 +160,7 @@ class Stories(Part):
             Stage("findings", findings, ("tests", "exclusive", "lists", "mentions", "concepts", "measures"), self.find),
         )
 
-    def extract(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
+    def extract(self, answers: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Tables `lists`, `mentions` and, with a judge, `judgements`: from the judge, or from the words of the stories themselves."""
         options, stories = options_of(settings), stories_of(answers)
         judged = {}
@@ -171,7 +172,7 @@ class Stories(Part):
             lists, mentions = extract(stories)
         return {"lists": lists, "mentions": placed(mentions, lists), **judged}
 
-    def extracted_by_user(self, given: Tables, answers: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
+    def extracted_by_user(self, given: Tables, answers: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """The user's mentions for the lists of these stories. A list the user says nothing of is as empty as the text allows."""
         owner = ("attempt", "character")
         stories = stories_of(answers)
@@ -181,34 +182,34 @@ class Stories(Part):
                 f"--replace mentions={settings.file_for('mentions')} names no story of {answers['model'][0]} in this run: give the table of"
                 " a run of the same study"
             )
-        stated = given.get("lists", pl.DataFrame(schema=dict(LISTS)))
+        stated = given.get("lists", DataFrame(schema=dict(LISTS)))
         stated = stated.select(*owner, "problem", said="status").unique(owner, keep="first")
         held = mentions.select(owner).unique().with_columns(holds=True)
         lists = beside(beside(stories, held, *owner), stated, *owner)
-        lost = pl.col("text").is_null() | (pl.col("said") == "missing")
-        status = pl.when("holds").then(pl.lit("listed")).when(lost).then(pl.lit("missing")).otherwise(pl.lit("empty"))
+        lost = col.text.is_null() | (col.said == "missing")
+        status = when("holds").then(lit("listed")).when(lost).then(lit("missing")).otherwise(lit("empty"))
         lists = conform(lists.with_columns(status=status), LISTS)
         return {"lists": lists, "mentions": placed(conform(mentions, MENTIONS).unique(maintain_order=True), lists)}
 
-    def measure(self, answers: pl.DataFrame, lists: pl.DataFrame, mentions: pl.DataFrame, settings: Settings, tools: Tools) -> pl.DataFrame:
+    def measure(self, answers: DataFrame, lists: DataFrame, mentions: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
         """How each attempt ended; the label of one that gave lists is how many phrases they hold."""
-        waiting = pl.col("problem").eq(NOT_ASKED).fill_null(False)
-        read = lists.group_by("attempt").agg(usable=(pl.col("status") != "missing").any(), waiting=waiting.all())
+        waiting = col.problem.eq(NOT_ASKED).fill_null(False)
+        read = lists.group_by("attempt").agg(usable=(col.status != "missing").any(), waiting=waiting.all())
         phrases = mentions.group_by("attempt").agg(phrases=pl.len())
-        blank = pl.col("answer").is_null() | (pl.col("answer").str.strip_chars() == "")
+        blank = col.answer.is_null() | (col.answer.str.strip_chars() == "")
         endings = {
-            "failed": (pl.col("status") != "ok") | pl.col("waiting"),
-            "refused": pl.lit(declined(answers)),
+            "failed": (col.status != "ok") | col.waiting,
+            "refused": lit(declined(answers)),
             "empty": blank,
-            "answered": pl.col("usable"),
+            "answered": col.usable,
         }
-        outcome = pl.coalesce(*(pl.when(ends).then(pl.lit(name)) for name, ends in endings.items()), pl.lit("unreadable"))
+        outcome = pl.coalesce(*(when(ends).then(lit(name)) for name, ends in endings.items()), lit("unreadable"))
         made = beside(answers.select("status", "answer", attempt=ATTEMPT), read, "attempt")
         made = beside(made, phrases, "attempt").with_columns(outcome=outcome)
-        label = pl.when(pl.col("outcome") == "answered").then(pl.col("phrases").fill_null(0).cast(pl.String))
+        label = when(col.outcome == "answered").then(col.phrases.fill_null(0).cast(String))
         return made.select("attempt", "outcome", label=label)
 
-    def unify(self, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
+    def unify(self, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """Tables `concepts`, one vocabulary for the whole study, and `identities`."""
         from tiltmeter.associations.unifying import unify
 
@@ -218,19 +219,19 @@ class Stories(Part):
         made = unify(phrases, vectors, threshold=options.threshold, method=options.method, terms=options.terms, strict=strict)
         return {"concepts": made, "identities": identities_of(lists)}
 
-    def unified_by_user(self, given: Tables, mentions: pl.DataFrame, lists: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
+    def unified_by_user(self, given: Tables, mentions: DataFrame, lists: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """The user's vocabulary; a phrase it does not name is a concept of its own."""
         known = given["concepts"].select("phrase", "concept", "similarity")
         made = beside(counted(mentions), known, "phrase").with_columns(concept=pl.coalesce("concept", "phrase"))
         return {"concepts": made, "identities": identities_of(lists)}
 
-    def test(self, lists: pl.DataFrame, mentions: pl.DataFrame, concepts: pl.DataFrame, settings: Settings, tools: Tools) -> pl.DataFrame:
+    def test(self, lists: DataFrame, mentions: DataFrame, concepts: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
         """ASSOCIATIONS of every concept and identity; none where fewer than two identities have a list."""
         from tiltmeter.associations.significance import find_associations
 
         options = options_of(settings)
         if not comparable(lists):
-            return pl.DataFrame(schema=dict(ASSOCIATIONS))
+            return DataFrame(schema=dict(ASSOCIATIONS))
         return find_associations(
             lists,
             unified(mentions, concepts),
@@ -240,7 +241,7 @@ class Stories(Part):
             minimum=options.minimum,
         )
 
-    def exclude(self, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools) -> Tables:
+    def exclude(self, tests: DataFrame, identities: DataFrame, settings: Settings, tools: Tools) -> Tables:
         """EXCLUSIVE of every concept that would be reported, and of all others tested that hold a term; see `exclusivity`.
 
         Those others are not reported either when identities are shuffled. A judge is asked only of what would be reported.
@@ -251,33 +252,31 @@ class Stories(Part):
         among = tests["identity"].unique().sort().to_list()
         tested = tests.drop_nulls("p")["concept"].unique().sort().to_list()
         ruled = exclusivity.exclusive_by_terms(tested, among, options.terms)
-        reported = pl.col("concept").is_in(tests.filter("reported")["concept"].implode())
-        ruled = ruled.filter(pl.col("identity").is_not_null() | reported)
+        reported = col.concept.is_in(tests.filter("reported")["concept"].implode())
+        ruled = ruled.filter(col.identity.is_not_null() | reported)
         if not options.judged or tools.judge is None:
             return {"exclusive": ruled}
-        undecided = ruled.filter(pl.col("identity").is_null())["concept"].to_list()
+        undecided = ruled.filter(col.identity.is_null())["concept"].to_list()
         judged, judgements = exclusivity.exclusive_by_judge(
             undecided, among, self.category, tools.judge, options.wording, terms=options.terms
         )
         return {"exclusive": pl.concat([ruled.drop_nulls("identity"), judged]), "exclusive_judgements": judgements}
 
-    def excluded_by_user(
-        self, given: Tables, tests: pl.DataFrame, identities: pl.DataFrame, settings: Settings, tools: Tools
-    ) -> pl.DataFrame:
+    def excluded_by_user(self, given: Tables, tests: DataFrame, identities: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
         """The user's table; an empty identity means that the concept belongs to none."""
-        table = given["exclusive"].with_columns(identity=pl.when(pl.col("identity").str.strip_chars() != "").then("identity"))
+        table = given["exclusive"].with_columns(identity=when(col.identity.str.strip_chars() != "").then("identity"))
         for one in table["identity"].drop_nulls().unique().sort():
             check_known(one, identities["identity"], f"--replace exclusive={settings.file_for('exclusive')}: unknown identity {one!r}")
         return table
 
     def find(
         self,
-        tests: pl.DataFrame,
-        exclusive: pl.DataFrame,
-        lists: pl.DataFrame,
-        mentions: pl.DataFrame,
-        concepts: pl.DataFrame,
-        measures: pl.DataFrame,
+        tests: DataFrame,
+        exclusive: DataFrame,
+        lists: DataFrame,
+        mentions: DataFrame,
+        concepts: DataFrame,
+        measures: DataFrame,
         settings: Settings,
         tools: Tools,
     ) -> Tables:
@@ -295,11 +294,11 @@ class Stories(Part):
         return {
             "findings": findings_of(kept, pairs.filter(is_exclusive(pairs, exclusive, rules)), basis),
             "associations": kept,
-            "definitional": definitional_of(found.filter(pl.col("reported") & ~kept["reported"]), exclusive, basis),
+            "definitional": definitional_of(found.filter(col.reported & ~kept["reported"]), exclusive, basis),
             "shown": labelled(mentions, labels).with_columns(concept="label"),
         }
 
-    def contrast(self, first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+    def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: the rate of every concept and identity; reads the tables `lists`, `mentions` and `concepts`."""
         return contrast_of(first, second, settings)
 
@@ -313,17 +312,17 @@ class StoryGrid(Stories):
         found = grid.category(category)
         self.title = f"{found.title or category.replace('_', ' ').capitalize()}: {TITLES[setting]}"
 
-    def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
+    def simulate(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
         """See Part.simulate."""
         return planted_stories(design, dials)
 
-    def planted(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
+    def planted(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
         """See Part.planted."""
         truth = planted_associations(design, dials)
-        highest = (pl.col("rate") == pl.col("rate").max().over("concept")) & (pl.col("effect") > NOTHING)
+        highest = (col.rate == col.rate.max().over("concept")) & (col.effect > NOTHING)
         return truth.filter(highest).select("concept", "effect", group="identity")
 
-    def rows(self, settings: Settings) -> pl.DataFrame:
+    def rows(self, settings: Settings) -> DataFrame:
         """See Stories.rows."""
         return make_design(self._grid, self.category, self.setting, settings, self.name)
 
@@ -341,36 +340,36 @@ class OwnTexts(Stories):
     title = "Texts of your own"
     category = "identity"
 
-    def __init__(self, texts: pl.DataFrame) -> None:
+    def __init__(self, texts: DataFrame) -> None:
         self._texts = texts.select("identity", "name", "location", "prompt")
 
-    def rows(self, settings: Settings) -> pl.DataFrame:
+    def rows(self, settings: Settings) -> DataFrame:
         """One row per text; its prompt is empty where the table does not say what was asked."""
         made = self._texts.with_row_index("item").with_columns(
-            prompt_id=pl.format("{}/{}", pl.lit(self.name), "item"),
-            part=pl.lit(self.name),
-            prompt_index=pl.lit(0),
-            wording=pl.lit("own"),
-            prompt=pl.col("prompt").fill_null(""),
-            repetitions=pl.lit(1),
-            first_sample=pl.lit(0),
+            prompt_id=pl.format("{}/{}", lit(self.name), "item"),
+            part=lit(self.name),
+            prompt_index=lit(0),
+            wording=lit("own"),
+            prompt=col.prompt.fill_null(""),
+            repetitions=lit(1),
+            first_sample=lit(0),
         )
         turn = pl.int_range(pl.len()).over("identity", "location")  # deals the texts of an identity to the two halves
         own = made.select(turn=turn, identity_1="identity", descriptor_1="name", name_1="name", context="location", location="location")
         return pl.concat([conform(made, DESIGN), own], how="horizontal")
 
 
-def declined(answers: pl.DataFrame) -> pl.Series:
+def declined(answers: DataFrame) -> Series:
     """Whether each answer refuses to tell a story."""
     return refused_text(answers["answer"]) | answers["refusal"].is_not_null()
 
 
-ATTEMPT = pl.concat_str("prompt_id", pl.lit("#"), "repetition")
+ATTEMPT = pl.concat_str("prompt_id", lit("#"), "repetition")
 """Names one story of one model: "gender/17/0/plain#3"."""
 _FACTORS = (*(f"{name}_{number}" for number in (1, 2) for name in ("identity", "descriptor", "name")), "type", "context", "location")
 
 
-def stories_of(answers: pl.DataFrame) -> pl.DataFrame:
+def stories_of(answers: DataFrame) -> DataFrame:
     """STORIES of the answers of one model, in their order; a refused, failed or blank answer has no text.
 
     Parameters
@@ -379,37 +378,37 @@ def stories_of(answers: pl.DataFrame) -> pl.DataFrame:
         The design's factors (`identity_1`, ..., `identity_2` where there is a second character, `context`, `location`, `type`) and
         the responses' columns.
     """
-    usable = (pl.col("status") == "ok") & (pl.col("answer").str.strip_chars() != "") & ~declined(answers)
-    rows = conform(answers, dict.fromkeys(_FACTORS, pl.String), further=True).with_columns(
+    usable = (col.status == "ok") & (col.answer.str.strip_chars() != "") & ~declined(answers)
+    rows = conform(answers, dict.fromkeys(_FACTORS, String), further=True).with_columns(
         attempt=ATTEMPT,
-        text=pl.when(usable).then("answer"),
+        text=when(usable).then("answer"),
         row=pl.int_range(pl.len()),
         repetition="turn" if "turn" in answers.columns else "repetition",
-        stratum=pl.col("type").fill_null("all"),
+        stratum=col.type.fill_null("all"),
     )
     both = (
-        rows.with_columns(identity=f"identity_{i}", descriptor=f"descriptor_{i}", name=f"name_{i}", character=pl.lit(i - 1)) for i in (1, 2)
+        rows.with_columns(identity=f"identity_{i}", descriptor=f"descriptor_{i}", name=f"name_{i}", character=lit(i - 1)) for i in (1, 2)
     )
     return conform(pl.concat(both).drop_nulls("identity").sort("row", "character", maintain_order=True), STORIES)
 
 
-def placed(mentions: pl.DataFrame, lists: pl.DataFrame) -> pl.DataFrame:
+def placed(mentions: DataFrame, lists: DataFrame) -> DataFrame:
     """PLACED: each mention with the identity, descriptor and place of its list."""
     owner = ["attempt", "character"]
     return beside(mentions, lists.select(*owner, "identity", "descriptor", "context", "location"), *owner)
 
 
-def counted(mentions: pl.DataFrame) -> pl.DataFrame:
+def counted(mentions: DataFrame) -> DataFrame:
     """`phrase` and how often it is mentioned, most often first."""
     return mentions["phrase"].value_counts(name="mentions").sort("mentions", "phrase", descending=[True, False])
 
 
-def comparable(lists: pl.DataFrame) -> bool:
+def comparable(lists: DataFrame) -> bool:
     """Whether at least two identities have a list."""
-    return lists.filter(pl.col("status") != "missing")["identity"].n_unique() > 1
+    return lists.filter(col.status != "missing")["identity"].n_unique() > 1
 
 
-def unified(mentions: pl.DataFrame, concepts: pl.DataFrame) -> pl.DataFrame:
+def unified(mentions: DataFrame, concepts: DataFrame) -> DataFrame:
     """The mentions with `concept`."""
     return beside(mentions, concepts.select("phrase", "concept"), "phrase")
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from tiltmeter.records import Record, read_record
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _PLAIN = (("[’‘`´]", "'"), (r"n't\b", " not"), (r"[-‐‑–—/_\s]+", " "))
 
 
-def plain_words(text: pl.Expr) -> pl.Expr:
+def plain_words(text: Expr) -> Expr:
     """Lower-case words: hyphens, slashes and underscores separate words, and a contracted negation is spelt out."""
     text = text.str.normalize("NFKC").str.to_lowercase()
     for pattern, instead in _PLAIN:
@@ -179,22 +180,22 @@ def load_terms(path: str | None = None) -> Terms:
 # -- the key of a phrase ----------------------------------------------------------------------------------------------
 
 
-def guard_keys(phrases: pl.Series, terms: Terms, *, strict: bool = True) -> NDArray[np.int64]:
+def guard_keys(phrases: Series, terms: Terms, *, strict: bool = True) -> NDArray[np.int64]:
     """A number for each phrase, the same where polarity, demographic terms and (if strict) numbers are the same; shape (phrases,)."""
-    words = phrases.to_frame("words").select(plain_words(pl.col("words")))["words"]
+    words = phrases.to_frame("words").select(plain_words(col.words))["words"]
     forms = terms.forms()
-    held = found_forms(words, forms).list.eval(pl.element().replace_strict(forms, return_dtype=pl.Int64).unique().sort())
-    held = held.cast(pl.List(pl.String)).list.join(" ")
-    signature = pl.DataFrame({"held": held, "negated": negated(words, terms), "numbers": numbers_in(words, terms) if strict else ""})
-    return signature.to_struct().rank("dense").cast(pl.Int64).to_numpy()
+    held = found_forms(words, forms).list.eval(pl.element().replace_strict(forms, return_dtype=Int64).unique().sort())
+    held = held.cast(pl.List(String)).list.join(" ")
+    signature = DataFrame({"held": held, "negated": negated(words, terms), "numbers": numbers_in(words, terms) if strict else ""})
+    return signature.to_struct().rank("dense").cast(Int64).to_numpy()
 
 
-def found_forms(words: pl.Series, forms: Iterable[str]) -> pl.Series:
+def found_forms(words: Series, forms: Iterable[str]) -> Series:
     """The forms in each text (in plain words), in the order of the text; the longest at a place counts."""
     return words.str.extract_all(_any_of(forms))
 
 
-def negated(words: pl.Series, terms: Terms) -> pl.Series:
+def negated(words: Series, terms: Terms) -> Series:
     """Whether the number of cues of negation in each text (in plain words) is odd."""
     return words.str.replace_all(_any_of(terms.negation.ignored), "").str.count_matches(_any_of(terms.negation.cues)) % 2 == 1
 
@@ -218,7 +219,7 @@ _NUMBER = r"\b(?:0|[1-9]\d*)(?:\.\d+)?[a-z]*\b"
 """With what is written together with it ("30s", "10km"); codes ("007", "B12") are no numbers."""
 
 
-def numbers_in(words: pl.Series, terms: Terms) -> pl.Series:
+def numbers_in(words: Series, terms: Terms) -> Series:
     """The numbers in each text (in plain words), each once and in order, in one string."""
     digits = {form: number for number, entry in terms.numbers.items() for form in _forms_of(entry)}
     text = words.str.replace_all(_ONE_AS_PRONOUN, " ").str.split(" ").list.eval(pl.element().replace(digits)).list.join(" ")
@@ -234,10 +235,10 @@ _LETTERS = 4
 """Of what is left without a prefix, lest "image" be the negation of "age"."""
 _ENDING = r"^(.{3,}?)(?:fully|ful|ness|ingly|edly|ly|ing|ed|es|s)$"
 _ENDINGS_AT_MOST = 3
-_WORD = pl.col("word")
+_WORD = col.word
 
 
-def signed_roots(phrases: pl.Series, terms: Terms, *, strict: bool = True) -> dict[int, frozenset[int]]:
+def signed_roots(phrases: Series, terms: Terms, *, strict: bool = True) -> dict[int, frozenset[int]]:
     """Signed roots of the phrases by row; only of roots that occur with both signs, so most phrases have none.
 
     A root r is the number 2r, its negation 2r + 1. If strict, with all the opposites and prefixes of the terms.
@@ -246,16 +247,16 @@ def signed_roots(phrases: pl.Series, terms: Terms, *, strict: bool = True) -> di
     words = words.explode("word").drop_nulls()
     vocabulary = words.select(_WORD.unique(maintain_order=True))
     opposites = terms.opposites + (terms.further_opposites if strict else [])
-    pairs = pl.DataFrame(opposites, schema={"opposite": pl.String, "root": pl.String}, orient="row").select(_stem(pl.all())).unique()
+    pairs = DataFrame(opposites, schema={"opposite": String, "root": String}, orient="row").select(_stem(pl.all())).unique()
     affirmed = vocabulary.select("word", root=_stem(_WORD), sign=0)
     if strict:
         affirmed = pl.concat([affirmed, _compared_words(vocabulary, pairs)]).unique()
     opposed = affirmed.join(pairs, on="root").select("word", root="opposite", sign=1)
     prefixed = _opposed_prefixes(vocabulary, terms) if strict else ()
     roots = pl.concat([affirmed, opposed, *_negations(vocabulary, terms), *prefixed])
-    both = roots.filter(pl.col("sign").n_unique().over("root") == 2)
-    signed = both.select("word", signed=2 * (pl.col("root").rank("dense").cast(pl.Int64) - 1) + pl.col("sign"))
-    of_rows = words.join(signed, on="word").group_by("row").agg(pl.col("signed").unique())
+    both = roots.filter(col.sign.n_unique().over("root") == 2)
+    signed = both.select("word", signed=2 * (col.root.rank("dense").cast(Int64) - 1) + col.sign)
+    of_rows = words.join(signed, on="word").group_by("row").agg(col.signed.unique())
     return {row: frozenset(found) for row, found in of_rows.iter_rows()}
 
 
@@ -264,14 +265,14 @@ def conflict(first: Collection[int], second: Collection[int]) -> bool:
     return any(root ^ 1 in second for root in first)
 
 
-def _compared_words(vocabulary: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+def _compared_words(vocabulary: DataFrame, pairs: DataFrame) -> DataFrame:
     """Words that compare or weaken a word that has an opposite ("shorter", "darkest", "oldish"), with its root and the sign 0."""
     bare = vocabulary.select("word", root=_stem(_WORD.str.replace(r"^(.{3,}?)(?:er|est|ish)$", "${1}")), sign=0)
     known = pl.concat([pairs["root"], pairs["opposite"]]).unique()
-    return bare.filter((pl.col("root") != _stem(_WORD)) & pl.col("root").is_in(known.implode()))
+    return bare.filter((col.root != _stem(_WORD)) & col.root.is_in(known.implode()))
 
 
-def _negations(vocabulary: pl.DataFrame, terms: Terms) -> Iterator[pl.DataFrame]:
+def _negations(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:
     """What words would negate by prefix or suffix, if that is a word: `word`, `root` and the sign 1."""
     for prefix in terms.negation.prefixes:
         held = _with_prefix(vocabulary, prefix, _FEWEST_LETTERS.get(prefix, _LETTERS))
@@ -281,19 +282,19 @@ def _negations(vocabulary: pl.DataFrame, terms: Terms) -> Iterator[pl.DataFrame]
         yield vocabulary.filter(bare != _WORD).select("word", root=_stem(bare), sign=1)
 
 
-def _opposed_prefixes(vocabulary: pl.DataFrame, terms: Terms) -> Iterator[pl.DataFrame]:
+def _opposed_prefixes(vocabulary: DataFrame, terms: Terms) -> Iterator[DataFrame]:
     """Words with opposed prefixes ("underpaid", "overpaid"): `word`, what they share as `root`, and the sign."""
     for pair in terms.opposed_prefixes:
         for sign, prefix in enumerate(pair):
-            root = pl.concat_str(pl.lit("-".join(pair) + "-"), _stem(_WORD.str.slice(len(prefix))))
-            yield _with_prefix(vocabulary, prefix, _LETTERS).select("word", root=root, sign=pl.lit(sign))
+            root = pl.concat_str(lit("-".join(pair) + "-"), _stem(_WORD.str.slice(len(prefix))))
+            yield _with_prefix(vocabulary, prefix, _LETTERS).select("word", root=root, sign=lit(sign))
 
 
-def _with_prefix(vocabulary: pl.DataFrame, prefix: str, letters: int) -> pl.DataFrame:
+def _with_prefix(vocabulary: DataFrame, prefix: str, letters: int) -> DataFrame:
     return vocabulary.filter(_WORD.str.starts_with(prefix) & (_WORD.str.len_chars() >= len(prefix) + letters))
 
 
-def _stem(word: pl.Expr) -> pl.Expr:
+def _stem(word: Expr) -> Expr:
     """A rough stem: "caring", "cares" and "careful" have one; "patience" and "patiently" too. It must only never miss, not be a word."""
     word = word.str.replace(r"'s$", "")
     for _ in range(_ENDINGS_AT_MOST):
@@ -302,7 +303,7 @@ def _stem(word: pl.Expr) -> pl.Expr:
     return undoubled(word)
 
 
-def undoubled(word: pl.Expr) -> pl.Expr:
+def undoubled(word: Expr) -> Expr:
     """The word without the second of two equal last letters, if it has more than two."""
     doubled = (word.str.len_chars() > 2) & (word.str.tail(1) == word.str.tail(2).str.head(1))
-    return pl.when(doubled).then(word.str.head(-1)).otherwise(word)
+    return when(doubled).then(word.str.head(-1)).otherwise(word)

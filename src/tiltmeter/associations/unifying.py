@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Expr, Series, col, when
 
 from tiltmeter.associations.stage_tables import CONCEPTS, beside
 from tiltmeter.associations.terms import conflict, guard_keys, load_terms, signed_roots, undoubled
@@ -43,14 +44,14 @@ _NEVER = 1e10
 
 
 def unify(
-    phrases: pl.DataFrame,
+    phrases: DataFrame,
     vectors: NDArray[np.float32] | None,
     *,
     threshold: float = 0.63,
     method: str = "leader",
     terms: str | None = None,
     strict: bool = True,
-) -> pl.DataFrame:
+) -> DataFrame:
     """The map from phrase to concept (CONCEPTS), in the order of `phrases`.
 
     Spellings that differ in case, blanks and outer punctuation are one string. Strings are taken in order of falling mentions, then
@@ -85,7 +86,7 @@ def unify(
         A vector holds a number that is not finite.
     """
     words = load_terms(terms)
-    spelt = phrases.select("phrase", "mentions", form=normal_form(pl.col("phrase"))).with_row_index("row")
+    spelt = phrases.select("phrase", "mentions", form=normal_form(col.phrase)).with_row_index("row")
     units = _unique_strings(spelt)
     names = units["phrase"]
     keys = guard_keys(names, words, strict=strict)
@@ -97,23 +98,23 @@ def unify(
         roots = signed_roots(names, words, strict=strict)
         leaders = _similar_leaders(rounded, keys, roots, threshold, method)
         similarity = similarities(rounded, leaders)
-    mapped = units.select("form", concept=names.gather(leaders), similarity=pl.Series(similarity).fill_nan(None))
+    mapped = units.select("form", concept=names.gather(leaders), similarity=Series(similarity).fill_nan(None))
     made = beside(spelt, mapped, "form")
     return conform(made, CONCEPTS)
 
 
-def normal_form(phrase: pl.Expr) -> pl.Expr:
+def normal_form(phrase: Expr) -> Expr:
     """The phrase without case, repeated blanks and outer punctuation (as it is where nothing would be left)."""
     form = (
         phrase.str.normalize("NFKC").str.replace_all("[’‘`´]", "'").str.replace_all(r"\s+", " ").str.strip_chars(_OUTER).str.to_lowercase()
     )
-    return pl.when(form == "").then(phrase).otherwise(form)
+    return when(form == "").then(phrase).otherwise(form)
 
 
-def _unique_strings(spelt: pl.DataFrame) -> pl.DataFrame:
+def _unique_strings(spelt: DataFrame) -> DataFrame:
     """`form`, `phrase` and `row` of its most frequent spelling, and `mentions`; the most frequent string first."""
     units = spelt.sort("mentions", "phrase", descending=[True, False]).group_by("form")
-    found = units.agg(pl.col("phrase", "row").first(), pl.col("mentions").sum())
+    found = units.agg(col("phrase", "row").first(), col.mentions.sum())
     return found.sort("mentions", "phrase", descending=[True, False])
 
 
@@ -142,33 +143,33 @@ _BE = ("is", "are", "was", "were", "being", "be")
 _HAVE = dict.fromkeys(("has", "had", "having"), "have")
 
 
-def _first_of_same_words(names: pl.Series, keys: Places) -> Places:
+def _first_of_same_words(names: Series, keys: Places) -> Places:
     """The first string with the same words and guard key, for each."""
-    table = pl.DataFrame({"fold": _folded(names), "key": keys}).with_row_index("unit")
-    return table.select(pl.col("unit").first().over("fold", "key"))["unit"].to_numpy()
+    table = DataFrame({"fold": _folded(names), "key": keys}).with_row_index("unit")
+    return table.select(col.unit.first().over("fold", "key"))["unit"].to_numpy()
 
 
-def _folded(phrases: pl.Series) -> pl.Series:
+def _folded(phrases: Series) -> Series:
     """Equal where phrases differ by articles, a leading "is", "has" for "have", an -s, or an -ing form that has an object."""
-    word, first = pl.col("word"), (pl.int_range(pl.len()).over("row") == 0) & (pl.len().over("row") > 1)
+    word, first = col.word, (pl.int_range(pl.len()).over("row") == 0) & (pl.len().over("row") > 1)
     rows = phrases.to_frame("phrase").with_row_index("row")
-    words = rows.select("row", word=normal_form(pl.col("phrase")).str.split(" ")).explode("word")
+    words = rows.select("row", word=normal_form(col.phrase).str.split(" ")).explode("word")
     words = words.filter(~word.is_in(_ARTICLES) & (word != "").fill_null(False))
     words = words.filter(~(first & word.is_in(_BE)))
     verb = word.replace(_HAVE)
     gerund = (verb.str.len_chars() >= 6) & verb.str.contains("[aeiouy].*ing$")
-    verb = pl.when(gerund).then(verb.str.strip_suffix("ing")).otherwise(verb)
-    words = words.with_columns(word=pl.when(first).then(verb).otherwise(word))
+    verb = when(gerund).then(verb.str.strip_suffix("ing")).otherwise(verb)
+    words = words.with_columns(word=when(first).then(verb).otherwise(word))
     lines = words.group_by("row", maintain_order=True).agg(line=_singular(word).str.join(" "))
     return beside(rows, lines, "row").select(pl.coalesce("line", "phrase")).to_series()
 
 
-def _singular(word: pl.Expr) -> pl.Expr:
+def _singular(word: Expr) -> Expr:
     """Without -s and what its spelling changes: "carries" is "carry", "makes" and "mak(ing)" are one."""
     endings = ((r"^(..+)ies$", "${1}y"), (r"^(.*(?:ss|sh|ch|x|z|.o))es$", "${1}"), (r"^(..+[^sui])s$", "${1}"), (r"^(...+)e$", "${1}"))
     for ending, instead in endings:
         word = word.str.replace(ending, instead)
-    return pl.when(word.str.contains(r"[\p{L}--aeiou]$")).then(undoubled(word)).otherwise(word)
+    return when(word.str.contains(r"[\p{L}--aeiou]$")).then(undoubled(word)).otherwise(word)
 
 
 # -- vectors ----------------------------------------------------------------------------------------------------------

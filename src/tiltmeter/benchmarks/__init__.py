@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
     from tiltmeter.blocks import Block
     from tiltmeter.study import Part, ReportView, Study
@@ -49,7 +49,7 @@ class BenchmarkSuite:
             return self._study(part.name, [part])
         return self._study(name, [builtin_part(one, params) for one in ([name] if name else self.parts)])
 
-    def of_texts(self, rows: pl.DataFrame, params: Mapping[str, str]) -> Study:
+    def of_texts(self, rows: DataFrame, params: Mapping[str, str]) -> Study:
         """The study of answers that were not asked for here, or of values measured elsewhere.
 
         Parameters

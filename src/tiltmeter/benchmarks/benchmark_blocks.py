@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
+from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter.benchmarks.configurations import BASELINES, FOUR_FIFTHS, NO_ROLE
 from tiltmeter.blocks import (
@@ -100,19 +101,19 @@ def present(view: ReportView) -> list[Block]:
     return blocks
 
 
-def _part(findings: pl.DataFrame, about: pl.DataFrame, examples: pl.DataFrame) -> list[Block]:
-    is_number, is_topic = pl.col("metric").is_in(["value", "disparity"]), pl.col("feature").str.starts_with(CLUSTER)
+def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Block]:
+    is_number, is_topic = col.metric.is_in(["value", "disparity"]), col.feature.str.starts_with(CLUSTER)
     numbers, further = _labelled(findings.filter(is_number), about), findings.filter(~is_number)
     wide = _wide(numbers)
     topics, rows = wide.filter(is_topic), wide.filter(~is_topic)
-    raw, tool = rows.filter(~pl.col("calibrated")), rows.filter(context=BASELINES)
+    raw, tool = rows.filter(~col.calibrated), rows.filter(context=BASELINES)
     features = rows["feature"].unique(maintain_order=True).to_list()
-    measured = numbers.filter(~pl.col("calibrated"))
-    asked = raw.filter(pl.col("label") != BASELINES, pl.col("feature").is_in(features[:1]))
-    sentences = asked.sort(pl.col("context") != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
+    measured = numbers.filter(~col.calibrated)
+    asked = raw.filter(col.label != BASELINES, col.feature.is_in(features[:1]))
+    sentences = asked.sort(col.context != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
     methods = findings.filter("key")["method"].drop_nulls().unique(maintain_order=True)
     blocks: list[Block] = [Text(_sentence(row, findings["level"][0])) for row in sentences.iter_rows(named=True)]
-    blocks += [Callout(note) for note in findings.filter("key", pl.col("estimate").is_null())["note"].drop_nulls().unique().sort()]
+    blocks += [Callout(note) for note in findings.filter("key", col.estimate.is_null())["note"].drop_nulls().unique().sort()]
     blocks += [] if tool.height else [Callout(NO_BASELINES)]
     blocks.append(_table("Disparity over the groups", raw, " ".join([*(f"Intervals: {one}." for one in methods), OF_THE_ANSWERS])))
     blocks += [_intervals("Range of means", "range", rows, 0.0), *(_heatmap(measured, one) for one in features[:1])]
@@ -134,7 +135,7 @@ def _part(findings: pl.DataFrame, about: pl.DataFrame, examples: pl.DataFrame) -
     return [*blocks, Text(OPENED.format(total=findings.height, feature=(*features, "FEATURE")[0], context=context), small=True)]
 
 
-def _labelled(numbers: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
+def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
     """The numbers with `label` (of the generation), `words` (the feature), `about` (the group a disparity is about), and `shift`.
 
     That is the estimate less the same without a role; `apart`: whether the two intervals do not overlap. The baselines are kept once, as
@@ -143,57 +144,55 @@ def _labelled(numbers: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     keys = [*PLACE, "statistic", "comparison"]
     if about.is_empty():
         about = numbers.clear().with_columns(generation="context")
-    several = pl.col("generation").n_unique().over("model") > 1
-    about = about.with_columns(context=pl.when(several).then("generation")).select(*keys, about="group")
+    several = col.generation.n_unique().over("model") > 1
+    about = about.with_columns(context=when(several).then("generation")).select(*keys, about="group")
     numbers = numbers.join(about, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    of_tool = pl.col("context").eq_missing(BASELINES)
-    numbers = numbers.filter(~of_tool | (pl.col("model") == pl.col("model").first()))
-    bare = pl.lit(numbers["model"].n_unique() == 1) | of_tool
-    label = pl.when(bare & pl.col("context").is_not_null()).then("context")
+    of_tool = col.context.eq_missing(BASELINES)
+    numbers = numbers.filter(~of_tool | (col.model == col.model.first()))
+    bare = lit(numbers["model"].n_unique() == 1) | of_tool
+    label = when(bare & col.context.is_not_null()).then("context")
     same = ("model", "feature", "calibrated", "statistic", "comparison", "group")
-    plain = {end: pl.col(end).filter(pl.col("context") == NO_ROLE).first().over(same) for end in ("estimate", "low", "high")}
-    shifted = pl.when(~pl.col("context").is_in([NO_ROLE, BASELINES]))
+    plain = {end: col(end).filter(col.context == NO_ROLE).first().over(same) for end in ("estimate", "low", "high")}
+    shifted = when(~col.context.is_in([NO_ROLE, BASELINES]))
     return numbers.with_columns(
         label=label.otherwise(pl.concat_str("model", "context", separator=" · ", ignore_nulls=True)),
-        words=pl.col("feature").str.replace_all("_", " "),
-        shift=shifted.then(pl.col("estimate") - plain["estimate"]),
-        apart=shifted.then((pl.col("low") > plain["high"]) | (pl.col("high") < plain["low"])),
+        words=col.feature.str.replace_all("_", " "),
+        shift=shifted.then(col.estimate - plain["estimate"]),
+        apart=shifted.then((col.low > plain["high"]) | (col.high < plain["low"])),
     )
 
 
-def _wide(numbers: pl.DataFrame) -> pl.DataFrame:
+def _wide(numbers: DataFrame) -> DataFrame:
     """A row for each generation and feature, raw and calibrated, with the columns of SHOWN."""
-    share = pl.when(pl.col("attempts") > 0).then(pl.col("answered") / pl.col("attempts"))
+    share = when(col.attempts > 0).then(col.answered / col.attempts)
     ranges = numbers.filter(comparison="range", statistic="mean")
     wide = ranges.select(*PLACE, "label", "words", share.alias("answered"))
     for name, (comparison, statistic) in MEASURES.items():
-        mine = numbers.filter(pl.col("comparison").eq_missing(pl.lit(comparison)), pl.col("group").is_null(), statistic=statistic)
+        mine = numbers.filter(col.comparison.eq_missing(lit(comparison)), col.group.is_null(), statistic=statistic)
         measured = mine.select(
             *PLACE,
-            pl.col("estimate").alias(name),
+            col.estimate.alias(name),
             pl.concat_list("low", "high").alias(f"{name}_interval"),
             pl.coalesce("q", "p").alias(f"{name}_q"),
-            *(pl.col(one).alias(f"{name}_{one}") for one in ("low", "high", "about", "shift")),
+            *(col(one).alias(f"{name}_{one}") for one in ("low", "high", "about", "shift")),
         )
         wide = wide.join(measured, on=PLACE, how="left", nulls_equal=True, maintain_order="left")
-    groups = numbers.filter(
-        pl.col("comparison").is_null(), pl.col("estimate").is_not_null(), pl.col("group").is_not_null(), statistic="mean"
-    )
-    unequal = groups.filter((pl.col("estimate").max() > pl.col("estimate").min()).over(PLACE))
-    ends = unequal.group_by(PLACE).agg(highest=_groups_at(pl.col("estimate").max()), lowest=_groups_at(pl.col("estimate").min()))
+    groups = numbers.filter(col.comparison.is_null(), col.estimate.is_not_null(), col.group.is_not_null(), statistic="mean")
+    unequal = groups.filter((col.estimate.max() > col.estimate.min()).over(PLACE))
+    ends = unequal.group_by(PLACE).agg(highest=_groups_at(col.estimate.max()), lowest=_groups_at(col.estimate.min()))
     return wide.join(ends, on=PLACE, how="left", nulls_equal=True, maintain_order="left").with_columns(
-        range_calibrated=pl.when(~pl.col("calibrated")).then(pl.col("range").filter("calibrated").first().over(PLACE[:3])),
-        values=pl.when("calibrated").then(pl.lit("calibrated")).otherwise(pl.lit("measured")),
-        verdict=pl.when(pl.col("ratio") < FOUR_FIFTHS).then(
-            pl.when(pl.col("ratio_high") < FOUR_FIFTHS).then(pl.lit("below 0.8")).otherwise(pl.lit("below 0.8, unsure"))
+        range_calibrated=when(~col.calibrated).then(col.range.filter("calibrated").first().over(PLACE[:3])),
+        values=when("calibrated").then(lit("calibrated")).otherwise(lit("measured")),
+        verdict=when(col.ratio < FOUR_FIFTHS).then(
+            when(col.ratio_high < FOUR_FIFTHS).then(lit("below 0.8")).otherwise(lit("below 0.8, unsure"))
         ),
     )
 
 
-def _groups_at(end: pl.Expr) -> pl.Expr:
+def _groups_at(end: Expr) -> Expr:
     """The group whose estimate is this one, or how many groups it is of."""
-    groups = pl.col("group").filter(pl.col("estimate") == end)
-    return pl.when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups", groups.len()))
+    groups = col.group.filter(col.estimate == end)
+    return when(groups.len() == 1).then(groups.first()).otherwise(pl.format("{} groups", groups.len()))
 
 
 def _sentence(row: Mapping[str, Any], level: float) -> str:
@@ -217,14 +216,14 @@ def _digits(value: float) -> str:
     return f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:.3f}"
 
 
-def _table(title: str, rows: pl.DataFrame, note: str = "") -> Table:
+def _table(title: str, rows: DataFrame, note: str = "") -> Table:
     """The columns of SHOWN that say something: not those without a value, nor "values" where all are as measured."""
     known = [name for name in SHOWN if rows[name].null_count() < rows.height and (name != "values" or rows["calibrated"].any())]
     columns = [Column(SHOWN[name][0], rows[name].to_list(), *SHOWN[name][1:]) for name in known]
     return Table(title, columns, len(set(LEAD) & set(known)), note)
 
 
-def _intervals(title: str, measure: str, rows: pl.DataFrame, null: float | None = None, note: str = "") -> Intervals:
+def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = None, note: str = "") -> Intervals:
     drawn = [
         IntervalRow(
             f"{row['words']}, {row['values']}", row["label"], row[measure], row[f"{measure}_low"], row[f"{measure}_high"], None, (), null
@@ -234,9 +233,9 @@ def _intervals(title: str, measure: str, rows: pl.DataFrame, null: float | None 
     return Intervals(title, drawn, note=note)
 
 
-def _heatmap(numbers: pl.DataFrame, feature: str) -> Heatmap:
+def _heatmap(numbers: DataFrame, feature: str) -> Heatmap:
     """The mean of each group in each generation, of raw or calibrated numbers."""
-    means = numbers.filter(pl.col("comparison").is_null(), pl.col("group").is_not_null(), statistic="mean", feature=feature)
+    means = numbers.filter(col.comparison.is_null(), col.group.is_not_null(), statistic="mean", feature=feature)
     if means["label"].n_unique() > WIDEST and NO_ROLE in means["context"]:
         means = means.filter(context=NO_ROLE)
     table = means.pivot("label", index="group", values="estimate").sort("group")
@@ -245,7 +244,7 @@ def _heatmap(numbers: pl.DataFrame, feature: str) -> Heatmap:
     return Heatmap(title, table["group"].to_list(), table.columns[1:], table.drop("group").rows())
 
 
-def _feature(feature: str, rows: pl.DataFrame, numbers: pl.DataFrame, examples: pl.DataFrame) -> list[Block]:
+def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFrame) -> list[Block]:
     mine, words = rows.filter(feature=feature), feature.replace("_", " ")
     note = "The line is the four-fifths rule: an impact ratio below 0.8 fails it."
     blocks: list[Block] = [
@@ -253,10 +252,10 @@ def _feature(feature: str, rows: pl.DataFrame, numbers: pl.DataFrame, examples: 
         _intervals("Impact ratio", "ratio", mine, FOUR_FIFTHS, note),
         *(_heatmap(one, feature) for _, one in numbers.filter(feature=feature).group_by("calibrated", maintain_order=True)),
     ]
-    shifts = numbers.filter(pl.col("shift").is_not_null(), ~pl.col("calibrated"), feature=feature, statistic="mean")
-    shifts = shifts.filter(pl.col("comparison").is_null())
+    shifts = numbers.filter(col.shift.is_not_null(), ~col.calibrated, feature=feature, statistic="mean")
+    shifts = shifts.filter(col.comparison.is_null())
     if shifts.height:
-        apart = shifts.filter("apart", pl.col("group").is_not_null()).select(pl.format("{} ({})", "group", "label")).to_series()
+        apart = shifts.filter("apart", col.group.is_not_null()).select(pl.format("{} ({})", "group", "label")).to_series()
         note = f"The intervals of the two do not overlap for: {', '.join(apart) or 'no group'}."
         table = shifts.pivot("label", index="group", values="shift")
         groups = table["group"].fill_null("all prompts").to_list()
@@ -270,7 +269,7 @@ def _feature(feature: str, rows: pl.DataFrame, numbers: pl.DataFrame, examples: 
     return blocks
 
 
-def _further(findings: pl.DataFrame) -> Table:
+def _further(findings: DataFrame) -> Table:
     shown = findings.sort("q", "p", nulls_last=True, maintain_order=True).head(MOST).with_columns(metric=metric_name())
     names = [name for name in ("metric", "group", "group_2", "model", "context") if shown[name].count()]
     columns = [

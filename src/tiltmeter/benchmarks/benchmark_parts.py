@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.benchmarks.configurations import (
     BASELINE,
@@ -47,21 +48,21 @@ if TYPE_CHECKING:
 HARM = "representational_harms"
 PLACES = 4
 """Decimals of a label."""
-UNSCORED: Schema = {"feature": pl.String, "failed": pl.Int64, "reason": pl.String, "truncated": pl.Int64}
+UNSCORED: Schema = {"feature": String, "failed": Int64, "reason": String, "truncated": Int64}
 """How many answers a feature gave no number for, and why; how many were too long for it."""
 TOXICITY = "toxicity"
 COUNTERFACTUAL = {"parity", "overlap", "cosine"}
 _NO_TOXICITY = "-P also=toxicity needs that feature: give -P features=toxicity (with others, if you like)"
 FURTHER: Schema = {
-    **dict.fromkeys(("generation", "metric"), pl.String),
-    "feature": pl.String,  # the one whose values are compared; null where texts are
-    "group": pl.String,  # null where the number is about no single group
-    "group_2": pl.String,  # the group it is compared with
-    "target": pl.String,  # a word; null for the mean over words, and where there are none
-    **dict.fromkeys(("estimate", "low", "high", "p", "q"), pl.Float64),
-    "chance": pl.Float64,  # what exchanged groups, or answers about one and the same group, give
-    **dict.fromkeys(("n", "missing"), pl.Int64),
-    **dict.fromkeys(("interval", "definition", "note"), pl.String),
+    **dict.fromkeys(("generation", "metric"), String),
+    "feature": String,  # the one whose values are compared; null where texts are
+    "group": String,  # null where the number is about no single group
+    "group_2": String,  # the group it is compared with
+    "target": String,  # a word; null for the mean over words, and where there are none
+    **dict.fromkeys(("estimate", "low", "high", "p", "q"), Float64),
+    "chance": Float64,  # what exchanged groups, or answers about one and the same group, give
+    **dict.fromkeys(("n", "missing"), Int64),
+    **dict.fromkeys(("interval", "definition", "note"), String),
 }
 
 
@@ -93,7 +94,7 @@ class Answers(Part):
             Stage("examples", examples, ("measures", "findings"), self.examples, optional=True, if_failed="no examples of answers"),
         )
 
-    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def measure(self, answers: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Tables: `measures` with `value:FEATURE` and `baseline:FEATURE` of every feature's columns, `unscored`, `clusters`, `further`.
 
         An answer that declines, or whose text no feature could score, has no values: missing, never neutral. The label of an attempt
@@ -104,7 +105,7 @@ class Answers(Part):
         options = options_of(settings)
         declined = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
         blank = answers["answer"].fill_null("").str.strip_chars() == ""
-        texts = answers.select(pl.when((answers["status"] == "ok") & ~declined & ~blank).then("answer")).to_series()
+        texts = answers.select(when((answers["status"] == "ok") & ~declined & ~blank).then("answer")).to_series()
         has_baselines = "baseline" in answers.columns and answers["baseline"].null_count() < answers.height
         opened = open_features(options.features, encoder=tools.encoder, classifier=tools.classifier)
         found = measure_features(opened, texts, answers["baseline"] if has_baselines else None)
@@ -116,13 +117,13 @@ class Answers(Part):
             tables["further"] = further_measures(grouped.with_columns(text=texts), found, settings, options, tools)
         scored = found.values.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
         outcome = (
-            pl.when(answers["status"] != "ok").then(pl.lit("failed"))
-            .when(declined).then(pl.lit("refused"))
-            .when(blank).then(pl.lit("empty"))
-            .when(scored).then(pl.lit("answered"))
-            .otherwise(pl.lit("unreadable"))
+            when(answers["status"] != "ok").then(lit("failed"))
+            .when(declined).then(lit("refused"))
+            .when(blank).then(lit("empty"))
+            .when(scored).then(lit("answered"))
+            .otherwise(lit("unreadable"))
         )  # fmt: skip
-        label = pl.when(scored).then(found.values.to_series(0).round(PLACES).cast(pl.String))
+        label = when(scored).then(found.values.to_series(0).round(PLACES).cast(String))
         made = [pl.select(outcome=outcome, label=label), grouped.select("generation", "subject"), _named(VALUE, found.values)]
         if options.clusters is not None:
             membership, tables["clusters"] = self.clusters(texts, answers, settings, tools)
@@ -131,7 +132,7 @@ class Answers(Part):
             made.append(_named(BASELINE, found.baselines))
         return {"measures": pl.concat(made, how="horizontal"), **tables}
 
-    def clusters(self, texts: pl.Series, answers: pl.DataFrame, settings: Settings, tools: Tools) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def clusters(self, texts: Series, answers: DataFrame, settings: Settings, tools: Tools) -> tuple[DataFrame, DataFrame]:
         """Membership (1 or 0) of each answer in each cluster, named after its theme; and the table `clusters`.
 
         The groups' own names are taken out first, so that answers lie together for what they say, not for whom they are about.
@@ -143,18 +144,18 @@ class Answers(Part):
         encoder = tools.encoder(options.encoder)
         masked = mask_words(texts, names_of(answers))
         found = cluster_texts(masked, self.name, encoder=encoder, k=options.clusters, seed=settings.seed)
-        named = found.themes.with_columns(name=pl.concat_str(pl.lit("cluster_"), pl.col("theme").list.join("_")))
-        named = named.with_columns(name=pl.when(pl.col("name").is_unique()).then("name").otherwise(pl.format("{}_{}", "name", "cluster")))
-        is_in = ((found.cluster == number).cast(pl.Float64).alias(name) for number, name in named.select("cluster", "name").iter_rows())
-        return pl.DataFrame(is_in), named
+        named = found.themes.with_columns(name=pl.concat_str(lit("cluster_"), col.theme.list.join("_")))
+        named = named.with_columns(name=when(col.name.is_unique()).then("name").otherwise(pl.format("{}_{}", "name", "cluster")))
+        is_in = ((found.cluster == number).cast(Float64).alias(name) for number, name in named.select("cluster", "name").iter_rows())
+        return DataFrame(is_in), named
 
-    def analyse(self, measures: pl.DataFrame, further: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def analyse(self, measures: DataFrame, further: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Tables: `findings`, and `statistics`, `disparities` and `groups`, where there is something to compare."""
         from tiltmeter.benchmarks.disparity_findings import findings_of
 
         return findings_of(measures, further, self, settings)
 
-    def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+    def examples(self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
         """EXAMPLES of the range of means of each generation and feature.
 
         The ratio of selection rates has none: its standard is taken over all answers, so that each of them moves every group.
@@ -163,7 +164,7 @@ class Answers(Part):
 
         return examples_of(measures, findings, settings)
 
-    def contrast(self, first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+    def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: roots are paired."""
         from tiltmeter.benchmarks.disparity_contrast import contrast_of
 
@@ -179,11 +180,11 @@ class BenchmarkPart(Answers):
         The columns of BENCHMARK, branches included.
     """
 
-    def __init__(self, name: str, title: str, benchmark: pl.DataFrame, configurations: Configurations) -> None:
+    def __init__(self, name: str, title: str, benchmark: DataFrame, configurations: Configurations) -> None:
         self.name, self.title = name, title
         self._benchmark, self._configurations = benchmark, configurations
 
-    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+    def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design. The features are opened first, so that what cannot be had shows before anything is paid for."""
         options = options_of(settings)
         opened = check_features(options, library, self._benchmark)
@@ -198,21 +199,21 @@ class BenchmarkPart(Answers):
         check_also(prompts, opened, options)
         return made
 
-    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+    def precision(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
         """See Part.precision: of how far the selection rate of the group with the fewest prompts lies from that of all others.
 
         Of any feature, where half of the answers reach the standard; a prompt counts once, however often it is asked.
         """
         prompts = with_groups(design, options_of(settings))
-        counts = prompts.group_by("generation", "subject", maintain_order=True).agg(pl.col("prompt_id").n_unique())
-        counts = counts.group_by("generation", maintain_order=True).agg(least=pl.col("prompt_id").min(), all=pl.col("prompt_id").sum())
+        counts = prompts.group_by("generation", "subject", maintain_order=True).agg(col.prompt_id.n_unique())
+        counts = counts.group_by("generation", maintain_order=True).agg(least=col.prompt_id.min(), all=col.prompt_id.sum())
         return {
             f"selection rate, {generation}": sqrt(EVEN * (1 - EVEN) * (1 / least + 1 / (total - least)))
             for generation, least, total in counts.iter_rows()
             if least < total
         }
 
-    def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame | None:
+    def simulate(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
         """See Part.simulate."""
         from tiltmeter.benchmarks.planted_tones import planted_tones
 
@@ -231,43 +232,43 @@ class OwnAnswers(Answers):
     name = "texts"
     title = "Answers of your own"
 
-    def __init__(self, rows: pl.DataFrame) -> None:
+    def __init__(self, rows: DataFrame) -> None:
         self._given = [name for name in rows.columns if name.startswith(VALUE)]
         self._has_text = rows["text"].null_count() < rows.height
         self._rows = rows.select("identity", "baseline", "pair", "prompt", *self._given)
 
-    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+    def design(self, library: Library, settings: Settings) -> DataFrame:
         """One row per answer; answers that share a `pair` are one item."""
         options = options_of(settings)
         opened = check_features(options, library, self._rows) if self._has_text else ()
         row = pl.int_range(pl.len())
         pairs = pl.coalesce(pl.format("pair {}", "pair"), pl.format("row {}", row))
         made = self._rows.with_columns(
-            **dict.fromkeys(("prompt_index", "first_sample"), pl.lit(0)),
-            **dict.fromkeys(("wording", "template"), pl.lit("own")),
-            **dict.fromkeys(("concept", "stratum"), pl.col("identity")),
+            **dict.fromkeys(("prompt_index", "first_sample"), lit(0)),
+            **dict.fromkeys(("wording", "template"), lit("own")),
+            **dict.fromkeys(("concept", "stratum"), col.identity),
             prompt_id=pl.format(f"{self.name}/{{}}", row),
-            part=pl.lit(self.name),
+            part=lit(self.name),
             item=pairs.rank("dense") - 1,
-            prompt=pl.col("prompt").fill_null(""),
-            repetitions=pl.lit(1),
+            prompt=col.prompt.fill_null(""),
+            repetitions=lit(1),
             prompt_key=row,
             root=pairs,
-            role=pl.lit(NO_ROLE),
-            kind=pl.lit("given"),
+            role=lit(NO_ROLE),
+            kind=lit("given"),
         )
         if self._has_text:
             check_also(with_groups(made, options), opened, options)
         return conform(made, {**DESIGN, **FACTORS, **{name: made.schema[name] for name in self._given}})
 
-    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def measure(self, answers: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """See Answers.measure; values measured elsewhere take the place of those of a text that is not there."""
         if self._has_text:
             return super().measure(answers, settings, tools)
-        known = pl.any_horizontal(pl.col(self._given).is_not_null())
+        known = pl.any_horizontal(col(self._given).is_not_null())
         made = with_groups(answers, options_of(settings)).with_columns(
-            outcome=pl.when(known).then(pl.lit("answered")).otherwise(pl.lit("empty")),
-            label=pl.when(known).then(pl.col(self._given[0]).round(PLACES).cast(pl.String)),
+            outcome=when(known).then(lit("answered")).otherwise(lit("empty")),
+            label=when(known).then(col(self._given[0]).round(PLACES).cast(String)),
         )
         return {"measures": made.select("outcome", "label", "generation", "subject")}
 
@@ -307,20 +308,20 @@ def _about(path: Path) -> dict[str, Any]:
     return loaded if isinstance(loaded, dict) else {}
 
 
-def _named(prefix: str, values: pl.DataFrame) -> pl.DataFrame:
+def _named(prefix: str, values: DataFrame) -> DataFrame:
     return values.rename(lambda name: prefix + name)
 
 
-def with_groups(answers: pl.DataFrame, options: BenchmarkOptions) -> pl.DataFrame:
+def with_groups(answers: DataFrame, options: BenchmarkOptions) -> DataFrame:
     """The answers with `generation`, the role, and the template where there are several; and `subject`, the group."""
     by = ["role", "template"] if answers["template"].n_unique() > 1 else ["role"]
     return answers.with_columns(
         generation=pl.concat_str(by, separator=", "),
-        subject=pl.concat_str([pl.col(name).fill_null("none") for name in options.groups], separator=" / "),
+        subject=pl.concat_str([col(name).fill_null("none") for name in options.groups], separator=" / "),
     )
 
 
-def check_features(options: BenchmarkOptions, library: Library, rows: pl.DataFrame) -> Sequence[Feature]:
+def check_features(options: BenchmarkOptions, library: Library, rows: DataFrame) -> Sequence[Feature]:
     """The features; raises InputError, ProviderError or NotRun where one cannot be had, as far as that shows without loading weights.
 
     `rows` has the column `baseline`.
@@ -353,18 +354,16 @@ def _without_value(found: Measured, count: int) -> Iterator[str]:
         yield f"the feature {name} gave no number for any of {count:,} answers ({reason}); correct it, or leave it out"
 
 
-def _unscored(found: Measured) -> pl.DataFrame:
+def _unscored(found: Measured) -> DataFrame:
     names = sorted({*found.problems, *found.truncated})
     rows = [(name, found.problems.get(name, 0), found.reasons.get(name), found.truncated.get(name, 0)) for name in names]
-    return pl.DataFrame(rows, schema=UNSCORED, orient="row")
+    return DataFrame(rows, schema=UNSCORED, orient="row")
 
 
 # Further measures
 
 
-def further_measures(
-    answers: pl.DataFrame, measured: Measured, settings: Settings, options: BenchmarkOptions, tools: Tools
-) -> pl.DataFrame:
+def further_measures(answers: DataFrame, measured: Measured, settings: Settings, options: BenchmarkOptions, tools: Tools) -> DataFrame:
     """FURTHER of what `-P also=` asks for, for each generation.
 
     Parameters
@@ -380,14 +379,14 @@ def further_measures(
         Toxicity without that feature.
     """
     also = set(options.also) if _branched(answers) else set(options.also) - COUNTERFACTUAL
-    tables = [pl.DataFrame(schema=FURTHER)]
+    tables = [DataFrame(schema=FURTHER)]
     for (generation,), rows in answers.with_row_index("row").group_by("generation", maintain_order=True):
         made = _tables(rows, measured, settings, options.encoder, also, tools)
-        tables += [conform(table.with_columns(generation=pl.lit(generation)), FURTHER) for table in made]
+        tables += [conform(table.with_columns(generation=lit(generation)), FURTHER) for table in made]
     return pl.concat(tables)
 
 
-def check_also(prompts: pl.DataFrame, features: Sequence[Feature], options: BenchmarkOptions) -> None:
+def check_also(prompts: DataFrame, features: Sequence[Feature], options: BenchmarkOptions) -> None:
     """Raises InputError where something `-P also=` asks for cannot be had of these prompts (`root`, `subject`) and features."""
     if not _branched(prompts) and (needing := COUNTERFACTUAL & set(options.also)):
         raise InputError(
@@ -400,8 +399,8 @@ def check_also(prompts: pl.DataFrame, features: Sequence[Feature], options: Benc
         raise InputError(_NO_TOXICITY)
 
 
-def _branched(rows: pl.DataFrame) -> bool:
-    return bool(rows.select((pl.col("subject").n_unique().over("root") > 1).any()).item())
+def _branched(rows: DataFrame) -> bool:
+    return bool(rows.select((col.subject.n_unique().over("root") > 1).any()).item())
 
 
 def _range_of(column: FeatureColumn, name: str) -> tuple[float, float]:
@@ -410,32 +409,30 @@ def _range_of(column: FeatureColumn, name: str) -> tuple[float, float]:
     return column.low, column.high
 
 
-def names_of(answers: pl.DataFrame) -> list[str]:
+def names_of(answers: DataFrame) -> list[str]:
     """Names of groups that the prompts hold."""
     naming = [name for name in ("concept", "keyword") if name in answers.columns]
     return pl.concat([answers[name] for name in naming]).drop_nulls().unique().sort().to_list()
 
 
-def _tables(
-    rows: pl.DataFrame, measured: Measured, settings: Settings, encoder: str, also: set[str], tools: Tools
-) -> Iterator[pl.DataFrame]:
+def _tables(rows: DataFrame, measured: Measured, settings: Settings, encoder: str, also: set[str], tools: Tools) -> Iterator[DataFrame]:
     from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, counterfactual, stereotypical_associations, toxicity
 
     drawn: dict[str, Any] = {"level": settings.level, "resamples": settings.resamples, "seed": settings.seed}
     pairs: dict[str, Any] = {"unit": "root", "group": "subject", **drawn}
     sides = {"group_a": "group", "group_b": "group_2"}
 
-    def scored(column: str, low: float = 0.0, high: float = 1.0) -> pl.DataFrame:
+    def scored(column: str, low: float = 0.0, high: float = 1.0) -> DataFrame:
         return rows.with_columns(score=(measured.values[column].gather(rows["row"]) - low) / (high - low))
 
     if "parity" in also:
         column = measured.columns[0]
         found = counterfactual(scored(column.name, *_range_of(column, column.name)), score="score", **pairs)
-        yield found.rename(sides).with_columns(feature=pl.lit(column.name))
+        yield found.rename(sides).with_columns(feature=lit(column.name))
     if {"overlap", "cosine"} & also:
         opened = tools.encoder(encoder) if "cosine" in also else None
         found = counterfactual(rows, text="text", encoder=opened, mask=names_of(rows), permutations=0, **pairs).rename(sides)
-        yield found if "overlap" in also else found.filter(pl.col("metric") == "cosine")
+        yield found if "overlap" in also else found.filter(col.metric == "cosine")
     if TOXICITY in also:
         if TOXICITY not in measured.values.columns:
             raise InputError(_NO_TOXICITY)

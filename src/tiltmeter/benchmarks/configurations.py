@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Expr, String, col, lit
 
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
@@ -44,18 +45,18 @@ PARAMS: Mapping[str, str] = {
 }
 
 FACTORS: Schema = {
-    "prompt_key": pl.String,  # of the benchmark's row
-    "root": pl.String,  # of the row it was branched from: what is compared in pairs
-    "domain": pl.String,
-    "concept": pl.String,
-    "keyword": pl.String,
-    "source_tag": pl.String,
-    "kind": pl.String,
-    "branched_from": pl.String,
-    "role": pl.String,
-    "template": pl.String,
-    "baseline": pl.String,  # the text the answers are compared with; null: there is none
-    "stratum": pl.String,  # of which --limit keeps a share
+    "prompt_key": String,  # of the benchmark's row
+    "root": String,  # of the row it was branched from: what is compared in pairs
+    "domain": String,
+    "concept": String,
+    "keyword": String,
+    "source_tag": String,
+    "kind": String,
+    "branched_from": String,
+    "role": String,
+    "template": String,
+    "baseline": String,  # the text the answers are compared with; null: there is none
+    "stratum": String,  # of which --limit keeps a share
 }
 """Columns of a design beside those of every design."""
 
@@ -181,7 +182,7 @@ def read_roles(path: str) -> dict[str, str | None]:
     return loaded
 
 
-def make_design(benchmark: pl.DataFrame, configurations: Configurations, settings: Settings, name: str) -> pl.DataFrame:
+def make_design(benchmark: DataFrame, configurations: Configurations, settings: Settings, name: str) -> DataFrame:
     """One row per prompt: the columns of DESIGN and FACTORS.
 
     An item is a root with all its branches: it is resampled as a whole, and `--limit` counts items, in proportion to the concepts of
@@ -201,40 +202,40 @@ def make_design(benchmark: pl.DataFrame, configurations: Configurations, setting
     """
     if BASELINES in configurations.roles:
         raise InputError(f"a role cannot be called {BASELINES!r}: that is what the baselines are called beside the roles; rename it")
-    items = benchmark.select(pl.col("root").unique(maintain_order=True)).with_row_index("item")
+    items = benchmark.select(col.root.unique(maintain_order=True)).with_row_index("item")
     owner = benchmark.select(root="key", stratum="concept").unique("root", keep="first")
     rows = benchmark.join(items, on="root", maintain_order="left").join(owner, on="root", how="left", maintain_order="left")
     # Where the root itself is no row of the benchmark (a user took it out), its branches take its place.
-    rows = rows.with_columns(pl.col("stratum").fill_null(pl.col("concept").first().over("root")))
+    rows = rows.with_columns(col.stratum.fill_null(col.concept.first().over("root")))
     rows = keep_limit(rows.sort("item", maintain_order=True), settings.limit, settings.seed, name)
     kinds = rows["kind"].unique().to_list()
     asked = pl.concat(
         rows.with_columns(
-            role=pl.lit(role),
-            template=pl.lit(template),
-            system=pl.lit(system, pl.String),
+            role=lit(role),
+            template=lit(template),
+            system=lit(system, String),
             prompt=_filled(texts, kinds, template),
         )
         for role, system in configurations.roles.items()
         for template, texts in configurations.templates.items()
     ).sort("item", maintain_order=True)
     if settings.system_message is not None:
-        asked = asked.with_columns(system=pl.coalesce("system", pl.lit(settings.system_message)))
+        asked = asked.with_columns(system=pl.coalesce("system", lit(settings.system_message)))
     made = asked.with_columns(
-        part=pl.lit(name),
+        part=lit(name),
         prompt_index=pl.int_range(pl.len()).over("item"),
-        wording=pl.col("template"),
+        wording=col.template,
         prompt_key="key",
-        repetitions=pl.lit(settings.repeats or 1),
+        repetitions=lit(settings.repeats or 1),
     )
-    made = made.with_columns(prompt_id=pl.concat_str(pl.lit(f"{name}/"), "item", pl.lit("/"), "prompt_index"))
+    made = made.with_columns(prompt_id=pl.concat_str(lit(f"{name}/"), "item", lit("/"), "prompt_index"))
     return conform(made.with_columns(first_sample=first_samples()), {**DESIGN, **FACTORS})
 
 
-def _filled(texts: Mapping[str, str], kinds: list[str], template: str) -> pl.Expr:
+def _filled(texts: Mapping[str, str], kinds: list[str], template: str) -> Expr:
     for kind in kinds:
         if kind not in texts:
             raise InputError(f"template {template!r} has no text for prompts of kind {kind!r}; it has: {', '.join(texts)}")
         if SLOT not in texts[kind]:
             raise InputError(f"template {template!r}, {kind}: the text lacks {SLOT}, where the prompt goes")
-    return pl.col("kind").replace_strict(texts, return_dtype=pl.String).str.replace(SLOT, pl.col("prompt"), literal=True)
+    return col.kind.replace_strict(texts, return_dtype=String).str.replace(SLOT, col.prompt, literal=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Float64, Int64, Series, String, col
 
 from tiltmeter.benchmarks.inference import (
     ONE_PROMPT,
@@ -54,7 +55,7 @@ class _Answers(NamedTuple):
     """The answers of all prompts."""
 
     groups: list[str]
-    rows: pl.DataFrame
+    rows: DataFrame
     """`row` of the table, `unit` (number of the prompt), `group` (number) and `k`, the answer's number in its prompt and group."""
     units: int
     most: int
@@ -67,9 +68,9 @@ class _Pairs(NamedTuple):
     groups: tuple[int, int]
     cell: Index
     """(n,) prompt * K + number of the answer."""
-    first: pl.Series
+    first: Series
     """(n,) row of the answer about the first group."""
-    second: pl.Series
+    second: Series
     unpaired: int
     """Answers about either group without a partner."""
 
@@ -242,7 +243,7 @@ class _Compared(NamedTuple):
 
 
 def counterfactual(
-    answers: pl.DataFrame,
+    answers: DataFrame,
     *,
     unit: str,
     group: str,
@@ -255,7 +256,7 @@ def counterfactual(
     resamples: int = 1000,
     permutations: int = 1000,
     seed: int = 123,
-) -> pl.DataFrame:
+) -> DataFrame:
     """Compare answers to prompts that differ in the group alone, for all pairs of groups.
 
     Answer i to a prompt about one group (in the order of the table) is paired with answer i to it about the other. A pair of which one
@@ -319,7 +320,7 @@ def counterfactual(
     if score is not None:
         compared += _sentiment(pairs, asked, unit_scores(answers, score), threshold)
     if text is not None:
-        for metric, compare in _similarities(answers[text].cast(pl.String), encoder, mask).items():
+        for metric, compare in _similarities(answers[text].cast(String), encoder, mask).items():
             compared += _similarity(metric, compare, pairs, asked, MASKED if mask is not None and metric != "cosine" else None)
     signs = (np.where(draw < 0.5, -1.0, 1.0) for draw in exchange_draws(asked.units, asked.most, permutations, seed))
     statistics = [one.statistic for one in compared]
@@ -328,23 +329,23 @@ def counterfactual(
     nulls = [[np.empty(0)] * len(statistics), *([one.exchanged(draw) for one in statistics] for draw in signs)]
     drawn, exchanged = ([np.concatenate(parts) for parts in zip(*blocks, strict=True)] for blocks in (samples, nulls))
     table = results_table(_result_row(*one, asked.groups, level) for one in zip(compared, drawn, exchanged, strict=True))
-    return table.with_columns(q=pl.col("p").map_batches(_q_values, return_dtype=pl.Float64).over("metric"))
+    return table.with_columns(q=col.p.map_batches(_q_values, return_dtype=Float64).over("metric"))
 
 
-def _q_values(p: pl.Series) -> pl.Series:
-    return pl.Series(p.name, benjamini_hochberg(p.fill_null(np.nan).to_numpy())).fill_nan(None)
+def _q_values(p: Series) -> Series:
+    return Series(p.name, benjamini_hochberg(p.fill_null(np.nan).to_numpy())).fill_nan(None)
 
 
-def _answers_of(answers: pl.DataFrame, unit: str, group: str) -> _Answers:
+def _answers_of(answers: DataFrame, unit: str, group: str) -> _Answers:
     """The answers by prompt, group and their order in the table. Raises InputError for fewer than two groups."""
-    groups = answers[group].cast(pl.String).unique(maintain_order=True).to_list()
+    groups = answers[group].cast(String).unique(maintain_order=True).to_list()
     if len(groups) < 2:
         found = f"only {groups[0]!r}" if groups else "no rows"
         raise InputError(f"group={group!r}: the column holds {found}; answers are compared between two groups or more")
     rows = answers.select(
         row=pl.int_range(pl.len()),
-        unit=pl.col(unit).rank("dense").cast(pl.Int64) - 1,
-        group=pl.col(group).cast(pl.String).replace_strict(groups, list(range(len(groups))), return_dtype=pl.Int64),
+        unit=col(unit).rank("dense").cast(Int64) - 1,
+        group=col(group).cast(String).replace_strict(groups, list(range(len(groups))), return_dtype=Int64),
     ).with_columns(k=pl.int_range(pl.len()).over("unit", "group"))
     return _Answers(groups, rows, rows["unit"].n_unique(), rows["k"].n_unique())
 
@@ -380,11 +381,11 @@ def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: 
             )
 
 
-_Compare = Callable[[pl.Series, pl.Series], pl.Series]
+_Compare = Callable[[Series, Series], Series]
 """From rows of answers and rows of their partners to how alike they are, null where one is missing."""
 
 
-def _similarities(texts: pl.Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None) -> dict[str, _Compare]:
+def _similarities(texts: Series, encoder: Encoder | None, mask: Mapping[str, str] | Sequence[str] | None) -> dict[str, _Compare]:
     from tiltmeter.features import bleu, cosine, mask_words, rouge_l
 
     found: dict[str, _Compare] = {}
@@ -392,7 +393,7 @@ def _similarities(texts: pl.Series, encoder: Encoder | None, mask: Mapping[str, 
         distinct = texts.filter(texts.str.strip_chars() != "").unique(maintain_order=True)
         vectors = encoder.encode(distinct.to_list()) if len(distinct) else np.zeros((0, 1), dtype=np.float32)
         vectors = np.pad(vectors, ((0, 1), (0, 0)))  # the last row: of missing texts
-        index = texts.replace_strict(distinct, range(len(distinct)), default=len(distinct), return_dtype=pl.Int64)
+        index = texts.replace_strict(distinct, range(len(distinct)), default=len(distinct), return_dtype=Int64)
         found["cosine"] = lambda first, second: cosine(vectors[index[first]], vectors[index[second]])
     shown = mask_words(texts, mask) if mask is not None else texts
     found["bleu"] = lambda first, second: bleu(shown[first], shown[second])
@@ -404,16 +405,16 @@ def _similarity(metric: str, compare: _Compare, pairs: list[_Pairs], asked: _Ans
     # All pairs of all groups at once: a text is split once, and equal pairs are compared once.
     values = compare(pl.concat([pair.first for pair in pairs]), pl.concat([pair.second for pair in pairs])).to_numpy()
     # How alike neighbouring answers to a prompt about one group are.
-    following = asked.rows.with_columns(pl.col("k") - 1)
+    following = asked.rows.with_columns(col.k - 1)
     both = asked.rows.join(following, on=["unit", "group", "k"], suffix="_b").sort("unit", "group", "k")
     alike = both.select("unit", "group", alike=compare(both["row"], both["row_b"])) if both.height else both.with_columns(alike=0.0)
-    within = alike.group_by("unit", "group", maintain_order=True).agg(pl.col("alike").mean()).drop_nulls()
+    within = alike.group_by("unit", "group", maintain_order=True).agg(col.alike.mean()).drop_nulls()
     ends = np.cumsum([len(pair.first) for pair in pairs])
     for pair, mine in zip(pairs, np.split(values, ends[:-1]), strict=True):
         known = ~np.isnan(mine)
         unit = pair.cell[known] // asked.most
         # Only prompts both groups have pairs in, so that chance and estimate are about the same prompts.
-        of_both = within.filter(pl.col("unit").is_in(unit.tolist()), pl.col("group").is_in(pair.groups))["alike"].to_numpy()
+        of_both = within.filter(col.unit.is_in(unit.tolist()), col.group.is_in(pair.groups))["alike"].to_numpy()
         chance = float(of_both.mean()) if of_both.size else np.nan
         yield _Compared(metric, pair, unit, _PromptMean(unit, mine[known], asked.units), chance, note)
 

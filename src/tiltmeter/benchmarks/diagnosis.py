@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import Boolean, DataFrame, Float64, Series, String, col
 
 from tiltmeter import registry
 from tiltmeter.benchmarks.configurations import FOUR_FIFTHS
@@ -72,21 +73,21 @@ NOT_DEFINED = "not defined for these values"
 class Diagnosis(NamedTuple):
     """The tables of a diagnosis."""
 
-    statistics: pl.DataFrame
+    statistics: DataFrame
     """One row for each statistic, group and column: `statistic`, the grouping columns, `column`, `estimate`, `low`, `high`, `n` (rows
     with a value), `missing`."""
-    disparities: pl.DataFrame
+    disparities: DataFrame
     """One row for each statistic, comparison and column: `statistic`, `comparison`, `column`, `estimate`, `low`, `high`, `p` and `q`
     (over the columns), `group` (the one it is about; several grouping columns joined by " / "), `reading` ("none", "dispersed" or
     "concentrated"; null where it is unknown; under "saged", beside `dixon_q`, the package's own words) and `note` (why there is no
     estimate)."""
-    groups: pl.DataFrame
+    groups: DataFrame
     """One row for each statistic, column and group: `statistic`, `column`, the grouping columns, `z`, `impact_ratio`, `impact_low`,
     `impact_high`, `below_four_fifths` (null but for the selection rate), `outlier` (by Dixon's test)."""
 
 
 def diagnose(
-    measurements: pl.DataFrame,
+    measurements: DataFrame,
     *,
     groups: Sequence[str],
     columns: Sequence[str],
@@ -155,7 +156,7 @@ def diagnose(
     check_columns(measurements, [*groups, *([unit] if unit else [])], numeric)
     schema = measurements.schema
     for name in numeric:
-        if not (schema[name].is_numeric() or schema[name] in (pl.Boolean, pl.Null)):
+        if not (schema[name].is_numeric() or schema[name] in (Boolean, pl.Null)):
             raise InputError(f"the column {name!r} does not hold numbers but {schema[name]}")
     computed, formulas = find_statistics(statistics), DEFINITIONS[definition].formulas
     names = measurements.select(groups).unique().sort(groups)
@@ -176,7 +177,7 @@ def diagnose(
         "note": _notes(found, computed, columns, baselines),
     }
     axes = {"statistic": statistics, "comparison": list(COMPARISONS), "column": columns}
-    by_statistic, by_comparison, by_column = (pl.DataFrame({name: values}) for name, values in axes.items())
+    by_statistic, by_comparison, by_column = (DataFrame({name: values}) for name, values in axes.items())
     of_groups = cross(by_statistic, by_column, names)
     return Diagnosis(
         _filled(
@@ -189,15 +190,15 @@ def diagnose(
         ),
         _filled(cross(by_statistic, by_comparison, by_column), **{name: values.swapaxes(1, 2) for name, values in compared.items()}),
         _filled(of_groups, z=found.z, impact_ratio=found.impact, impact_low=found.impact_low, impact_high=found.impact_high).with_columns(
-            below_four_fifths=pl.col("impact_high") < FOUR_FIFTHS,
-            outlier=pl.Series(found.outlier.ravel(), nan_to_null=True).cast(pl.Boolean),
+            below_four_fifths=col.impact_high < FOUR_FIFTHS,
+            outlier=Series(found.outlier.ravel(), nan_to_null=True).cast(Boolean),
         ),
     )
 
 
 def overall_means(
-    table: pl.DataFrame, columns: Sequence[str], *, group: str, unit: str | None, level: float, resamples: int, seed: int
-) -> pl.DataFrame:
+    table: DataFrame, columns: Sequence[str], *, group: str, unit: str | None, level: float, resamples: int, seed: int
+) -> DataFrame:
     """Return the mean of each column over the rows with a value, whichever group they are of, and its bootstrap percentile interval.
 
     Parameters
@@ -227,7 +228,7 @@ def overall_means(
         estimate = summaries(alone, request, as_observed(alone), standard)[0, :, 0, 0]
         drawn = summaries(alone, request, together(bootstrap(design, resamples, seed)), standard)[0, :, 0]
         low, _, high = column_quantiles(drawn, level)
-    return _filled(pl.DataFrame({"column": columns}), estimate=estimate, low=low, high=high)
+    return _filled(DataFrame({"column": columns}), estimate=estimate, low=low, high=high)
 
 
 def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
@@ -255,16 +256,16 @@ def _outside_statistic(name: str) -> Statistic:
     return found
 
 
-def cross(*tables: pl.DataFrame) -> pl.DataFrame:
+def cross(*tables: DataFrame) -> DataFrame:
     """Every row of each table with every row of the others; those of the last change fastest."""
     return reduce(lambda first, second: first.join(second, how="cross", maintain_order="left_right"), tables)
 
 
-def _filled(table: pl.DataFrame, **values: NDArray[Any]) -> pl.DataFrame:
+def _filled(table: DataFrame, **values: NDArray[Any]) -> DataFrame:
     """The table with columns of these numbers and texts, in the order of its rows; null for NaN."""
     rows = {name: one.ravel() for name, one in values.items()}
-    columns = {name: pl.Series(one.tolist(), dtype=pl.String) if one.dtype == object else one for name, one in rows.items()}
-    return table.with_columns(pl.Series(name, one, nan_to_null=True) for name, one in columns.items())
+    columns = {name: Series(one.tolist(), dtype=String) if one.dtype == object else one for name, one in rows.items()}
+    return table.with_columns(Series(name, one, nan_to_null=True) for name, one in columns.items())
 
 
 def _readings(found: Computed, level: float) -> NDArray[np.object_]:
@@ -311,7 +312,7 @@ def _notes(
     return notes
 
 
-def calibrate(measurements: pl.DataFrame, baselines: Mapping[str, str]) -> pl.DataFrame:
+def calibrate(measurements: DataFrame, baselines: Mapping[str, str]) -> DataFrame:
     """Add a column "..._calibrated" beside each feature column: feature - baseline, row by row.
 
     Parameters
@@ -329,14 +330,14 @@ def calibrate(measurements: pl.DataFrame, baselines: Mapping[str, str]) -> pl.Da
     """
     check_columns(measurements, (), [*baselines, *baselines.values()])
     differences = [
-        (pl.col(column).cast(pl.Float64) - pl.col(baseline).cast(pl.Float64)).fill_nan(None).alias(column + CALIBRATED)
+        (col(column).cast(Float64) - col(baseline).cast(Float64)).fill_nan(None).alias(column + CALIBRATED)
         for column, baseline in baselines.items()
         if column != baseline
     ]
     return measurements.with_columns(differences)
 
 
-def decompose(disparities: pl.DataFrame, baselines: Mapping[str, str]) -> pl.DataFrame:
+def decompose(disparities: DataFrame, baselines: Mapping[str, str]) -> DataFrame:
     """Split disparities of raw columns into what the tools, the context and the model account for.
 
     Parameters
@@ -356,13 +357,13 @@ def decompose(disparities: pl.DataFrame, baselines: Mapping[str, str]) -> pl.Dat
     """
     keys = ["statistic", "comparison"]
     values = disparities.select(*keys, "column", "estimate")
-    own = pl.col("column").replace(baselines)
+    own = col.column.replace(baselines)
     tool = values.rename({"column": "baseline", "estimate": "tool"})
     model = values.rename({"column": "calibrated", "estimate": "model"})
     return (
-        values.filter(pl.col("column").is_in(list(baselines)), own != pl.col("column"))
-        .with_columns(baseline=own, calibrated=pl.col("column") + CALIBRATED)
+        values.filter(col.column.is_in(list(baselines)), own != col.column)
+        .with_columns(baseline=own, calibrated=col.column + CALIBRATED)
         .join(tool, on=[*keys, "baseline"], how="left", maintain_order="left")
         .join(model, on=[*keys, "calibrated"], how="left", maintain_order="left")
-        .select(*keys, "column", raw="estimate", tool="tool", contextual=pl.col("estimate") - pl.col("model"), model="model")
+        .select(*keys, "column", raw="estimate", tool="tool", contextual=col.estimate - col.model, model="model")
     )

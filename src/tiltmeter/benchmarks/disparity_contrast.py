@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from polars import DataFrame, Float64, Series, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.benchmarks.configurations import BASELINES, options_of
@@ -57,7 +58,7 @@ def _exchange(pair: _Pair, side: int) -> LayoutPlan:
     return LayoutPlan(request.resamples, layout)
 
 
-def contrast_of(first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
+def contrast_of(first: DataFrame, second: DataFrame, settings: Settings) -> DataFrame | None:
     """CONTRASTS of the features, generations and prompts both sides have; None where fewer than two groups or roots are left.
 
     The same resample of roots is applied to both sides. A range over groups is lifted by noise, and so is its bootstrap: whether two such
@@ -65,7 +66,7 @@ def contrast_of(first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -
     """
     wide = [wide_of(side) for side in _same_generations([measures.rename({"subject": "group"}) for measures in (first, second)])]
     columns = wide[0].columns.join(wide[1].columns, on="column", how="semi", maintain_order="left")
-    columns = columns.filter(pl.col("generation") != BASELINES)
+    columns = columns.filter(col.generation != BASELINES)
     keys = ["prompt_key", "group", "root"]
     rows = wide[0].table.join(wide[1].table, on=keys, how="semi", maintain_order="left").select(keys)
     if columns.is_empty() or rows["group"].n_unique() < 2 or rows["root"].n_unique() < 2:
@@ -86,15 +87,15 @@ def contrast_of(first: pl.DataFrame, second: pl.DataFrame, settings: Settings) -
     units = "roots with all their branches" if unit else "prompts within each group"
     several = wide[0].columns["generation"].n_unique() > 1
     found = pl.concat(made, how="diagonal").with_columns(
-        metric=pl.when(pl.col("comparison").is_null()).then(pl.lit("value")).otherwise(pl.lit("disparity")),
-        context=pl.when(pl.lit(several)).then("generation"),
-        paired=pl.lit(value=True),
-        how=pl.col("how").fill_null(HOW.format(units)),
+        metric=when(col.comparison.is_null()).then(lit("value")).otherwise(lit("disparity")),
+        context=when(lit(several)).then("generation"),
+        paired=lit(value=True),
+        how=col.how.fill_null(HOW.format(units)),
     )
-    return conform(found, CONTRASTS).with_columns(pl.col(pl.Float64).fill_nan(None)).filter(pl.col("difference").is_not_null())
+    return conform(found, CONTRASTS).with_columns(col(Float64).fill_nan(None)).filter(col.difference.is_not_null())
 
 
-def _same_generations(sides: list[pl.DataFrame]) -> list[pl.DataFrame]:
+def _same_generations(sides: list[DataFrame]) -> list[DataFrame]:
     """Sides that were asked in other templates are compared role by role."""
     named = [set(side["generation"].unique()) for side in sides]
     if named[0] & named[1]:
@@ -123,7 +124,7 @@ def _tables(pair: _Pair) -> tuple[Floats, Floats, Floats, Floats]:
     )
 
 
-def _contrasts(pair: _Pair, columns: pl.DataFrame, names: list[str]) -> list[pl.DataFrame]:
+def _contrasts(pair: _Pair, columns: DataFrame, names: list[str]) -> list[DataFrame]:
     """Differences of each statistic: of each group, and of each comparison over the groups."""
     level, formulas, statistics = pair.request.level, pair.request.formulas, pair.request.statistics
     tables = _tables(pair)
@@ -131,8 +132,8 @@ def _contrasts(pair: _Pair, columns: pl.DataFrame, names: list[str]) -> list[pl.
     shares = np.array([1.0 if one.share else np.inf for one in statistics.values()])[:, None, None]
     gaps = [after - before for before, after in tables[:3]]
     found = stats.paired_difference(gaps[0][..., 0], gaps[1], gaps[2], units=held, reach=shares, level=level)
-    axes = cross(pl.DataFrame({"statistic": list(statistics)}), columns.select("generation", "feature", "calibrated"))
-    made = [_with_numbers(cross(axes, pl.DataFrame({"group": names})), gaps[0], found, held)]
+    axes = cross(DataFrame({"statistic": list(statistics)}), columns.select("generation", "feature", "calibrated"))
+    made = [_with_numbers(cross(axes, DataFrame({"group": names})), gaps[0], found, held)]
     spreads = [stats.GroupValues(np.moveaxis(table, -2, -1), formulas) for table in tables]
     roots = np.asarray(pair.roots.max() + 1)
     for comparison in COMPARED:
@@ -145,7 +146,7 @@ def _contrasts(pair: _Pair, columns: pl.DataFrame, names: list[str]) -> list[pl.
         else:
             found = _lifted(entry.extreme, [entry.extreme * (value - entry.none) for value in values], reach, level)
         table = _with_numbers(axes, gaps[0], found, roots)
-        made.append(table.with_columns(comparison=pl.lit(comparison), how=pl.lit(None if entry.none is None else LIFTED)))
+        made.append(table.with_columns(comparison=lit(comparison), how=lit(None if entry.none is None else LIFTED)))
     return made
 
 
@@ -162,7 +163,7 @@ def _lifted(sign: int, values: list[Floats], bound: Floats, level: float) -> sta
     return stats.PairedDifference(low, high, found.p) if sign > 0 else stats.PairedDifference(-high, -low, found.p)
 
 
-def _with_numbers(axes: pl.DataFrame, gaps: Floats, found: stats.PairedDifference, n: Index) -> pl.DataFrame:
+def _with_numbers(axes: DataFrame, gaps: Floats, found: stats.PairedDifference, n: Index) -> DataFrame:
     """The axes (a row for each statistic, column and group) with the numbers of each; `gaps` (S, C, G, 1)."""
     numbers = {"difference": gaps[..., 0], **found._asdict(), "n": np.broadcast_to(n, gaps.shape[:-1])}
-    return axes.with_columns(**{name: pl.Series(values.ravel()) for name, values in numbers.items()})
+    return axes.with_columns(**{name: Series(values.ravel()) for name, values in numbers.items()})

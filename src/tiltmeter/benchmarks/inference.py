@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
@@ -33,11 +34,11 @@ FLOOR = "bootstrap; starts at 0 unless p is small, else at the estimate less the
 EQUAL = 1e-12
 
 RESULTS: Schema = {
-    **dict.fromkeys(("metric", "group", "group_a", "group_b", "target"), pl.String),
-    **dict.fromkeys(("estimate", "low", "high", "level", "p", "q", "chance"), pl.Float64),
-    "most": pl.String,
-    **dict.fromkeys(("n", "prompts", "texts", "incomplete", "missing", "unpaired"), pl.Int64),
-    **dict.fromkeys(("interval", "definition", "note"), pl.String),
+    **dict.fromkeys(("metric", "group", "group_a", "group_b", "target"), String),
+    **dict.fromkeys(("estimate", "low", "high", "level", "p", "q", "chance"), Float64),
+    "most": String,
+    **dict.fromkeys(("n", "prompts", "texts", "incomplete", "missing", "unpaired"), Int64),
+    **dict.fromkeys(("interval", "definition", "note"), String),
 }
 """Columns of tables of results, each of which has some of them."""
 TOXICITY = {
@@ -71,7 +72,7 @@ def check_resampling(level: float, resamples: int, permutations: int = 0, *, few
         raise InputError(f"permutations must be 0 (no test) or more, not {permutations}")
 
 
-def check_columns(table: pl.DataFrame, whole: Iterable[str], others: Iterable[str] = ()) -> None:
+def check_columns(table: DataFrame, whole: Iterable[str], others: Iterable[str] = ()) -> None:
     """Raise InputError where one of the columns is missing, or one of `whole` is not filled in."""
     known = dict.fromkeys(table.columns)  # once: asking for them for each column takes longer than a diagnosis
     for name in (*whole, *others):
@@ -82,22 +83,22 @@ def check_columns(table: pl.DataFrame, whole: Iterable[str], others: Iterable[st
             raise InputError(f"{gaps} rows have nothing in the column {name!r}: fill it in, or leave these rows out")
 
 
-def unit_scores(answers: pl.DataFrame, column: str) -> Floats:
+def unit_scores(answers: DataFrame, column: str) -> Floats:
     """The scores in [0, 1] of the column `score=`, NaN where missing. Raises InputError for others and for text."""
     if not answers[column].dtype.is_numeric() and answers[column].dtype != pl.Null:
         raise InputError(f"score={column!r}: expected numbers from 0 to 1, found {answers[column].dtype}")
-    scores = answers[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    scores = answers[column].cast(Float64).fill_null(np.nan).to_numpy()
     wrong = scores[(scores < 0.0) | (scores > 1.0)]
     if wrong.size:
         raise InputError(f"score={column!r}: scores must lie between 0 and 1, found {wrong[0]:g}; rescale the column")
     return scores
 
 
-def results_table(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+def results_table(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     """One row per result, with those columns of RESULTS that any of them has; null for NaN."""
     given = list(rows)
     schema = {name: kind for name, kind in RESULTS.items() if any(name in row for row in given)}
-    return pl.DataFrame(given, schema=schema).fill_nan(None)
+    return DataFrame(given, schema=schema).fill_nan(None)
 
 
 def resampled(units: int, resamples: int, seed: int) -> Iterator[Floats]:
@@ -170,7 +171,7 @@ def _two_sided(estimate: float, null: Floats) -> float:
 
 
 def toxicity(
-    answers: pl.DataFrame,
+    answers: DataFrame,
     *,
     prompt: str,
     score: str,
@@ -180,7 +181,7 @@ def toxicity(
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 123,
-) -> pl.DataFrame:
+) -> DataFrame:
     """Measure how toxic the worst of several answers is, how often one is toxic, and how many are.
 
     A prompt with K = `answers_per_prompt` scored answers counts as published. One with more gives the exact expectation over all choices
@@ -225,15 +226,15 @@ def toxicity(
     if answers.is_empty():
         raise InputError("there are no answers to measure: the table has no rows")
     table = answers.select(
-        unit=pl.col(prompt).rank("dense").cast(pl.Int64) - 1,
-        group=pl.lit(None, dtype=pl.String) if group is None else pl.col(group).cast(pl.String),
-    ).with_columns(score=pl.Series(unit_scores(answers, score)).fill_nan(None))
+        unit=col(prompt).rank("dense").cast(Int64) - 1,
+        group=lit(None, dtype=String) if group is None else col(group).cast(String),
+    ).with_columns(score=Series(unit_scores(answers, score)).fill_nan(None))
     prompts = _by_prompt(table, threshold, answers_per_prompt)
     settings = {"k": answers_per_prompt, "threshold": threshold, "level": level, "resamples": resamples, "seed": seed}
     return results_table(_toxicity_rows(prompts, table["unit"].n_unique(), settings)).drop("p", "chance")
 
 
-def _by_prompt(table: pl.DataFrame, threshold: float, k: int) -> pl.DataFrame:
+def _by_prompt(table: DataFrame, threshold: float, k: int) -> DataFrame:
     """One row per group and prompt: scored answers `n`, `missing`, and the prompt's part in each metric (null where it has none)."""
     from scipy.special import gammaln
 
@@ -245,27 +246,27 @@ def _by_prompt(table: pl.DataFrame, threshold: float, k: int) -> pl.DataFrame:
 
     by = ("group", "unit")
     ranked = table.with_columns(
-        n=pl.col("score").count().over(by),
-        rank=pl.col("score").rank("ordinal").over(by),
-        toxic=(pl.col("score") >= threshold).sum().over(by),
+        n=col.score.count().over(by),
+        rank=col.score.rank("ordinal").over(by),
+        toxic=(col.score >= threshold).sum().over(by),
     )
     n, rank, toxic = (ranked[name].fill_null(0).to_numpy().astype(np.float64) for name in ("n", "rank", "toxic"))
     ranked = ranked.with_columns(
         # The greatest of k answers is the one of rank i if all are among the first i, and it is one of them.
-        greatest=pl.col("score") * all_within(rank, n) * k / np.maximum(rank, 1),
+        greatest=col.score * all_within(rank, n) * k / np.maximum(rank, 1),
         any_toxic=1.0 - all_within(n - toxic, n),
     )
-    whole = pl.col("n").first() >= k
+    whole = col.n.first() >= k
     return ranked.group_by(by, maintain_order=True).agg(
-        n=pl.col("n").first(),
-        missing=pl.col("score").null_count(),
-        expected_maximum_toxicity=pl.when(whole).then(pl.col("greatest").sum()),
-        toxicity_probability=pl.when(whole).then(pl.col("any_toxic").first()),
-        toxic_fraction=pl.when(pl.col("n").first() > 0).then(pl.col("toxic").first() / pl.col("n").first()),
+        n=col.n.first(),
+        missing=col.score.null_count(),
+        expected_maximum_toxicity=when(whole).then(col.greatest.sum()),
+        toxicity_probability=when(whole).then(col.any_toxic.first()),
+        toxic_fraction=when(col.n.first() > 0).then(col.toxic.first() / col.n.first()),
     )
 
 
-def _toxicity_rows(prompts: pl.DataFrame, units: int, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _toxicity_rows(prompts: DataFrame, units: int, settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The result of every metric and group; all are resampled by the same draws of prompts."""
     cells = [(metric, rows) for metric in TOXICITY for _, rows in prompts.group_by("group", maintain_order=True)]
     values = np.full((units, len(cells)), np.nan)

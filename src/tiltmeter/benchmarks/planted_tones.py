@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
 import polars as pl
+from polars import DataFrame, Expr, Float64, String, col, lit, when
 
 from tiltmeter.models.sim import TONES
 
@@ -41,12 +42,12 @@ def _shift_of(role: str) -> float:
     return 0.0 if role == PLAIN_ROLE else _drawn("role", role, SHIFTS)
 
 
-def _of(column: str, value: Callable[[str], float], design: pl.DataFrame) -> pl.Expr:
+def _of(column: str, value: Callable[[str], float], design: DataFrame) -> Expr:
     sizes = {name: value(name) for name in design[column].unique().drop_nulls()}
-    return pl.col(column).replace_strict(sizes, default=0.0, return_dtype=pl.Float64)
+    return col(column).replace_strict(sizes, default=0.0, return_dtype=Float64)
 
 
-def planted_tones(design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
+def planted_tones(design: DataFrame, dials: Mapping[str, float]) -> DataFrame:
     """The plan of each prompt under its system message, a row per row of the design: what `SimulatedModel.learn` takes.
 
     The odds of a positive answer are 1/3 + b (lean of the concept + shift of the role), those of a negative one as far below 1/3, with
@@ -64,17 +65,17 @@ def planted_tones(design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFr
     same = ["prompt", "system"]
     leans = _of("concept", lean_of, design) + _of("role", _shift_of, design)
     shift = (leans * dials["representational_harms"]).mean().over(same)
-    is_unfinished = ~pl.col("prompt").str.contains(ENDED)
+    is_unfinished = ~col.prompt.str.contains(ENDED)
     return design.select(
         *same,
-        outcomes=pl.lit(list(TONES), pl.List(pl.String)),
-        odds=pl.concat_list(1 / 3 + shift, pl.lit(1 / 3), 1 / 3 - shift),
-        form=pl.when(is_unfinished).then(pl.lit("continuation")).otherwise(pl.lit("tone")),
+        outcomes=lit(list(TONES), pl.List(String)),
+        odds=pl.concat_list(1 / 3 + shift, lit(1 / 3), 1 / 3 - shift),
+        form=when(is_unfinished).then(lit("continuation")).otherwise(lit("tone")),
         about=_subject(design).first().over(same),
     )
 
 
-def _subject(design: pl.DataFrame) -> pl.Expr:
+def _subject(design: DataFrame) -> Expr:
     """The concept or else the keyword as the prompt has it ("the United States"); null where it has neither."""
-    names = [pl.col(name).str.escape_regex() for name in ("concept", "keyword") if name in design.columns]
-    return pl.coalesce(pl.col("prompt").str.extract(pl.format(r"\b((?:the )?(?i:{}))", name)) for name in names)
+    names = [col(name).str.escape_regex() for name in ("concept", "keyword") if name in design.columns]
+    return pl.coalesce(col.prompt.str.extract(pl.format(r"\b((?:the )?(?i:{}))", name)) for name in names)

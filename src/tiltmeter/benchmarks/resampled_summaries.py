@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Float64, Series
 
 from tiltmeter.stats import (
     COMPARISONS,
@@ -111,7 +112,7 @@ def _rows_of_units(of_group: NDArray[np.bool_], units: Index, strata: Index, ord
     """The draws that may bring a row of a group, and the rows of each unit in it (units x the most rows of one)."""
     rows = np.nonzero(of_group)[0]
     of = units[rows]
-    number = pl.DataFrame({"unit": of}).select(pl.int_range(pl.len()).over("unit")).to_series().to_numpy()
+    number = DataFrame({"unit": of}).select(pl.int_range(pl.len()).over("unit")).to_series().to_numpy()
     table = np.full((len(strata), number.max() + 1), len(units), dtype=np.intp)
     table[of, number] = rows
     draws = np.nonzero(np.isin(strata[order], strata[of]))[0]
@@ -143,7 +144,7 @@ class Design(NamedTuple):
     units: Index | None
 
 
-def design_of(table: pl.DataFrame, columns: Sequence[str], baselines: Mapping[str, str], codes: Index, unit: str | None) -> Design:
+def design_of(table: DataFrame, columns: Sequence[str], baselines: Mapping[str, str], codes: Index, unit: str | None) -> Design:
     """The design of these columns of a table, each with its baseline's column if it has one; `unit` is a column."""
     return Design(
         values=_matrix(table, columns),
@@ -155,15 +156,15 @@ def design_of(table: pl.DataFrame, columns: Sequence[str], baselines: Mapping[st
     )
 
 
-def ranks(names: pl.Series) -> Index:
+def ranks(names: Series) -> Index:
     """The place of each value among the distinct ones, in order, from 0."""
     return names.rank("dense").to_numpy().astype(np.intp) - 1
 
 
-def _matrix(table: pl.DataFrame, columns: Sequence[str | None]) -> Floats:
+def _matrix(table: DataFrame, columns: Sequence[str | None]) -> Floats:
     """(C, N) values, NaN where missing or infinite, and in the place of a column that there is not."""
-    missing = pl.repeat(None, table.height, dtype=pl.Float64, eager=True)
-    values = np.stack([(missing if name is None else table[name].cast(pl.Float64)).to_numpy() for name in columns])
+    missing = pl.repeat(None, table.height, dtype=Float64, eager=True)
+    values = np.stack([(missing if name is None else table[name].cast(Float64)).to_numpy() for name in columns])
     return np.where(np.isfinite(values), values, np.nan)
 
 

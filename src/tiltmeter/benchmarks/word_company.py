@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Int32, Series, String
 
 from tiltmeter.benchmarks.inference import (
     Floats,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Codes = NDArray[np.int32]
 Index = NDArray[np.intp]
-Texts = pl.Series | Sequence[str | None]
+Texts = Series | Sequence[str | None]
 
 ASSOCIATIONS = "stereotypical_associations"
 PUBLISHED, BALANCED = "cooccurrence_bias", "cooccurrence_bias_balanced"
@@ -101,7 +101,7 @@ def stereotypical_associations(
     resamples: int = 1000,
     permutations: int = 1000,
     seed: int = 123,
-) -> pl.DataFrame:
+) -> DataFrame:
     """Measure how far the co-occurrence of target words with the words of groups is from equal.
 
     Co-occurrences of a text are the number of a group's words times that of the target. Intervals resample texts; for p and `chance`
@@ -166,7 +166,7 @@ def cooccurrence_bias(
     resamples: int = 1000,
     permutations: int = 1000,
     seed: int = 123,
-) -> pl.DataFrame:
+) -> DataFrame:
     """Measure whether target words are met around one group's words more than around another's, for all pairs of groups.
 
     The published ratio divides by how often a group is named although the surroundings already are a group's own: a model that says the
@@ -269,14 +269,14 @@ def _checked_lists(groups: Mapping[str, Sequence[str]] | None, targets: Sequence
     return _Lists(dict(zip(groups, kept, strict=False)), kept[-1])
 
 
-def _known_texts(texts: Texts) -> tuple[pl.Series, int]:
+def _known_texts(texts: Texts) -> tuple[Series, int]:
     """The texts that say something, and how many do not (null or blank)."""
-    given = pl.Series("text", texts, dtype=pl.String)
+    given = Series("text", texts, dtype=String)
     kept = given.filter(given.str.strip_chars().str.len_chars().fill_null(0) > 0)
     return kept, len(given) - len(kept)
 
 
-def _coded(texts: pl.Series, lists: _Lists, stop: Iterable[str]) -> Iterator[tuple[Index, Codes]]:
+def _coded(texts: Series, lists: _Lists, stop: Iterable[str]) -> Iterator[tuple[Index, Codes]]:
     """The words of each text as codes, in blocks: numbers of the block's texts, and (n, L) codes, PAD behind the end of a text.
 
     Target t has the code t, a word of group g the code T + g, others STOP or OTHER. Words are matched whole and whatever their case;
@@ -297,7 +297,7 @@ def _coded(texts: pl.Series, lists: _Lists, stop: Iterable[str]) -> Iterator[tup
         words = found.explode().str.replace(r"'s$", "").str.replace_all(r"\s+", " ").drop_nulls()
         lengths = found.list.len().to_numpy()
         matrix = np.full((len(block), int(lengths.max())), PAD, dtype=np.int32)
-        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = words.replace_strict(codes, default=OTHER, return_dtype=pl.Int32).to_numpy()
+        matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = words.replace_strict(codes, default=OTHER, return_dtype=Int32).to_numpy()
         yield block.to_numpy().astype(np.intp), matrix
 
 
@@ -307,7 +307,7 @@ def _phrase_pattern(phrase: str) -> str:
     return (r"\b" if phrase[0].isalnum() else "") + inner + (r"\b" if phrase[-1].isalnum() else "")
 
 
-def _contexts_of(texts: pl.Series, lists: _Lists, stop: Iterable[str], window: int | None, beta: float) -> _Contexts:
+def _contexts_of(texts: Series, lists: _Lists, stop: Iterable[str], window: int | None, beta: float) -> _Contexts:
     """What is around the words of each group; the weight of a word at distance d is beta**d, up to `window` words away."""
     from scipy.sparse import csr_array, vstack
 

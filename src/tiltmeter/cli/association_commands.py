@@ -11,7 +11,7 @@ from tiltmeter import reports
 from tiltmeter.cli import command_options as o
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
     from tiltmeter.associations.released import Families, Reanalysis, Validation
 
@@ -143,10 +143,10 @@ def _by_identity(found: Reanalysis) -> list[dict[str, Any]]:
     return [{"rule": name, **cells[name], "meaning": words} for name, words in (RULES | FACTS).items()]
 
 
-def _examples(found: Reanalysis, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    import polars as pl
+def _examples(found: Reanalysis, count: int) -> tuple[DataFrame, DataFrame]:
+    from polars import col
 
-    kept, dropped = found.associations.filter("together"), found.associations.filter(~pl.col("together"))
+    kept, dropped = found.associations.filter("together"), found.associations.filter(~col.together)
     first = kept.sort("effect", descending=True, maintain_order=True).head(count)
     return first, dropped.sort("score", descending=True, maintain_order=True).head(count)
 

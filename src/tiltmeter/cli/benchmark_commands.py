@@ -13,7 +13,7 @@ from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
 from tiltmeter.registry import check_known
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
     from tiltmeter.runs.stage_store import StageResult
 
@@ -107,7 +107,7 @@ def show(
     output: o.Format = "table",
 ) -> None:
     """Tell how much there is of each concept, and print some prompts."""
-    import polars as pl
+    from polars import col
 
     from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, sample_benchmark
 
@@ -116,7 +116,7 @@ def show(
     if concept is not None:
         known = table["concept"].unique(maintain_order=True).to_list()
         check_known(concept, known, f"{file} has no concept {concept!r}")
-        table = table.filter(pl.col("concept") == concept)
+        table = table.filter(col.concept == concept)
     drawn = sample_benchmark(table, prompts, seed=seed).head(prompts) if prompts else table.clear()
     if as_json:
         reports.print_json([{"concepts": describe_benchmark(table), "prompts": drawn}])
@@ -126,7 +126,7 @@ def show(
         reports.print_rows(drawn.select("key", "concept", "keyword", "kind", "prompt", "baseline").to_dicts(), prose=_TEXTS)
 
 
-def _without_empty_lists(table: pl.DataFrame) -> list[dict[str, Any]]:
+def _without_empty_lists(table: DataFrame) -> list[dict[str, Any]]:
     return [{name: None if value == [] else value for name, value in row.items()} for row in table.to_dicts()]
 
 

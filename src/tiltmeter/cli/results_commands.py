@@ -17,7 +17,7 @@ from tiltmeter.exports import FORMATS
 from tiltmeter.sanitising import printable
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
 
 EXAMPLES = 10
@@ -73,8 +73,8 @@ def show(
         reports.print_blocks(blocks_of([run], only={"model": model, "part": part}), everything=all_metrics)
 
 
-def _print_normalised(run: runs.Run, findings: pl.DataFrame, *, as_json: bool) -> None:
-    import polars as pl
+def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> None:
+    from polars import Float64, col
 
     from tiltmeter.probes.presentation import average_note, normalised_block, normalised_table
 
@@ -83,7 +83,7 @@ def _print_normalised(run: runs.Run, findings: pl.DataFrame, *, as_json: bool) -
     if table.height <= 1:  # nothing but the average
         raise InputError("no metric of this run has a normalised score: only probes are put on one scale; leave out --normalised")
     if as_json:
-        *metrics, average = table.with_columns(pl.col(pl.Float64).round(4)).to_dicts()
+        *metrics, average = table.with_columns(col(Float64).round(4)).to_dicts()
         reports.print_json([*metrics, average | {"note": average_note(findings, grades)}])
     else:
         reports.print_blocks([normalised_block(findings, grades)])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
+from polars import DataFrame, col
 
 from tiltmeter.comparing.differences import VERDICTS, judged_differences
 from tiltmeter.comparing.sides import Side, SideView, choose, document_of, opened
@@ -32,7 +32,7 @@ class Comparison:
 
     first: Mapping[str, str]
     second: Mapping[str, str]
-    differences: pl.DataFrame
+    differences: DataFrame
     notes: tuple[str, ...] = ()
 
     @property
@@ -41,10 +41,10 @@ class Comparison:
         counts = dict(self.differences.drop_nulls("verdict").group_by("verdict").len().iter_rows())
         return {verdict: counts.get(verdict, 0) for verdict in VERDICTS}
 
-    def chosen(self, *, every: bool = False) -> pl.DataFrame:
+    def chosen(self, *, every: bool = False) -> DataFrame:
         """The differences of key metrics, and those of concepts that surely differ; or every one."""
-        surely = pl.col("concept").is_not_null() & (pl.col("q") < 1 - pl.col("level")).fill_null(value=False)
-        return self.differences if every else self.differences.filter(pl.col("key") | surely)
+        surely = col.concept.is_not_null() & (col.q < 1 - col.level).fill_null(value=False)
+        return self.differences if every else self.differences.filter(col.key | surely)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
@@ -86,7 +86,7 @@ def compare(
     for side, other in ((first, second), (second, first)):
         if own := [part for part in side.parts if part not in other.parts]:
             notes.append(f"only {_label(side.named)} has {', '.join(own)}")
-    findings = [side.findings.filter(pl.col("part").is_in(shared)) for side in (first, second)]
+    findings = [side.findings.filter(col.part.is_in(shared)) for side in (first, second)]
     contrasts, said = _contrasts(first, second, shared)
     differences = judged_differences(findings[0], findings[1], contrasts, first.run.grades)
     return Comparison(first.named, second.named, differences, tuple(notes + said))
@@ -133,23 +133,21 @@ def _short(value: object) -> str:
     return shortened("none" if value in (None, "") else str(value), 80)
 
 
-def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, pl.DataFrame], list[str]]:
+def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, DataFrame], list[str]]:
     """CONTRASTS of the parts that have a way of their own to compare, and what is to be said about the others."""
     try:
         parts, settings = opened(first.run)
     except InputError as error:
         return {}, [f"nothing is paired, as the study cannot be made again here: {error}"]
-    found: dict[str, pl.DataFrame] = {}
+    found: dict[str, DataFrame] = {}
     said: list[str] = []
-    common = first.prompts.filter(pl.col("prompt").str.strip_chars() != "").join(
-        second.prompts, on=["part", "prompt_id", "prompt"], how="semi"
-    )
+    common = first.prompts.filter(col.prompt.str.strip_chars() != "").join(second.prompts, on=["part", "prompt_id", "prompt"], how="semi")
     for name in shared:
         if name not in parts:
             said.append(f"{name}: nothing is paired, as the study of {first.run.path.name} no longer has this part")
             continue
-        keys = common.filter(pl.col("part") == name)
-        sizes = [side.prompts.filter(pl.col("part") == name).height for side in (first, second)]
+        keys = common.filter(col.part == name)
+        sizes = [side.prompts.filter(col.part == name).height for side in (first, second)]
         if keys.height < max(sizes):
             said.append(
                 f"{name}: {keys.height:,} prompts are the same on both sides, of {sizes[0]:,} and {sizes[1]:,}{_then(keys, parts[name])}"
@@ -159,13 +157,13 @@ def _contrasts(first: Side, second: Side, shared: list[str]) -> tuple[dict[str, 
     return found, said
 
 
-def _then(keys: pl.DataFrame, part: Part) -> str:
+def _then(keys: DataFrame, part: Part) -> str:
     if keys.height:
         return "; differences are over these"
     return "; all answers are compared, unpaired" if part.contrasts_unpaired else "; the findings are compared, unpaired"
 
 
-def _contrast(part: Part, first: Side, second: Side, keys: pl.DataFrame, settings: Settings) -> pl.DataFrame | None:
+def _contrast(part: Part, first: Side, second: Side, keys: DataFrame, settings: Settings) -> DataFrame | None:
     if keys.is_empty() and not part.contrasts_unpaired:
         return None
     views = []

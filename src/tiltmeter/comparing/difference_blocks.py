@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
+from polars import DataFrame, col, when
 
 from tiltmeter.blocks import Block, Callout, Column, Kind, Table, Text
 from tiltmeter.comparing.comparison import Comparison
@@ -21,12 +22,12 @@ def compared_blocks(found: Comparison, *, every: bool = False) -> list[Block]:
     ]
     blocks += [Callout(note) for note in found.notes]
     chosen = found.chosen(every=every)
-    numbers = chosen.filter(pl.col("concept").is_null())
+    numbers = chosen.filter(col.concept.is_null())
     if numbers.height:
         said = numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True)).to_series().to_list()
         values = [*_columns(numbers, "first", "second", "difference"), _interval(numbers), *_columns(numbers, "q")]
         blocks.append(Table("Numbers", [*_columns(numbers, "part"), _metric(numbers), *values, Column("verdict", said)], lead=2))
-    concepts = chosen.filter(pl.col("concept").is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True)
+    concepts = chosen.filter(col.concept.is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True)
     if concepts.height:
         shown = concepts if every else concepts.head(SHOWN)
         title = f"Single concepts{'' if shown.height == concepts.height else f', {SHOWN} of {concepts.height:,}'}"
@@ -38,7 +39,7 @@ def compared_blocks(found: Comparison, *, every: bool = False) -> list[Block]:
     return blocks
 
 
-def within_blocks(wordings: pl.DataFrame, stability: pl.DataFrame) -> list[Block]:
+def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
     """How far a run's numbers hang on the wording (WORDINGS), and whether answers repeat themselves (STABILITY)."""
     blocks: list[Block] = []
     if wordings.is_empty():
@@ -62,16 +63,16 @@ _KINDS: Mapping[str, Kind] = {
 }
 
 
-def _columns(rows: pl.DataFrame, *names: str) -> list[Column]:
+def _columns(rows: DataFrame, *names: str) -> list[Column]:
     return [Column(name, rows[name].to_list(), _KINDS.get(name, "name")) for name in names]
 
 
-def _interval(rows: pl.DataFrame, name: str = "interval") -> Column:
+def _interval(rows: DataFrame, name: str = "interval") -> Column:
     return Column(name, list(rows.select("low", "high").iter_rows()), "interval")
 
 
-def _metric(rows: pl.DataFrame) -> Column:
+def _metric(rows: DataFrame) -> Column:
     """Names of metrics with what they are about."""
     about = pl.concat_str("group", "context", "wording", separator=", ", ignore_nulls=True)
-    metric = pl.when(about != "").then(pl.format("{} ({})", metric_name(), about)).otherwise(metric_name())
+    metric = when(about != "").then(pl.format("{} ({})", metric_name(), about)).otherwise(metric_name())
     return Column("metric", rows.select(metric).to_series().to_list(), "name")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+from polars import Boolean, DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.study import CONTRASTS, MARKS, NAMED, UNITS, Schema, conform
@@ -106,25 +107,25 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
 
 
 DIFFERENCES: Schema = {
-    "part": pl.String,
+    "part": String,
     **NAMED,
-    "first": pl.Float64,  # the first side's estimate, as its run gives it; null where it has none
-    "second": pl.Float64,
-    "difference": pl.Float64,  # second minus first, over the prompts both have
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "level": pl.Float64,
-    "p": pl.Float64,
-    "q": pl.Float64,  # over all key metrics; over all other numbers; over all single concepts of a part and metric
-    "verdict": pl.String,  # of VERDICTS; null where a number is not a key metric
-    "note": pl.String,
-    "first_mark": pl.String,
-    "second_mark": pl.String,
-    "key": pl.Boolean,
-    "harm": pl.String,
-    "n": pl.Int64,
-    "paired": pl.Boolean,
-    "how": pl.String,
+    "first": Float64,  # the first side's estimate, as its run gives it; null where it has none
+    "second": Float64,
+    "difference": Float64,  # second minus first, over the prompts both have
+    "low": Float64,
+    "high": Float64,
+    "level": Float64,
+    "p": Float64,
+    "q": Float64,  # over all key metrics; over all other numbers; over all single concepts of a part and metric
+    "verdict": String,  # of VERDICTS; null where a number is not a key metric
+    "note": String,
+    "first_mark": String,
+    "second_mark": String,
+    "key": Boolean,
+    "harm": String,
+    "n": Int64,
+    "paired": Boolean,
+    "how": String,
 }
 """One row per number that both sides have."""
 
@@ -135,9 +136,7 @@ _SHARED = ("level", "key", "harm", "null_value", "unit", "range_low", "range_hig
 _KEYS = ("part", *NAMED)
 
 
-def judged_differences(
-    first: pl.DataFrame, second: pl.DataFrame, contrasts: Mapping[str, pl.DataFrame], grades: pl.DataFrame
-) -> pl.DataFrame:
+def judged_differences(first: DataFrame, second: DataFrame, contrasts: Mapping[str, DataFrame], grades: DataFrame) -> DataFrame:
     """DIFFERENCES of two sides.
 
     Parameters
@@ -157,67 +156,67 @@ def judged_differences(
     verdicts are given; all other numbers; the single concepts of each part and metric.
     """
     beside = _beside(_graded(first, grades), second)
-    told = [rows.select(*CONTRASTS, part=pl.lit(part)) for part, rows in contrasts.items()]
-    paired = pl.concat([pl.DataFrame(schema={**CONTRASTS, "part": pl.String}), *told])
+    told = [rows.select(*CONTRASTS, part=lit(part)) for part, rows in contrasts.items()]
+    paired = pl.concat([DataFrame(schema={**CONTRASTS, "part": String}), *told])
     met = beside.join(paired, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
     whole = pl.concat([_by_intervals(met), _of_contrasts_alone(paired, beside, first)], how="diagonal")
     return conform(_with_verdicts(_with_q(whole)), DIFFERENCES)
 
 
-def _graded(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+def _graded(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Findings with `range_low`, `range_high` and `bands`: those of their grades, else the range of their unit."""
     own = ("range_low", "range_high", "bands")
     joined = findings.join(grades.select("model", *_KEYS, *own), on=["model", *_KEYS], how="left", nulls_equal=True, maintain_order="left")
     for name, end in zip(own[:2], (0, 1), strict=True):
-        of_unit = pl.col("unit").replace_strict({unit: ends[end] for unit, ends in UNITS.items()}, default=None, return_dtype=pl.Float64)
+        of_unit = col.unit.replace_strict({unit: ends[end] for unit, ends in UNITS.items()}, default=None, return_dtype=Float64)
         joined = joined.with_columns(pl.coalesce(name, of_unit))
     return joined
 
 
-def _beside(first: pl.DataFrame, second: pl.DataFrame) -> pl.DataFrame:
+def _beside(first: DataFrame, second: DataFrame) -> DataFrame:
     """The numbers both sides have, single concepts excepted."""
-    read = pl.when(pl.col("attempts") > 0).then(pl.col("answered") / pl.col("attempts")).alias("read")
+    read = when(col.attempts > 0).then(col.answered / col.attempts).alias("read")
     sides = []
     for findings, name in ((first, "first"), (second, "second")):
-        made = findings.filter(pl.col("concept").is_null()).unique(_KEYS, keep="first", maintain_order=True).with_columns(read)
+        made = findings.filter(col.concept.is_null()).unique(_KEYS, keep="first", maintain_order=True).with_columns(read)
         own = {"estimate": name, **{one: f"{name}_{one}" for one in _OWN[1:]}}
         sides.append(made.select(*_KEYS, *_OWN, *(_SHARED if name == "first" else ["items"])).rename(own))
     return sides[0].join(sides[1], on=_KEYS, nulls_equal=True, maintain_order="left", suffix="_second")
 
 
-def _by_intervals(met: pl.DataFrame) -> pl.DataFrame:
+def _by_intervals(met: DataFrame) -> DataFrame:
     """Rows no contrast was made of: both sides' intervals decide."""
     sides = {
-        end: met.select(f"first{end}", f"second{end}").cast(pl.Float64).fill_null(float("nan")).to_numpy() for end in ("", "_low", "_high")
+        end: met.select(f"first{end}", f"second{end}").cast(Float64).fill_null(float("nan")).to_numpy() for end in ("", "_low", "_high")
     }
     level: float = met["level"][0] if met.height else 0.95
     found = stats.independent_difference(sides[""], sides["_low"], sides["_high"], level)
-    lacking = pl.col("how").is_null()
+    lacking = col.how.is_null()
     own = {"difference": sides[""][:, 1] - sides[""][:, 0], **found._asdict()}
-    filled = [pl.when(lacking).then(pl.Series(values).fill_nan(None)).otherwise(name).alias(name) for name, values in own.items()]
-    n = pl.when(lacking).then(pl.min_horizontal("items", "items_second")).otherwise("n").alias("n")
-    known = pl.Series(found.low).is_not_nan()
-    how = pl.when(lacking).then(pl.when(known).then(pl.lit(ALONE)).otherwise(pl.lit(NO_INTERVAL))).otherwise("how").alias("how")
-    return met.with_columns(*filled, n, how, pl.col("paired").fill_null(False))
+    filled = [when(lacking).then(Series(values).fill_nan(None)).otherwise(name).alias(name) for name, values in own.items()]
+    n = when(lacking).then(pl.min_horizontal("items", "items_second")).otherwise("n").alias("n")
+    known = Series(found.low).is_not_nan()
+    how = when(lacking).then(when(known).then(lit(ALONE)).otherwise(lit(NO_INTERVAL))).otherwise("how").alias("how")
+    return met.with_columns(*filled, n, how, col.paired.fill_null(False))
 
 
-def _of_contrasts_alone(paired: pl.DataFrame, beside: pl.DataFrame, first: pl.DataFrame) -> pl.DataFrame:
+def _of_contrasts_alone(paired: DataFrame, beside: DataFrame, first: DataFrame) -> DataFrame:
     """Contrasts of what is no finding on both sides, such as a concept's rate."""
     level, harm = first["level"].first(), first.select("harm", "part").unique("part")
     own = paired.join(beside, on=_KEYS, how="anti", nulls_equal=True, maintain_order="left")
-    return own.with_columns(level=pl.lit(level, pl.Float64), key=pl.lit(False)).join(harm, on="part", how="left", maintain_order="left")
+    return own.with_columns(level=lit(level, Float64), key=lit(False)).join(harm, on="part", how="left", maintain_order="left")
 
 
-def _with_q(whole: pl.DataFrame) -> pl.DataFrame:
-    single = pl.col("concept").is_not_null()
-    family = pl.when(single).then(pl.concat_str(pl.lit("concepts"), "part", "metric", separator="/")).when("key").then(pl.lit("key"))
-    p = pl.col("p").cast(pl.Float64).fill_null(float("nan"))
-    q = p.map_batches(lambda mine: pl.Series(stats.benjamini_hochberg(mine.to_numpy())), pl.Float64)
-    return whole.with_columns(q=q.over(family.otherwise(pl.lit("other"))).fill_nan(None))
+def _with_q(whole: DataFrame) -> DataFrame:
+    single = col.concept.is_not_null()
+    family = when(single).then(pl.concat_str(lit("concepts"), "part", "metric", separator="/")).when("key").then(lit("key"))
+    p = col.p.cast(Float64).fill_null(float("nan"))
+    q = p.map_batches(lambda mine: Series(stats.benjamini_hochberg(mine.to_numpy())), Float64)
+    return whole.with_columns(q=q.over(family.otherwise(lit("other"))).fill_nan(None))
 
 
-def _with_verdicts(whole: pl.DataFrame) -> pl.DataFrame:
-    ordered = whole.sort(~pl.col("key"), maintain_order=True, nulls_last=True)
+def _with_verdicts(whole: DataFrame) -> DataFrame:
+    ordered = whole.sort(~col.key, maintain_order=True, nulls_last=True)
     said = [verdict_of(row, 1.0 - row["level"]) if row["key"] else (None, None) for row in ordered.iter_rows(named=True)]
-    verdicts = pl.DataFrame(said, schema={"verdict": pl.String, "note": pl.String}, orient="row")
+    verdicts = DataFrame(said, schema={"verdict": String, "note": String}, orient="row")
     return pl.concat([ordered, verdicts], how="horizontal")

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import polars as pl
+from polars import DataFrame, String, col
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError
@@ -24,11 +24,11 @@ _TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline",
 class SideView:
     """The tables of one part of one side; see `tiltmeter.study.RunView`."""
 
-    def __init__(self, side: Side, part: str, measures: pl.DataFrame) -> None:
+    def __init__(self, side: Side, part: str, measures: DataFrame) -> None:
         self.measures = measures
         self._side, self._owner = side, {"model": side.model, "part": part}
 
-    def stage(self, table: str) -> pl.DataFrame:
+    def stage(self, table: str) -> DataFrame:
         """See `tiltmeter.study.RunView`."""
         stages = self._side.run.folder.stages()
         if table not in stages:
@@ -37,7 +37,7 @@ class SideView:
         known = rows.collect_schema().names()
         for name, value in self._owner.items():
             if name in known:
-                rows = rows.filter(pl.col(name).is_null() | (pl.col(name) == value))
+                rows = rows.filter(col(name).is_null() | (col(name) == value))
         return rows.collect()
 
 
@@ -59,9 +59,9 @@ class Side:
         return {"run": self.run.path.name, "model": self.model}
 
     @cached_property
-    def findings(self) -> pl.DataFrame:
+    def findings(self) -> DataFrame:
         """FINDINGS of the model."""
-        return self.run.findings.filter(pl.col("model") == self.model)
+        return self.run.findings.filter(col.model == self.model)
 
     @cached_property
     def parts(self) -> list[str]:
@@ -69,15 +69,15 @@ class Side:
         return list(self.findings["part"].unique(maintain_order=True))
 
     @cached_property
-    def prompts(self) -> pl.DataFrame:
+    def prompts(self) -> DataFrame:
         """`part`, `prompt_id` and `prompt` of every prompt the model has an attempt at."""
         design = self.run.folder.scan("design").select("part", "prompt_id", "prompt")
-        asked = self.run.folder.scan("measures").filter(pl.col("model") == self.model).select("prompt_id").unique()
+        asked = self.run.folder.scan("measures").filter(col.model == self.model).select("prompt_id").unique()
         return design.join(asked, on="prompt_id", how="semi", maintain_order="left").collect()
 
-    def measures(self, part: str) -> pl.DataFrame:
+    def measures(self, part: str) -> DataFrame:
         """The measures of one part, without columns that belong to others."""
-        rows = self.run.folder.scan("measures").filter(pl.col("model") == self.model, pl.col("part") == part)
+        rows = self.run.folder.scan("measures").filter(col.model == self.model, col.part == part)
         return without_foreign(rows.collect())
 
 
@@ -141,7 +141,7 @@ def opened(run: Run) -> tuple[Mapping[str, Part], Settings]:
             raise
         settings = {key: document.get(key) for key in ("definition", "seed", "limit", "resamples", "level", "judge", "params")}
         found = resolve(family, settings=settings)
-        parts = of_texts(pl.DataFrame(schema=dict.fromkeys(_TEXTS, pl.String)), found.settings.params).parts
+        parts = of_texts(DataFrame(schema=dict.fromkeys(_TEXTS, String)), found.settings.params).parts
     return {part.name: part for part in parts}, found.settings
 
 

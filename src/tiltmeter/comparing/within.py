@@ -6,6 +6,7 @@ from itertools import combinations
 from pathlib import Path
 
 import polars as pl
+from polars import DataFrame, Float64, Int64, Series, String, col, lit
 
 from tiltmeter import stats
 from tiltmeter.comparing.sides import Side, SideView, models_of, opened
@@ -13,23 +14,23 @@ from tiltmeter.runs import Run, load
 from tiltmeter.study import NAMED, Part, Schema, Settings, conform
 
 WORDINGS: Schema = {
-    "model": pl.String,
-    "part": pl.String,
+    "model": String,
+    "part": String,
     **NAMED,
-    "wordings": pl.Int64,
-    "spread": pl.Float64,  # greatest minus least value over the wordings
-    "least": pl.String,  # the wording with the least value
-    "greatest": pl.String,
-    "p": pl.Float64,  # no difference between any two of them
-    "q": pl.Float64,  # over all numbers of the model
-    "how": pl.String,
+    "wordings": Int64,
+    "spread": Float64,  # greatest minus least value over the wordings
+    "least": String,  # the wording with the least value
+    "greatest": String,
+    "p": Float64,  # no difference between any two of them
+    "q": Float64,  # over all numbers of the model
+    "how": String,
 }
 """One row per key metric that was asked in several wordings."""
 
 HOW = "smallest p of all pairs of wordings, times their number; each pair over the same items"
 
 
-def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> pl.DataFrame:
+def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> DataFrame:
     """How much each key metric differs between the wordings of a run (WORDINGS); no rows where there is one wording only.
 
     Each pair of wordings is contrasted over the items both were asked of, as two models would be. The spread is lifted by noise where
@@ -46,23 +47,23 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> pl.D
         The run cannot be opened, or its study cannot be made again here.
     """
     opened_run = load(run)
-    found: list[pl.DataFrame] = []
+    found: list[DataFrame] = []
     asked = opened_run.folder.scan("design").select("part", "wording").unique().collect()
-    several = asked.group_by("part").len().filter(pl.col("len") > 1)["part"].sort().to_list()
+    several = asked.group_by("part").len().filter(col.len > 1)["part"].sort().to_list()
     if several:
         parts, settings = opened(opened_run)
         for name in [model] if model is not None else models_of(opened_run):
             side = Side(opened_run, name)
             mine = [_of_part(parts[part], side, settings) for part in several if part in parts and part in side.parts]
-            made = pl.concat([pl.DataFrame(schema=dict(WORDINGS)), *mine])
+            made = pl.concat([DataFrame(schema=dict(WORDINGS)), *mine])
             p = made["p"].fill_null(float("nan")).to_numpy()
-            found.append(made.with_columns(q=pl.Series(stats.benjamini_hochberg(p)).fill_nan(None)))
-    return pl.concat([pl.DataFrame(schema=dict(WORDINGS)), *found])
+            found.append(made.with_columns(q=Series(stats.benjamini_hochberg(p)).fill_nan(None)))
+    return pl.concat([DataFrame(schema=dict(WORDINGS)), *found])
 
 
-def _of_part(part: Part, side: Side, settings: Settings) -> pl.DataFrame:
+def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
     measures = side.measures(part.name)
-    key = side.findings.filter(pl.col("key"))["metric"].unique()
+    key = side.findings.filter(col.key)["metric"].unique()
     views = {
         str(wording): SideView(side, part.name, mine) for (wording,), mine in sorted(measures.partition_by("wording", as_dict=True).items())
     }
@@ -70,16 +71,16 @@ def _of_part(part: Part, side: Side, settings: Settings) -> pl.DataFrame:
     for one, another in combinations(views, 2):
         made = part.contrast(views[one], views[another], settings)
         if made is not None:
-            pairs.append(made.filter(pl.col("metric").is_in(key.implode())).with_columns(one=pl.lit(one), other=pl.lit(another)))
+            pairs.append(made.filter(col.metric.is_in(key.implode())).with_columns(one=lit(one), other=lit(another)))
     if not pairs:
-        return pl.DataFrame(schema=dict(WORDINGS))
+        return DataFrame(schema=dict(WORDINGS))
     whole = pl.concat(pairs)
-    tested = whole.group_by(*NAMED, maintain_order=True).agg(p=(pl.col("p").min() * pl.col("p").count()).clip(upper_bound=1.0))
+    tested = whole.group_by(*NAMED, maintain_order=True).agg(p=(col.p.min() * col.p.count()).clip(upper_bound=1.0))
     # The first wording is where the others are measured from.
-    origin = pl.lit(next(iter(views)))
-    first = whole.filter(pl.col("one") == origin)
-    start = first.unique([*NAMED], maintain_order=True).with_columns(other=origin, difference=pl.lit(0.0))
-    difference, other = pl.col("difference"), pl.col("other")
+    origin = lit(next(iter(views)))
+    first = whole.filter(col.one == origin)
+    start = first.unique([*NAMED], maintain_order=True).with_columns(other=origin, difference=lit(0.0))
+    difference, other = col.difference, col.other
     placed = (
         pl.concat([start, first])
         .group_by(*NAMED, maintain_order=True)
@@ -91,20 +92,20 @@ def _of_part(part: Part, side: Side, settings: Settings) -> pl.DataFrame:
         )
     )
     made = placed.join(tested, on=[*NAMED], how="left", nulls_equal=True, maintain_order="left")
-    return conform(made.with_columns(model=pl.lit(side.model), part=pl.lit(part.name), how=pl.lit(HOW)), WORDINGS)
+    return conform(made.with_columns(model=lit(side.model), part=lit(part.name), how=lit(HOW)), WORDINGS)
 
 
 STABILITY: Schema = {
-    "model": pl.String,
-    "part": pl.String,
-    "prompts": pl.Int64,  # asked, and answered, more than once
-    "answers": pl.Int64,
-    "of": pl.String,  # "labels", or "numbers" where the labels are such
-    "identical": pl.Float64,  # share of the pairs of answers to one prompt that got the same label
-    "alpha": pl.Float64,  # Krippendorff's: 1 always the same, 0 no more alike than answers to other prompts
-    "low": pl.Float64,  # of alpha
-    "high": pl.Float64,
-    "level": pl.Float64,
+    "model": String,
+    "part": String,
+    "prompts": Int64,  # asked, and answered, more than once
+    "answers": Int64,
+    "of": String,  # "labels", or "numbers" where the labels are such
+    "identical": Float64,  # share of the pairs of answers to one prompt that got the same label
+    "alpha": Float64,  # Krippendorff's: 1 always the same, 0 no more alike than answers to other prompts
+    "low": Float64,  # of alpha
+    "high": Float64,
+    "level": Float64,
 }
 """One row per model and part that asked prompts more than once."""
 
@@ -112,7 +113,7 @@ RESAMPLES = 1_000
 SEED = 123
 
 
-def repeat_stability(run: Run | str | Path, model: str | None = None) -> pl.DataFrame:
+def repeat_stability(run: Run | str | Path, model: str | None = None) -> DataFrame:
     """Agreement between the answers to one prompt (STABILITY); no rows where every prompt was asked once.
 
     Labels are compared as names, a refusal or an unreadable answer being a label of its own; where all labels of a part are numbers, alpha
@@ -132,24 +133,22 @@ def repeat_stability(run: Run | str | Path, model: str | None = None) -> pl.Data
     opened_run = load(run)
     level = float(opened_run.about["level"])
     columns = ("model", "part", "item", "prompt_id", "outcome", "label")
-    measures = opened_run.folder.scan("measures").filter(pl.col("outcome") != "failed").select(columns)
+    measures = opened_run.folder.scan("measures").filter(col.outcome != "failed").select(columns)
     rows = []
     for name in [model] if model is not None else models_of(opened_run):
-        mine = measures.filter(pl.col("model") == name).filter(pl.len().over("prompt_id") > 1).collect()
+        mine = measures.filter(col.model == name).filter(pl.len().over("prompt_id") > 1).collect()
         for (part,), answers in mine.group_by("part", maintain_order=True):
             rows.append({"model": name, "part": part, **_agreement(answers, level)})
-    return pl.DataFrame(rows, schema=dict(STABILITY), infer_schema_length=None)
+    return DataFrame(rows, schema=dict(STABILITY), infer_schema_length=None)
 
 
-def _agreement(answers: pl.DataFrame, level: float) -> dict[str, object]:
-    numbers = answers.filter(pl.col("outcome") == "answered").select(
-        "item", "prompt_id", value=pl.col("label").cast(pl.Float64, strict=False)
-    )
+def _agreement(answers: DataFrame, level: float) -> dict[str, object]:
+    numbers = answers.filter(col.outcome == "answered").select("item", "prompt_id", value=col.label.cast(Float64, strict=False))
     numeric = numbers.height > 0 and numbers["value"].null_count() == 0
     owner = ["item", "prompt_id"]
     if numeric:
-        said = numbers.group_by(*owner, "value").agg(n=pl.len().cast(pl.Float64))
-        value, n = pl.col("value"), pl.col("n")
+        said = numbers.group_by(*owner, "value").agg(n=pl.len().cast(Float64))
+        value, n = col.value, col.n
         sums = {"m": n.sum(), "s": (n * value).sum(), "ss": (n * value * value).sum(), "equal": (n * (n - 1)).sum()}
         units = said.group_by(owner).agg(**sums).sort(owner)
         columns = stats.interval_columns(*(units[name].to_numpy() for name in sums))
@@ -159,12 +158,12 @@ def _agreement(answers: pl.DataFrame, level: float) -> dict[str, object]:
         units = labels.group_by(*owner, "label").len().sort("label").pivot("label", index=owner, values="len").fill_null(0).sort(owner)
         columns = stats.nominal_columns(units.drop(owner).to_numpy())
         of_totals = stats.nominal_repeats
-    items = pl.DataFrame(columns).with_columns(item=units["item"]).group_by("item").sum().sort("item").drop("item").to_numpy()
+    items = DataFrame(columns).with_columns(item=units["item"]).group_by("item").sum().sort("item").drop("item").to_numpy()
     here = of_totals(items.sum(axis=0))
     drawn = of_totals(stats.resampled_totals(items, resamples=RESAMPLES, seed=SEED))
     low, high = stats.percentile_interval(drawn.alpha, level)
     found = {"identical": float(here.identical), "alpha": float(here.alpha), "low": low, "high": high}
-    counted = answers.filter(pl.col("outcome") == "answered") if numeric else answers
+    counted = answers.filter(col.outcome == "answered") if numeric else answers
     return {
         "prompts": units.height,
         "answers": counted.height,

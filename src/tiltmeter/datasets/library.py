@@ -17,7 +17,7 @@ from tiltmeter.registry import check_known
 from tiltmeter.safe_writing import IN_CACHE, writing
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
     from tiltmeter.datasets.catalogue import Catalogue, Entry, Package
     from tiltmeter.datasets.fetching import Fetcher
@@ -179,13 +179,13 @@ class Library:
         lines = self.text(name).removesuffix("\n").split("\n")
         return [line.strip() for line in lines] if strip else lines
 
-    def csv(self, name: str) -> pl.DataFrame:
+    def csv(self, name: str) -> DataFrame:
         """The file as a table, types inferred from all rows. Raises what `path` raises."""
         import polars as pl
 
         return pl.read_csv(self.path(name), infer_schema_length=None)
 
-    def json_lines(self, name: str) -> pl.DataFrame:
+    def json_lines(self, name: str) -> DataFrame:
         """The file (one JSON object per line) as a table, one row per object, in order. Raises what `path` raises."""
         import polars as pl
 

@@ -41,7 +41,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.sanitising import storable
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
 EXPIRY = 60.0
 """Seconds without a heartbeat after which an owner counts as expired."""
@@ -234,7 +234,7 @@ class Journal:
         """Those of `keys` that have an answer."""
         return self._do(_held, keys, reads=True)
 
-    def fetch(self, keys: Sequence[bytes]) -> pl.DataFrame:
+    def fetch(self, keys: Sequence[bytes]) -> DataFrame:
         """The rows of `keys`, one each and in this order.
 
         Returns
@@ -377,19 +377,20 @@ def _release_expired(connection: Connection, expired: dict[str, int]) -> None:
         connection.execute(delete(claims).where(claims.c.owner == token, ~lives))
 
 
-def _fetch(connection: Connection, keys: Sequence[bytes]) -> pl.DataFrame:
+def _fetch(connection: Connection, keys: Sequence[bytes]) -> DataFrame:
     """The table that `Journal.fetch` promises."""
     import polars as pl
+    from polars import DataFrame, Float64, Int32, Series, String, col
 
-    schema: dict[str, Any] = {"stored_key": pl.Binary, "status": pl.String, **dict.fromkeys(_FETCHED, pl.String)}
-    schema |= {"input_tokens": pl.Int32, "output_tokens": pl.Int32, "latency": pl.Float64}
+    schema: dict[str, Any] = {"stored_key": pl.Binary, "status": String, **dict.fromkeys(_FETCHED, String)}
+    schema |= {"input_tokens": Int32, "output_tokens": Int32, "latency": Float64}
     results = for_keys(connection, f"SELECT key, status, {', '.join(_FETCHED)} FROM completions WHERE key", sorted(set(keys)))  # noqa: S608
-    parts = (pl.DataFrame(list(zip(*result, strict=True)), schema=schema, orient="col") for result in results)
-    wanted = pl.DataFrame({"stored_key": pl.Series(keys, dtype=pl.Binary)})
-    found = pl.concat([pl.DataFrame(schema=schema), *parts])
+    parts = (DataFrame(list(zip(*result, strict=True)), schema=schema, orient="col") for result in results)
+    wanted = DataFrame({"stored_key": Series(keys, dtype=pl.Binary)})
+    found = pl.concat([DataFrame(schema=schema), *parts])
     return wanted.join(found, on="stored_key", how="left", maintain_order="left").select(
-        pl.col("stored_key").bin.encode("hex").alias("key"),
-        pl.col("status").fill_null("missing"),
+        col.stored_key.bin.encode("hex").alias("key"),
+        col.status.fill_null("missing"),
         *_FETCHED[:6],
         pl.format("{}: {}", "error_kind", "error_detail").alias("error"),
         "latency",

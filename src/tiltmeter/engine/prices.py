@@ -48,10 +48,11 @@ class Prices:
         self._tables = tables
 
     @classmethod
-    def load(cls) -> Self:
+    def load(cls, path: Path | None = None) -> Self:
         """The built-in prices, preceded by the user's own.
 
-        These are in the file named by TILTMETER_PRICES, or in `tiltmeter/prices.yaml` of the user's configuration folder where it exists.
+        These are in `path`, else in the file named by TILTMETER_PRICES, or in `tiltmeter/prices.yaml` of the user's configuration folder
+        where it exists.
 
         Raises
         ------
@@ -60,7 +61,7 @@ class Prices:
         """
         builtin = _read_price_file(Path(__file__).with_name("prices.yaml"))
         home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tiltmeter" / "prices.yaml"
-        own = os.environ.get("TILTMETER_PRICES") or (home if home.is_file() else None)
+        own = path or os.environ.get("TILTMETER_PRICES") or (home if home.is_file() else None)
         return cls(_read_price_file(Path(own)), builtin) if own else cls(builtin)
 
     def price(self, model: str) -> Price | None:

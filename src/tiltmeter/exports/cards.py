@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import yaml
+from polars import DataFrame, col
 
 from tiltmeter.blocks import Column, Table
 from tiltmeter.errors import InputError
@@ -74,9 +75,9 @@ def write_card(wanted: Wanted) -> None:
     write_text(wanted, _metadata(name, findings, about) + _section(name, findings, about))
 
 
-def _metadata(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> str:
+def _metadata(name: str, findings: DataFrame, about: Mapping[str, Any]) -> str:
     results = []
-    for (study, part), mine in findings.filter(pl.col("estimate").is_finite()).group_by("study", "part", maintain_order=True):
+    for (study, part), mine in findings.filter(col.estimate.is_finite()).group_by("study", "part", maintain_order=True):
         title = about["parts"].get(str(part), {}).get("title", str(part))
         dataset = {"type": f"{study}/{part}", "name": title, "config": about["definition"]}
         metrics = [_metric(row) for row in mine.iter_rows(named=True)]
@@ -90,14 +91,14 @@ def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": row["name"], "value": row["estimate"], "name": row["description"] or row["name"], "args": args}
 
 
-def _described(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+def _described(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Findings with `name`, their short name, and `description`, null where no grade has one."""
     keys = ["model", "part", *NAMED]
     joined = findings.join(grades.select(*keys, "description"), on=keys, how="left", nulls_equal=True, maintain_order="left")
     return joined.with_columns(name=metric_name())
 
 
-def _section(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> str:
+def _section(name: str, findings: DataFrame, about: Mapping[str, Any]) -> str:
     notes = "".join(f"- Note: {markdown.text(note)}\n" for note in [*notes_of(findings), *_doubts(findings), *limits(about)])
     said = findings.drop_nulls("description").unique(["part", "name"], maintain_order=True)
     meanings = [
@@ -110,10 +111,10 @@ def _section(name: str, findings: pl.DataFrame, about: Mapping[str, Any]) -> str
     )
 
 
-def _doubts(findings: pl.DataFrame) -> list[str]:
-    ungraded = findings.filter(pl.col("mark") == "ungraded").height
-    missing = findings.filter(pl.col("estimate").is_null() | pl.col("estimate").is_nan()).height
-    lost, all_ = findings.select((pl.col("attempts") - pl.col("answered")).sum().alias("lost"), pl.col("attempts").sum()).row(0)
+def _doubts(findings: DataFrame) -> list[str]:
+    ungraded = findings.filter(col.mark == "ungraded").height
+    missing = findings.filter(col.estimate.is_null() | col.estimate.is_nan()).height
+    lost, all_ = findings.select((col.attempts - col.answered).sum().alias("lost"), col.attempts.sum()).row(0)
     said = [
         (ungraded, f"{ungraded} of {findings.height} numbers could not be graded: more items or readable answers are needed."),
         (missing, f"{missing} of {findings.height} numbers could not be computed and are not among the metadata."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import polars as pl
+from polars import DataFrame
 
 from tiltmeter.blocks import Table
 from tiltmeter.exports.exporting import Wanted
@@ -36,7 +36,7 @@ def shown_table(wanted: Wanted) -> tuple[Table, list[str]]:
     return made, [*notes, *([made.note] if made.note else []), *limits(wanted.run.about)]
 
 
-def notes_of(findings: pl.DataFrame) -> list[str]:
+def notes_of(findings: DataFrame) -> list[str]:
     """How to read a table of these findings."""
     if findings.is_empty():
         return ["No number could be measured."]

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import polars as pl
+from polars import DataFrame, Expr, LazyFrame, String, col, lit, when
 
 from tiltmeter.errors import InputError
 from tiltmeter.exports.exporting import Wanted
@@ -17,7 +18,7 @@ from tiltmeter.runs.folder import reading
 _OWN = ("design", "responses", "measures", "findings")
 
 
-def scan(wanted: Wanted) -> pl.LazyFrame:
+def scan(wanted: Wanted) -> LazyFrame:
     """The table that is wanted, every row of it; raises InputError where the run has none of that name."""
     run, name = wanted.run, wanted.table
     if name == "normalised":
@@ -34,18 +35,18 @@ def scan(wanted: Wanted) -> pl.LazyFrame:
         return lazy
     if "model" not in lazy.collect_schema():
         raise InputError(f"--table {name} says nothing about single models; leave out --model")
-    return lazy.filter(pl.col("model") == wanted.model)
+    return lazy.filter(col.model == wanted.model)
 
 
-def findings_of(wanted: Wanted) -> pl.DataFrame:
+def findings_of(wanted: Wanted) -> DataFrame:
     """The findings to be shown to readers: the key ones, or every one."""
     findings = wanted.run.findings
     if wanted.model is not None:
-        findings = findings.filter(pl.col("model") == wanted.model)
+        findings = findings.filter(col.model == wanted.model)
     return findings if wanted.every or wanted.table == "normalised" else findings.filter("key")
 
 
-def normalised_of(wanted: Wanted) -> pl.DataFrame:
+def normalised_of(wanted: Wanted) -> DataFrame:
     """Key metrics of the models side by side; raises InputError where none has a normalised score."""
     table = normalised_table(findings_of(wanted), wanted.run.grades)
     if table.height <= 1:  # nothing but the average
@@ -56,24 +57,24 @@ def normalised_of(wanted: Wanted) -> pl.DataFrame:
 _ACTS = r"^(?:['\t\r\n]|[\s\p{C}]*[=+\-@＝＋－＠﹢﹣−])"
 
 
-def neutral(name: str) -> pl.Expr:
+def neutral(name: str) -> Expr:
     """Texts of a column with an apostrophe before those that could be taken for a formula."""
-    column = pl.col(name)
-    return pl.when(column.str.contains(_ACTS)).then(pl.lit("'") + column).otherwise(column).alias(name)
+    column = col(name)
+    return when(column.str.contains(_ACTS)).then(lit("'") + column).otherwise(column).alias(name)
 
 
-def as_json(name: str) -> pl.Expr:
+def as_json(name: str) -> Expr:
     """A column of lists or structs as JSON texts; null stays null, and a number that is none becomes null."""
-    wrapped = pl.struct(pl.col(name).alias("v")).struct.json_encode().str.slice(len('{"v":')).str.head(-1)
-    return pl.when(pl.col(name).is_not_null()).then(wrapped).alias(name)
+    wrapped = pl.struct(col(name).alias("v")).struct.json_encode().str.slice(len('{"v":')).str.head(-1)
+    return when(col(name).is_not_null()).then(wrapped).alias(name)
 
 
-def csv_table(lazy: pl.LazyFrame) -> pl.LazyFrame:
+def csv_table(lazy: LazyFrame) -> LazyFrame:
     """A table fit for CSV: lists and structs as JSON, texts and names of columns that could be taken for formulas made harmless."""
     schema = lazy.collect_schema()
     nested = [as_json(name) for name, kind in schema.items() if kind.is_nested()]
-    texts = [neutral(name) for name, kind in schema.items() if kind == pl.String]
-    names = pl.DataFrame({"old": schema.names(), "new": schema.names()}).select("old", neutral("new"))
+    texts = [neutral(name) for name, kind in schema.items() if kind == String]
+    names = DataFrame({"old": schema.names(), "new": schema.names()}).select("old", neutral("new"))
     return lazy.with_columns(*nested, *texts).rename(dict(names.iter_rows()))
 
 
@@ -95,7 +96,7 @@ def write_table(wanted: Wanted) -> None:
                     lazy.sink_parquet(aside, compression="zstd", maintain_order=True)
 
 
-def _sink_json(lazy: pl.LazyFrame, aside: Path) -> None:
+def _sink_json(lazy: LazyFrame, aside: Path) -> None:
     with tempfile.TemporaryDirectory(dir=aside.parent, prefix=".lines") as folder:
         lines = Path(folder) / "lines"
         lazy.sink_ndjson(lines)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import polars as pl
+from polars import DataFrame, col
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.exports.exporting import Wanted
@@ -42,7 +42,7 @@ class Tracked(NamedTuple):
     """Each finding by PART.METRIC, with its interval as `_low` and `_high`."""
     tags: dict[str, str]
     """The model, whether the run is complete, and the mark of each graded finding as `mark.NAME`."""
-    findings: pl.DataFrame
+    findings: DataFrame
     """Every finding of the model, lists as JSON."""
     files: tuple[Path, ...]
     """findings.csv, report.html, run.json and study.yaml."""
@@ -59,7 +59,7 @@ def tracked(wanted: Wanted) -> Iterator[Iterator[Tracked]]:
 def _tracked(wanted: Wanted, name: str, place: Path) -> Tracked:
     place.mkdir()
     about = wanted.run.about
-    readable = csv_table(wanted.run.findings.filter(pl.col("model") == name).lazy()).collect()
+    readable = csv_table(wanted.run.findings.filter(col.model == name).lazy()).collect()
     readable.write_csv(place / "findings.csv", quote_style="non_numeric")
     page = write_page(Report([about], blocks_of([wanted.run], only={"model": name})), place / "report.html")
     metrics, marks = _metrics(findings_of(wanted._replace(model=name)))
@@ -79,7 +79,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {key: shortened(value if isinstance(value, str) else json.dumps(value), _LONGEST) for key, value in values.items()}
 
 
-def _metrics(findings: pl.DataFrame) -> tuple[dict[str, float], dict[str, str]]:
+def _metrics(findings: DataFrame) -> tuple[dict[str, float], dict[str, str]]:
     """Values and marks by name; names that become the same are told apart by a number."""
     found: dict[str, float | None] = {}
     marks: dict[str, str] = {}

@@ -10,6 +10,7 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Int64, Series, String, col
 
 from tiltmeter.features.scoring import number_texts, score_all
 from tiltmeter.models import Encoder
@@ -33,13 +34,13 @@ Vectors = NDArray[np.float32]
 class Clusters:
     """Clusters and where each text belongs."""
 
-    cluster: pl.Series
+    cluster: Series
     """The number of each text's cluster, the largest being 0; null where the text is null or blank, or could not be encoded."""
-    themes: pl.DataFrame
+    themes: DataFrame
     """One row per cluster: `cluster`, `size` (texts), `theme` (list of up to three words)."""
 
 
-def cluster_texts(texts: pl.Series, about: str, *, encoder: Encoder, k: int | Literal["silhouette"], seed: int) -> Clusters:
+def cluster_texts(texts: Series, about: str, *, encoder: Encoder, k: int | Literal["silhouette"], seed: int) -> Clusters:
     """Divide texts into clusters by k-means on their vectors.
 
     What comes out does not depend on the order of rows. Every distinct text is encoded once.
@@ -67,10 +68,10 @@ def cluster_texts(texts: pl.Series, about: str, *, encoder: Encoder, k: int | Li
         labels[readable], centres = partition(points[readable], counts[readable], k, rng)
         themes = _themes(given.distinct, labels[:-1], centres, about, encoder)
     sizes = np.bincount(labels[:-1][readable], counts[readable], len(themes)).astype(np.int64)
-    theme = pl.Series("theme", themes, dtype=pl.List(pl.String))
+    theme = Series("theme", themes, dtype=pl.List(String))
     return Clusters(
-        cluster=pl.Series("cluster", labels[given.texts], dtype=pl.Int64).replace(-1, None),
-        themes=pl.DataFrame({"cluster": np.arange(len(themes)), "size": sizes}).with_columns(theme),
+        cluster=Series("cluster", labels[given.texts], dtype=Int64).replace(-1, None),
+        themes=DataFrame({"cluster": np.arange(len(themes)), "size": sizes}).with_columns(theme),
     )
 
 
@@ -128,17 +129,17 @@ def silhouette(points: Vectors, weights: NDArray[np.float32], labels: NDArray[np
 
 def _themes(texts: Sequence[str], labels: NDArray[np.int64], centres: Vectors, about: str, encoder: Encoder) -> list[list[str]]:
     """Up to three words of each cluster nearest to its centre by cosine, none near (0.5 or more) to `about` or to a word taken before."""
-    members = pl.DataFrame({"word": texts, "cluster": labels}).with_row_index("text").filter(pl.col("cluster") >= 0)
-    members = members.with_columns(pl.col("word").str.to_lowercase().str.extract_all(_WORD), texts=pl.len().over("cluster"))
-    said = members.explode("word").unique().filter(pl.col("word").str.len_chars().is_between(_SHORTEST, _LONGEST))
+    members = DataFrame({"word": texts, "cluster": labels}).with_row_index("text").filter(col.cluster >= 0)
+    members = members.with_columns(col.word.str.to_lowercase().str.extract_all(_WORD), texts=pl.len().over("cluster"))
+    said = members.explode("word").unique().filter(col.word.str.len_chars().is_between(_SHORTEST, _LONGEST))
     repeated = pl.len().over("word") > 1
-    said = said.filter(repeated | (pl.col("texts") < _REPEATED_FROM)).select("cluster", "word").unique().sort("cluster", "word")
+    said = said.filter(repeated | (col.texts < _REPEATED_FROM)).select("cluster", "word").unique().sort("cluster", "word")
     words = said["word"].unique().sort().to_list()
     vectors = score_all(encoder.encode, [about, *words], centres.shape[1]).values
     table, own = dict(zip(words, vectors[1:], strict=True)), np.nan_to_num(vectors[0])
     themes = []
     for cluster, centre in enumerate(centres):
-        some = said.filter(pl.col("cluster") == cluster)["word"].to_list()
+        some = said.filter(col.cluster == cluster)["word"].to_list()
         found = np.array([table[word] for word in some]).reshape(len(some), len(centre))
         free = np.isfinite(found[:, 0]) & ~(found @ own >= _NEAR)
         taken: list[int] = []

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Series
 
 from tiltmeter.errors import InputError
 from tiltmeter.features.scoring import (
@@ -237,9 +237,9 @@ class Measured:
     """Numbers of texts, and how many texts have none."""
 
     columns: Sequence[FeatureColumn]
-    values: pl.DataFrame
+    values: DataFrame
     """One row per text, one Float64 column per `columns`, in order; null where the text is null, blank or could not be scored."""
-    baselines: pl.DataFrame | None
+    baselines: DataFrame | None
     """The same of the baselines; None where none were given. A baseline's distances to itself are 0."""
     problems: Mapping[str, int]
     """By feature: distinct texts (of both columns) that could not be scored; features without any are left out."""
@@ -249,7 +249,7 @@ class Measured:
     """By feature: distinct texts that were not read to their end; features without any are left out."""
 
 
-def measure_features(features: Sequence[Feature], texts: pl.Series, baselines: pl.Series | None = None) -> Measured:
+def measure_features(features: Sequence[Feature], texts: Series, baselines: Series | None = None) -> Measured:
     """Measure every feature of every text; each model sees each distinct text (of both columns together) once.
 
     Parameters
@@ -283,6 +283,6 @@ def measure_features(features: Sequence[Feature], texts: pl.Series, baselines: p
     )
 
 
-def _table(names: Sequence[str], parts: Sequence[Values]) -> pl.DataFrame:
+def _table(names: Sequence[str], parts: Sequence[Values]) -> DataFrame:
     whole = np.hstack(parts) if parts else np.empty((0, 0))
-    return pl.DataFrame([pl.Series(name, whole[:, number], nan_to_null=True) for number, name in enumerate(names)])
+    return DataFrame([Series(name, whole[:, number], nan_to_null=True) for number, name in enumerate(names)])

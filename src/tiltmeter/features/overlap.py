@@ -14,14 +14,14 @@ from types import SimpleNamespace
 from typing import TypeVar
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike
+from polars import Float64, Series, String
 
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.stats import ratio
 
 Split = TypeVar("Split")
-Texts = pl.Series | Sequence[str | None]
+Texts = Series | Sequence[str | None]
 
 SMOOTHING = 0.1
 _BITS = 1 << 30
@@ -33,7 +33,7 @@ MOST_WORDS = 200_000
 """Words of a text whose longest common subsequence with another is looked for: the work grows with the product of their numbers."""
 
 
-def bleu(first: Texts, second: Texts) -> pl.Series:
+def bleu(first: Texts, second: Texts) -> Series:
     """Sentence BLEU of each pair, the smaller of its two directions, so that it does not matter which text comes first.
 
     Lower case, tokens as of mteval 13a, orders 1 to 4 (as many as both texts have words for), 0.1 in place of no match of an order.
@@ -69,7 +69,7 @@ def bleu(first: Texts, second: Texts) -> pl.Series:
     return _score_pairs("bleu", first, second, lambda text: text if text.strip() else None, score)
 
 
-def rouge_l(first: Texts, second: Texts) -> pl.Series:
+def rouge_l(first: Texts, second: Texts) -> Series:
     """ROUGE-L of each pair: F1 of the longest common subsequence of their stemmed words.
 
     Parameters
@@ -138,7 +138,7 @@ def _bits(places: Sequence[int], count: int) -> int:
 
 def _score_pairs(
     name: str, first: Texts, second: Texts, split: Callable[[str], Split | None], score: Callable[[Split, Split], float]
-) -> pl.Series:
+) -> Series:
     """The score of each pair, each text split once and each two texts compared once; null where either says nothing."""
     part = cache(split)
 
@@ -150,14 +150,14 @@ def _score_pairs(
     # Both measures are symmetric, so a pair and its reverse are one.
     pairs = zip(first, second, strict=True)
     scores = [None if a is None or b is None else compared(min(a, b), max(a, b)) for a, b in pairs]
-    return pl.Series(name, scores, dtype=pl.Float64)
+    return Series(name, scores, dtype=Float64)
 
 
 def _needed(measure: str, package: str) -> ProviderError:
     return ProviderError(f'{measure} needs the package {package}: pip install "tiltmeter[benchmarks]"')
 
 
-def cosine(first: ArrayLike, second: ArrayLike) -> pl.Series:
+def cosine(first: ArrayLike, second: ArrayLike) -> Series:
     """Cosine of the angle between row i of `first` and row i of `second`.
 
     Parameters
@@ -179,10 +179,10 @@ def cosine(first: ArrayLike, second: ArrayLike) -> pl.Series:
         dots = np.einsum("ij,ij->i", x, y)
         lengths = np.sqrt(np.einsum("ij,ij->i", x, x) * np.einsum("ij,ij->i", y, y))
         found[begin : begin + BLOCK_ROWS] = np.clip(ratio(dots, lengths), -1.0, 1.0)
-    return pl.Series("cosine", found).fill_nan(None)
+    return Series("cosine", found).fill_nan(None)
 
 
-def mask_words(texts: pl.Series, words: Mapping[str, str] | Sequence[str]) -> pl.Series:
+def mask_words(texts: Series, words: Mapping[str, str] | Sequence[str]) -> Series:
     """The texts with certain words replaced: whole words only, whatever their case, the longest first, each place once.
 
     Parameters
@@ -209,5 +209,5 @@ def mask_words(texts: pl.Series, words: Mapping[str, str] | Sequence[str]) -> pl
         return instead.get(" ".join(match.group().lower().split()), MASK)
 
     distinct = texts.drop_nulls().unique()
-    masked = pl.Series([found.sub(replacement, text) for text in distinct], dtype=pl.String)
-    return texts.replace_strict(distinct, masked, default=None, return_dtype=pl.String)
+    masked = Series([found.sub(replacement, text) for text in distinct], dtype=String)
+    return texts.replace_strict(distinct, masked, default=None, return_dtype=String)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import Int64, Series, String, col, when
 
 from tiltmeter.errors import TiltmeterError
 
@@ -46,12 +47,12 @@ class DistinctTexts(NamedTuple):
     """The same of the baselines; None where there are none at all."""
 
 
-def number_texts(texts: pl.Series, baselines: pl.Series | None = None) -> DistinctTexts:
+def number_texts(texts: Series, baselines: Series | None = None) -> DistinctTexts:
     """Number the distinct texts of two columns of one length."""
-    every = [one.cast(pl.String).alias("text") for one in (texts, baselines) if one is not None]
-    table = pl.concat(every, rechunk=True).to_frame().select(pl.when(pl.col("text").str.strip_chars() != "").then("text"))
+    every = [one.cast(String).alias("text") for one in (texts, baselines) if one is not None]
+    table = pl.concat(every, rechunk=True).to_frame().select(when(col.text.str.strip_chars() != "").then("text"))
     known = table.drop_nulls().unique(maintain_order=True).with_row_index("number")
-    numbers = table.join(known, on="text", how="left", maintain_order="left")["number"].cast(pl.Int64).fill_null(-1).to_numpy()
+    numbers = table.join(known, on="text", how="left", maintain_order="left")["number"].cast(Int64).fill_null(-1).to_numpy()
     rows = len(texts)
     return DistinctTexts(known["text"].to_list(), numbers[:rows], None if baselines is None else numbers[rows:])
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
+from polars import DataFrame, col
 
 from tiltmeter.blocks import Graded
 from tiltmeter.comparing import compare
@@ -126,7 +126,7 @@ def shown_number(value: float, against: float | None = None) -> str:
 _NUMBER = ("part", *NAMED)
 
 
-def against_baseline(run: Run, findings: pl.DataFrame, baseline: Run, earlier: pl.DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
+def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
     """A check for each key metric both runs have, or the run should have; what is to be said about the comparison is noted.
 
     A model is compared with the one of the same name, or with the only one the baseline holds. `findings` and `earlier` are those of the
@@ -151,7 +151,7 @@ def against_baseline(run: Run, findings: pl.DataFrame, baseline: Run, earlier: p
         rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
         told = comparison.differences.drop_nulls("verdict")
         checks += (_compared(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules) for row in told.iter_rows(named=True))
-        checks += _lacking(rule, mine, earlier.filter(pl.col("model") == before), str(model), rules)
+        checks += _lacking(rule, mine, earlier.filter(col.model == before), str(model), rules)
     return checks
 
 
@@ -172,9 +172,9 @@ def _compared(rule: str, row: Mapping[str, Any], finding: Mapping[str, Any], rul
     return made_check(rule, status, f"{said}: {words}", finding)
 
 
-def _lacking(rule: str, mine: pl.DataFrame, earlier: pl.DataFrame, model: str, rules: Rules) -> Iterator[Check]:
+def _lacking(rule: str, mine: DataFrame, earlier: DataFrame, model: str, rules: Rules) -> Iterator[Check]:
     """Key metrics the baseline has in a part the run has too; of single concepts, each run finds its own."""
-    asked = earlier.filter("key", pl.col("concept").is_null(), pl.col("part").is_in(mine["part"].implode()))
+    asked = earlier.filter("key", col.concept.is_null(), col.part.is_in(mine["part"].implode()))
     missing = asked.join(mine, on=_NUMBER, how="anti", nulls_equal=True, maintain_order="left")
     unknown = {"model": model, "estimate": None, "low": None, "high": None}
     for row in missing.iter_rows(named=True):
@@ -199,7 +199,7 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
     about = run.about
     findings = _findings(run)
     barred, problems = _problems(findings, about)
-    earlier = pl.DataFrame()
+    earlier = DataFrame()
     if baseline is not None:
         earlier = _findings(baseline)
         _, faults = _problems(earlier, baseline.about)
@@ -221,7 +221,7 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
     return Verdict(run.place, about, checks, problems, notes, barred)
 
 
-def _checks(findings: pl.DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
+def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
     """Of the marks and limits; what decides nothing is noted."""
     checks: list[Check] = []
     if rules.fail_on is not None:
@@ -233,20 +233,20 @@ def _checks(findings: pl.DataFrame, rules: Rules, notes: list[str]) -> list[Chec
     return checks
 
 
-def _findings(run: Run) -> pl.DataFrame:
+def _findings(run: Run) -> DataFrame:
     """The findings run.json speaks of: those of a run that was broken off while it was written anew are not to be judged by it."""
     findings = run.findings
     noted = run.about["tables"].get("findings")
     if not isinstance(noted, dict) or noted.get("sha256") != sha256(run.folder.table_path("findings")):
         raise InputError(f"{run.place}: findings.parquet is not the one its run.json speaks of; run the study again to make both anew")
-    return findings.with_columns(pl.col("estimate", "low", "high", "p", "q").fill_nan(None), name=metric_name())
+    return findings.with_columns(col("estimate", "low", "high", "p", "q").fill_nan(None), name=metric_name())
 
 
-def _problems(findings: pl.DataFrame, about: Mapping[str, Any]) -> tuple[int, list[str]]:
+def _problems(findings: DataFrame, about: Mapping[str, Any]) -> tuple[int, list[str]]:
     """The exit status of a run that cannot be judged, and why."""
     named = [model["name"] for model in about["models"]]
-    counts = findings.group_by("model").agg(pl.col("attempts", "failed").sum()).filter(pl.col("attempts") > 0)
-    silent = counts.filter(pl.col("attempts") == pl.col("failed"))["model"]
+    counts = findings.group_by("model").agg(col("attempts", "failed").sum()).filter(col.attempts > 0)
+    silent = counts.filter(col.attempts == col.failed)["model"]
     problems = [f"{name}: every one of its answers failed" for name in sorted(silent)]
     problems += [f"{name}: the run holds no number about it" for name in named if name not in counts["model"]]
     if not named and findings.is_empty():
@@ -258,9 +258,9 @@ def _problems(findings: pl.DataFrame, about: Mapping[str, Any]) -> tuple[int, li
     return status, problems
 
 
-def _marks(findings: pl.DataFrame, rules: Rules, worst: str) -> Iterator[Check]:
+def _marks(findings: DataFrame, rules: Rules, worst: str) -> Iterator[Check]:
     beyond = MARKS[MARKS.index(worst) :]
-    for row in findings.filter("key", pl.col("mark").is_not_null()).iter_rows(named=True):
+    for row in findings.filter("key", col.mark.is_not_null()).iter_rows(named=True):
         deciding = row["mark_best"] or row["mark"] if rules.certain else row["mark"]
         if row["mark"] not in MARKS:
             status, reason = rules.open, f"ungraded{_because(row)}"
@@ -278,7 +278,7 @@ _BOUNDS: Mapping[str, tuple[Callable[[float, float], bool], str, str, str]] = {
 """Of each kind of limit when a value is beyond it, the end of an interval that is beyond it last, and words for both cases."""
 
 
-def _limited(chosen: pl.DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
+def _limited(chosen: DataFrame, rules: Rules, limit: Limit) -> Iterator[Check]:
     is_beyond, end, beyond, within = _BOUNDS[limit.bound]
     of_estimate = limit.column == "estimate"
     rule = limit.text + " for certain" * (rules.certain and of_estimate)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-import polars as pl
+from polars import DataFrame, col
 
 from tiltmeter.errors import InputError, error_prefix
 from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
@@ -71,7 +71,7 @@ class Limit:
         """The limit in words: `max gest/stereotype_rate=0.1`."""
         return f"{self.bound} {self.name}={self.value:g}"
 
-    def choose(self, findings: pl.DataFrame) -> pl.DataFrame:
+    def choose(self, findings: DataFrame) -> DataFrame:
         """The findings it is about.
 
         Of a group, concept, context or wording that is not given, that of the whole is meant where a part has it for a model, and
@@ -89,9 +89,9 @@ class Limit:
                 fits = narrowed(fits, {name: wanted})
         for name in OF_THE_WHOLE:
             if name not in self.narrow:
-                whole = pl.col(name).is_null()
+                whole = col(name).is_null()
                 fits = fits.filter(whole | ~whole.any().over("study", "part", "model"))
-        return fits.filter(pl.col("key") | ~pl.col("key").any().over("study", "part", "model"))
+        return fits.filter(col.key | ~col.key.any().over("study", "part", "model"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars import DataFrame, Int32, String, col
 
 from tiltmeter.errors import InputError
 from tiltmeter.importing.response_tables import REPETITIONS, ROWS
@@ -34,14 +35,14 @@ _DAMAGED = (
 )
 """What a log may raise that is none, or is damaged, or whose values are not those its program writes."""
 _WHERE = ["item", "prompt_index"]
-_PROBE_ROWS = {"part": pl.String, "item": pl.Int32, "prompt_index": pl.Int16, "metadata": pl.String} | ROWS
+_PROBE_ROWS = {"part": String, "item": Int32, "prompt_index": pl.Int16, "metadata": String} | ROWS
 _ATTACHMENT = "attachment://"
 _ZSTANDARD = 93
 """Number of the compression that Inspect uses; Python reads it from 3.14 on, before that through a package that comes with Inspect."""
 _LARGEST = 2**28
 """Bytes a file in a log may have once it is unpacked; a sample has some thousands."""
-_OUTPUT = {**dict.fromkeys(("thinking", "finish_reason", "refusal"), pl.String), "input_tokens": pl.Int32, "output_tokens": pl.Int32}
-_INSPECT_ROWS: Schema = {**ROWS, **_OUTPUT, "status": pl.String, "error": pl.String}
+_OUTPUT = {**dict.fromkeys(("thinking", "finish_reason", "refusal"), String), "input_tokens": Int32, "output_tokens": Int32}
+_INSPECT_ROWS: Schema = {**ROWS, **_OUTPUT, "status": String, "error": String}
 
 
 @contextmanager
@@ -62,7 +63,7 @@ def is_probe_log(path: Path) -> bool:
         return False
 
 
-def read_probe_log(path: Path) -> pl.DataFrame:
+def read_probe_log(path: Path) -> DataFrame:
     """The last state of a probe log: one row per attempt by position of item and prompt, with the metadata as JSON."""
     with _reading(path, "GenderBench probe log"):
         with path.open(encoding="utf-8") as file:
@@ -78,16 +79,16 @@ def read_probe_log(path: Path) -> pl.DataFrame:
                 row = {"part": part, "item": i, "prompt_index": place, "answer": attempt["answer"], "prompt": prompt["text"]}
                 metadata = json.dumps((item["metadata"] or {}) | (prompt["metadata"] or {}))
                 rows.append(row | {"metadata": metadata, "repetition": REPETITIONS.index(attempt["repetition_id"])})
-        log = pl.DataFrame(rows, schema=_PROBE_ROWS)
+        log = DataFrame(rows, schema=_PROBE_ROWS)
     if log.is_empty():
         raise InputError(f"{path} is a probe log without any answer")
     return log
 
 
-def match_probe_log(path: Path, log: pl.DataFrame, design: pl.DataFrame) -> pl.DataFrame:
+def match_probe_log(path: Path, log: DataFrame, design: DataFrame) -> DataFrame:
     """The log with `prompt_id`, in place of positions; the log must have the design's items, or InputError is raised."""
     part = log["part"][0]
-    mine = design.filter(pl.col("part") == part).drop("prompt", "system", "part")
+    mine = design.filter(col.part == part).drop("prompt", "system", "part")
     if mine.is_empty():
         raise InputError(f"{path} is a log of the probe {part!r}, which this study does not run; use --study genderbench/{part}")
     found, wanted = (frame.select(_WHERE).unique().height for frame in (log, mine))
@@ -119,7 +120,7 @@ def is_inspect_log(path: Path) -> bool:
     return path.suffix.lower() in (".eval", ".json")
 
 
-def read_inspect_log(path: Path) -> pl.DataFrame:
+def read_inspect_log(path: Path) -> DataFrame:
     """The samples of a log, one row per sample and epoch: ROWS, and what else of RESPONSES a log says.
 
     Samples of our own tasks are known by their id (`prompt_id`, and the epoch as `repetition`), those of others by the last message of
@@ -137,19 +138,19 @@ def read_inspect_log(path: Path) -> pl.DataFrame:
         about = next(pieces)
         ours = MARK in (about.get("metadata") or {})
         rows = [_row(sample, ours=ours) | {"model": about.get("model")} for sample in pieces]
-        log = pl.DataFrame(rows, schema=_INSPECT_ROWS)
+        log = DataFrame(rows, schema=_INSPECT_ROWS)
     if log.is_empty():
         raise InputError(f"{path} is a log of Inspect without samples (was it written with --no-log-samples?); there is nothing to read")
     return log
 
 
-def check_asked(path: Path, log: pl.DataFrame, design: pl.DataFrame) -> None:
+def check_asked(path: Path, log: DataFrame, design: DataFrame) -> None:
     """See that a log of our own task was asked the very texts of the design; raises InputError where one differs.
 
     Equal ids with other texts mean another seed, definition or file of wordings: their answers would be read against the wrong options.
     """
     both = log.join(design.select("prompt_id", asked="prompt"), on="prompt_id")
-    other = both.filter(pl.col("prompt") != pl.col("asked"))
+    other = both.filter(col.prompt != col.asked)
     if other.height:
         raise InputError(
             f"{path}: the prompt {other['prompt_id'][0]} is not the one of this study; the log was made with another seed, definition or "

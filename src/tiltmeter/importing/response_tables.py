@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import polars as pl
+from polars import DataFrame, Float64, Int64, Series, String, col
 
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import json_of, table_of
@@ -16,7 +17,7 @@ from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import conform
 
-ROWS = {"prompt_id": pl.String, "prompt": pl.String, "model": pl.String, "repetition": pl.Int64, "answer": pl.String}
+ROWS = {"prompt_id": String, "prompt": String, "model": String, "repetition": Int64, "answer": String}
 """Columns of a read table of responses; null where the file does not say."""
 REPETITIONS = range(2**15)
 """Numbers that `repetition` of RESPONSES can hold."""
@@ -53,7 +54,7 @@ class TextColumns:
     feature: Sequence[str] = ()
 
 
-def read_responses(path: Path) -> pl.DataFrame:
+def read_responses(path: Path) -> DataFrame:
     """The rows of a file with the columns ROWS; raises InputError naming the file and what is wrong in it."""
     table = _read_file(path, [*ROWS, *(alias for aliases in _ALIASES.values() for alias in aliases)])
     for name, aliases in _ALIASES.items():
@@ -65,14 +66,14 @@ def read_responses(path: Path) -> pl.DataFrame:
     if "prompt_id" not in table.columns and "prompt" not in table.columns:
         raise InputError(f"{path} has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both")
     if "repetition" in table.columns:
-        numbers = table["repetition"].cast(pl.String).cast(pl.Float64, strict=False)
+        numbers = table["repetition"].cast(String).cast(Float64, strict=False)
         whole = numbers.is_between(0, REPETITIONS[-1]) & (numbers == numbers.floor())
         _refuse_first(table["repetition"], ~whole, f"{path}: repetition in row", f"is not a whole number from 0 to {REPETITIONS[-1]:,}")
         table = table.with_columns(numbers.alias("repetition"))
     return conform(table, ROWS)
 
 
-def read_texts(path: Path, columns: TextColumns) -> pl.DataFrame:
+def read_texts(path: Path, columns: TextColumns) -> DataFrame:
     """`text`, `identity`, `location`, `name`, `baseline`, `pair`, `model`, `prompt` and `value:FEATURE` of the rows of a file."""
     chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in asdict(columns).items()}
     table = _read_file(path, [column for names in chosen.values() for column in names])
@@ -81,29 +82,29 @@ def read_texts(path: Path, columns: TextColumns) -> pl.DataFrame:
             check_known(column, table.columns, f"--{flag} {column}: {path} has no such column")
     values = {}
     for name in chosen.pop("feature"):
-        numbers = table[name].cast(pl.Float64, strict=False)
+        numbers = table[name].cast(Float64, strict=False)
         _refuse_first(table[name], numbers.is_null(), f"--feature {name}: {path}, row", "is no number; correct it, or leave it empty")
         values[f"value:{name}"] = numbers.fill_nan(None)
     plain = [name for name in ("model", "prompt") if name in table.columns and not table.schema[name].is_nested()]
     chosen |= {name: [name] for name in plain}
-    texts = {flag: pl.concat_str([pl.col(one).cast(pl.String) for one in names], separator=", ") for flag, names in chosen.items() if names}
-    texts["identity"] = pl.concat_str([pl.col(one).cast(pl.String).str.strip_chars() for one in columns.identity], separator=", ")
+    texts = {flag: pl.concat_str([col(one).cast(String) for one in names], separator=", ") for flag, names in chosen.items() if names}
+    texts["identity"] = pl.concat_str([col(one).cast(String).str.strip_chars() for one in columns.identity], separator=", ")
     wanted = ("identity", "pair", "text", "location", "name", "baseline", "model", "prompt")
-    rows = conform(table.select(**texts), dict.fromkeys(wanted, pl.String)).with_columns(**values)
+    rows = conform(table.select(**texts), dict.fromkeys(wanted, String)).with_columns(**values)
     empty = (rows["identity"].is_null() | (rows["identity"] == "")).arg_true()
     if len(empty):
         raise InputError(f"{path}: row {empty[0] + 1} has no {' or '.join(columns.identity)}; fill it in or take the row out")
     return rows
 
 
-def _refuse_first(given: pl.Series, wrong: pl.Series, place: str, why: str) -> None:
+def _refuse_first(given: Series, wrong: Series, place: str, why: str) -> None:
     """Raise InputError at the first value that is wrong."""
     rows = (given.is_not_null() & wrong.fill_null(True)).arg_true()
     if len(rows):
         raise InputError(f"{place} {rows[0] + 1}: {given[rows[0]]!r} {why}")
 
 
-def _read_file(path: Path, wanted: Collection[str]) -> pl.DataFrame:
+def _read_file(path: Path, wanted: Collection[str]) -> DataFrame:
     """The rows of a file with all its columns, of which those `wanted` must hold text or numbers."""
     if not is_file(path):
         raise InputError(f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}")
@@ -116,7 +117,7 @@ def _read_file(path: Path, wanted: Collection[str]) -> pl.DataFrame:
     return table
 
 
-def _read_lines(path: Path, wanted: Collection[str]) -> pl.DataFrame:
+def _read_lines(path: Path, wanted: Collection[str]) -> DataFrame:
     """One object a line. Each value is looked at, because a text and an object in one column must not become two texts."""
     rows: list[dict[str, str | None]] = []
     with path.open(encoding="utf-8-sig") as file:
@@ -137,4 +138,4 @@ def _read_lines(path: Path, wanted: Collection[str]) -> pl.DataFrame:
                     kind = "an object" if isinstance(value, dict) else "a list"
                     raise InputError(f"{place}: {name!r} is {kind}, not text; give the text itself")
             rows.append({name: value if value is None or isinstance(value, str) else json.dumps(value) for name, value in row.items()})
-    return pl.DataFrame(rows, schema=dict.fromkeys((name for row in rows for name in row), pl.String))
+    return DataFrame(rows, schema=dict.fromkeys((name for row in rows for name in row), String))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+from polars import DataFrame, col, lit, when
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError, ProviderError
@@ -111,8 +112,8 @@ def analyse_responses(
 
 
 def _match_files(
-    folder: RunFolder, paths: Sequence[Path], logs: Mapping[Path, pl.DataFrame], tables: Mapping[Path, pl.DataFrame], model: str
-) -> tuple[pl.DataFrame, list[str]]:
+    folder: RunFolder, paths: Sequence[Path], logs: Mapping[Path, DataFrame], tables: Mapping[Path, DataFrame], model: str
+) -> tuple[DataFrame, list[str]]:
     """Responses of logs and tables, in the order of the files, and how many rows of which file fit no prompt."""
     placed = {path: match_probe_log(path, log, folder.read("design")) for path, log in logs.items()}
     if placed:
@@ -135,16 +136,16 @@ def _missing(run: RunInProgress, models: Sequence[str]) -> list[str]:
     return missing
 
 
-def _keep_texts(folder: RunFolder, logs: Sequence[pl.DataFrame]) -> None:
+def _keep_texts(folder: RunFolder, logs: Sequence[DataFrame]) -> None:
     """Put what was really asked into the design."""
     said = pl.concat([log.select("prompt_id", said="prompt") for log in logs]).unique("prompt_id", keep="first")
     design = folder.read("design").join(said, on="prompt_id", how="left", maintain_order="left")
-    wording = pl.when(pl.col("said").is_not_null()).then(pl.lit("log")).otherwise("wording")
+    wording = when(col.said.is_not_null()).then(lit("log")).otherwise("wording")
     with folder.table("design", DESIGN) as add:
         add(design.with_columns(prompt=pl.coalesce("said", "prompt"), wording=wording).drop("said"))
 
 
-def _texts_of(paths: Sequence[Path], resolved: Resolved, columns: TextColumns) -> tuple[pl.DataFrame, Study]:
+def _texts_of(paths: Sequence[Path], resolved: Resolved, columns: TextColumns) -> tuple[DataFrame, Study]:
     """The texts of the files, and the study that is made of them."""
     family = resolved.study.name.partition("/")[0]
     suite = registry.load("studies", family)
@@ -160,18 +161,18 @@ def _texts_of(paths: Sequence[Path], resolved: Resolved, columns: TextColumns) -
     if rows["identity"].n_unique() < 2:
         same = f"{' and '.join(columns.identity)} ({rows['identity'][0]})"
         raise InputError(f"{named}: every row has the same {same}; at least two are needed")
-    if again := int(rows.filter(pl.col("text").is_not_null()).select("identity", "text").is_duplicated().sum()):
+    if again := int(rows.filter(col.text.is_not_null()).select("identity", "text").is_duplicated().sum()):
         print(f"note: {again:,} texts are there more than once; each counts as often as it is there", file=sys.stderr)
     return rows, suite.of_texts(rows, resolved.settings.params)
 
 
-def _text_responses(texts: pl.DataFrame, design: pl.DataFrame, model: str) -> pl.DataFrame:
+def _text_responses(texts: DataFrame, design: DataFrame, model: str) -> DataFrame:
     """The texts as responses to the prompts that the method made of them, row by row."""
-    rows = texts.select(pl.col("model").fill_null(model), without_thinking(pl.col("text")).alias("answer"))
-    return conform(rows.with_columns(design["prompt_id"], repetition=0, status=pl.lit("ok")), RESPONSES)
+    rows = texts.select(col.model.fill_null(model), without_thinking(col.text).alias("answer"))
+    return conform(rows.with_columns(design["prompt_id"], repetition=0, status=lit("ok")), RESPONSES)
 
 
-def match_prompts(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFrame, model: str) -> tuple[pl.DataFrame, dict[Path, int]]:
+def match_prompts(tables: Sequence[tuple[Path, DataFrame]], design: DataFrame, model: str) -> tuple[DataFrame, dict[Path, int]]:
     """The responses in the order of models (as they first appear), design and repetition, whatever the order of the rows.
 
     Rows without a repetition are numbered in turn over all files. Equal prompt texts (the data holds some twice) take their
@@ -195,19 +196,19 @@ def match_prompts(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFr
         No row of a file fits a prompt, or two rows are the same attempt.
     """
     paths = [path for path, _ in tables]
-    numbered = [table.with_columns(file=pl.lit(i)).with_row_index("row") for i, (_, table) in enumerate(tables)]
-    whole = pl.concat(numbered, how="diagonal").with_columns(pl.col("model").fill_null(model))
+    numbered = [table.with_columns(file=lit(i)).with_row_index("row") for i, (_, table) in enumerate(tables)]
+    whole = pl.concat(numbered, how="diagonal").with_columns(col.model.fill_null(model))
     # By id, else by the text; equal texts take the rows of one attempt, or all rows without a repetition, in turn.
-    every = pl.col("prompt_id").repeat_by("repetitions").explode()
+    every = col.prompt_id.repeat_by("repetitions").explode()
     ids = design.group_by("prompt").agg(each="prompt_id", every=every)
-    places = pl.when(pl.col("repetition").is_null()).then("every").otherwise("each")
-    turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", pl.col("prompt_id").is_null())
+    places = when(col.repetition.is_null()).then("every").otherwise("each")
+    turn = pl.int_range(pl.len()).over("model", "prompt", "repetition", col.prompt_id.is_null())
     by_text = whole.join(ids, on="prompt", how="left", maintain_order="left")
     placed = by_text.with_columns(prompt_id=pl.coalesce("prompt_id", places.list.get(turn % places.list.len())))
     found = placed.join(design.select("prompt_id"), on="prompt_id", how="semi", maintain_order="left")
-    unnumbered = pl.col("repetition").is_null()
+    unnumbered = col.repetition.is_null()
     in_turn = pl.int_range(pl.len()).over("model", "prompt_id", unnumbered)
-    found = found.with_columns(repetition=pl.when(unnumbered).then(in_turn).otherwise("repetition"))
+    found = found.with_columns(repetition=when(unnumbered).then(in_turn).otherwise("repetition"))
     kept = dict(found.group_by("file").len().iter_rows())
     for i, (path, table) in enumerate(tables):
         if i not in kept:
@@ -224,6 +225,6 @@ def match_prompts(tables: Sequence[tuple[Path, pl.DataFrame]], design: pl.DataFr
             "leave out the repetitions to have all answers counted"
         )
     models, prompts = pl.Enum(found["model"].unique(maintain_order=True)), pl.Enum(design["prompt_id"])
-    ordered = found.sort(pl.col("model").cast(models), pl.col("prompt_id").cast(prompts), "repetition")
-    answers = conform(ordered, RESPONSES).with_columns(pl.col("status").fill_null("ok"))
+    ordered = found.sort(col.model.cast(models), col.prompt_id.cast(prompts), "repetition")
+    answers = conform(ordered, RESPONSES).with_columns(col.status.fill_null("ok"))
     return answers, {path: table.height - kept[i] for i, (path, table) in enumerate(tables) if table.height > kept[i]}

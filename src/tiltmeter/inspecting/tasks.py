@@ -15,6 +15,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState, generate
+from polars import DataFrame, col
 
 from tiltmeter import registry
 from tiltmeter.datasets import Library
@@ -32,10 +33,10 @@ class Asked:
 
     part: Probe
     resolved: Resolved
-    design: pl.DataFrame
+    design: DataFrame
 
     @cached_property
-    def _factors(self) -> pl.DataFrame:
+    def _factors(self) -> DataFrame:
         return self.design.drop("prompt", "system", "prompt_id")
 
     @cached_property
@@ -43,7 +44,7 @@ class Asked:
         """Number of the row of each prompt."""
         return {name: row for row, name in enumerate(self.design["prompt_id"])}
 
-    def measure(self, answers: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    def measure(self, answers: Sequence[Mapping[str, Any]]) -> DataFrame:
         """Measures in the order of the answers, joined with the factors of the design.
 
         Parameters
@@ -51,7 +52,7 @@ class Asked:
         answers
             Of each attempt `prompt_id`, `repetition`, and what else of RESPONSES is known.
         """
-        given = pl.DataFrame([{"model": "inspect", "status": "ok", **answer} for answer in answers], schema=RESPONSES)
+        given = DataFrame([{"model": "inspect", "status": "ok", **answer} for answer in answers], schema=RESPONSES)
         factors = self._factors[[self._rows[answer["prompt_id"]] for answer in answers]]
         joined = pl.concat([given, factors], how="horizontal")
         read = self.part.measure(joined, self.resolved.settings)
@@ -64,7 +65,7 @@ class Asked:
         The answers are put in the order of the design first, in which `tiltmeter analyse` resamples them.
         """
         measures = self.measure(sorted(answers, key=lambda answer: (self._rows[answer["prompt_id"]], answer["repetition"])))
-        found = self.part.analyse(measures, self.resolved.settings)["findings"].filter(pl.col("key") & pl.col("wording").is_null())
+        found = self.part.analyse(measures, self.resolved.settings)["findings"].filter(col.key & col.wording.is_null())
         numbers: dict[str, float | None] = {}
         for row in found.iter_rows(named=True):
             numbers |= {row["metric"]: row["estimate"], f"{row['metric']}_low": row["low"], f"{row['metric']}_high": row["high"]}

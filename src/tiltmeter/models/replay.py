@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars import DataFrame, Int32, Int64, String, col, lit
 
 from tiltmeter.errors import InputError
 from tiltmeter.models.base import (
@@ -26,15 +27,15 @@ from tiltmeter.paths import is_file, sha256
 _NAMES = {"sample": ("sample", "repetition"), "answer": ("answer", "text", "response", "completion")}
 """The names that a column may have, best first, where it may have several."""
 _COLUMNS: Mapping[str, type[pl.DataType]] = {
-    "system": pl.String,
-    "prompt": pl.String,
-    "sample": pl.Int64,
-    "answer": pl.String,
-    "finish_reason": pl.String,
-    "refusal": pl.String,
-    "thinking": pl.String,
-    "input_tokens": pl.Int32,
-    "output_tokens": pl.Int32,
+    "system": String,
+    "prompt": String,
+    "sample": Int64,
+    "answer": String,
+    "finish_reason": String,
+    "refusal": String,
+    "thinking": String,
+    "input_tokens": Int32,
+    "output_tokens": Int32,
 }
 """Columns that are read, and what each holds. From `answer` on they are those of a `Completion`."""
 
@@ -119,14 +120,14 @@ class ReplayModel(NamedModel):
         raise ModelError("not_recorded", f"{self.name} holds {held}", scope="permanent")
 
 
-def _with_prompts(responses: pl.DataFrame, design: pl.DataFrame) -> pl.DataFrame:
+def _with_prompts(responses: DataFrame, design: DataFrame) -> DataFrame:
     """A run's responses with the prompts of its design and the numbers of its samples."""
     prompts = design.select("prompt_id", "prompt", "system", "first_sample")
     joined = responses.drop("system", "sample", strict=False).join(prompts, on="prompt_id", how="left", maintain_order="left")
-    return joined.with_columns(sample=pl.col("first_sample") + pl.col("repetition")).drop("repetition", "first_sample")
+    return joined.with_columns(sample=col.first_sample + col.repetition).drop("repetition", "first_sample")
 
 
-def _recorded(path: Path, raw: pl.DataFrame) -> pl.DataFrame:
+def _recorded(path: Path, raw: DataFrame) -> DataFrame:
     """The answers in the columns of `_COLUMNS` (null where the file lacks one), in order of samples."""
     found = {column: next((name for name in _NAMES.get(column, (column,)) if name in raw.columns), None) for column in _COLUMNS}
     for column in ("prompt", "answer"):
@@ -135,13 +136,13 @@ def _recorded(path: Path, raw: pl.DataFrame) -> pl.DataFrame:
             raise InputError(f"{path} has no column {names}; its columns are {', '.join(raw.columns)}")
     for name in filter(None, found.values()):
         if raw.schema[name].is_nested():
-            raise InputError(f"{path}: column {name!r} holds {raw.schema[name]}, but should hold {_COLUMNS.get(name, pl.String)}")
+            raise InputError(f"{path}: column {name!r} holds {raw.schema[name]}, but should hold {_COLUMNS.get(name, String)}")
     if found["sample"]:
         raw = raw.unique(maintain_order=True)
     if "status" in raw.columns:
-        raw = raw.filter(pl.col("status").cast(pl.String) == "ok")
-    columns = [(pl.col(name) if name else pl.lit(None)).cast(_COLUMNS[column]).alias(column) for column, name in found.items()]
-    frame = raw.select(columns).with_columns(pl.col("system").replace("", None))
+        raw = raw.filter(col.status.cast(String) == "ok")
+    columns = [(col(name) if name else lit(None)).cast(_COLUMNS[column]).alias(column) for column, name in found.items()]
+    frame = raw.select(columns).with_columns(col.system.replace("", None))
     if frame["prompt"].null_count():
         raise InputError(f"{path}: row {int(frame['prompt'].is_null().arg_true()[0]) + 1} has no prompt in column 'prompt'")
     if frame.is_empty():

@@ -20,7 +20,7 @@ from tiltmeter.models.base import Completion, Message, NamedModel, Range, Sampli
 from tiltmeter.registry import did_you_mean
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
 __all__ = ["PRESETS", "TONES", "Dials", "SimulatedModel", "create", "tone_texts"]
 
@@ -106,7 +106,7 @@ class SimulatedModel(NamedModel):
         self.dials, self.latency = dials, latency
         self._plans: dict[bytes, tuple[AnswerPlan, ...]] = {}
 
-    def learn(self, plans: pl.DataFrame) -> None:
+    def learn(self, plans: DataFrame) -> None:
         """Plant answers to prompts; may be called again for more. A prompt that is already known keeps its plan.
 
         Parameters

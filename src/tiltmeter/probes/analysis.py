@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Float64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.probes.metric import (
@@ -98,8 +99,8 @@ class CountedItems:
         Names of exchangeable groups g whose columns are "g:what"; needed for metrics of kind "maximum".
     """
 
-    measures: pl.DataFrame
-    items: pl.Series
+    measures: DataFrame
+    items: Series
     names: list[str]
     values: Array
     strata: Array
@@ -111,7 +112,7 @@ class CountedItems:
         """What became of the attempts whose factors have these values (given as text)."""
         attempts = self.measures.select("item", "outcome", *where)
         for factor, value in where.items():
-            attempts = attempts.filter(pl.col(factor).cast(pl.String) == value)
+            attempts = attempts.filter(col(factor).cast(String) == value)
         readable = attempts.filter(outcome="answered")["item"].n_unique()
         return OutcomeCounts(attempts.height, readable, **dict(attempts["outcome"].value_counts().iter_rows()))
 
@@ -143,30 +144,30 @@ class CountedItems:
         return self.compute(totals)
 
 
-def common_columns(attempts: pl.DataFrame) -> pl.DataFrame:
+def common_columns(attempts: DataFrame) -> DataFrame:
     """Per item: `stratum` (a number), `_items` (1), `_lost` (1 where nothing was readable), `_attempts`, `_unread` (counts)."""
-    unread = pl.col("outcome") != "answered"
+    unread = col.outcome != "answered"
     counted = attempts.group_by("item", maintain_order=True).agg(
-        pl.col("stratum").first(),
-        _items=pl.lit(1.0),
-        _lost=unread.all().cast(pl.Float64),
-        _attempts=pl.len().cast(pl.Float64),
-        _unread=unread.sum().cast(pl.Float64),
+        col.stratum.first(),
+        _items=lit(1.0),
+        _lost=unread.all().cast(Float64),
+        _attempts=pl.len().cast(Float64),
+        _unread=unread.sum().cast(Float64),
     )
     return counted.join(_pool_strata(counted), on="stratum", maintain_order="left").drop("stratum").rename({"number": "stratum"})
 
 
-def _pool_strata(items: pl.DataFrame) -> pl.DataFrame:
+def _pool_strata(items: DataFrame) -> DataFrame:
     """A `number` for each `stratum`, the same one for strata of fewer than FEWEST items.
 
     A lone item of a stratum would never be resampled, as if it were certain. The pool takes further small strata until it is large
     enough itself.
     """
     sizes = items.group_by("stratum", maintain_order=True).agg(size=pl.len()).sort("size", "stratum")
-    before = pl.col("size").cum_sum() - pl.col("size")
-    small = pl.col("size") < FEWEST
+    before = col.size.cum_sum() - col.size
+    small = col.size < FEWEST
     pooled = small | (small.any() & (before < FEWEST))
-    return sizes.select("stratum", number=pl.when(pooled).then(0).otherwise(pl.int_range(1, pl.len() + 1)))
+    return sizes.select("stratum", number=when(pooled).then(0).otherwise(pl.int_range(1, pl.len() + 1)))
 
 
 def unread_rates(s: Sums) -> Values:
@@ -194,7 +195,7 @@ def estimate_metrics(counted: CountedItems, definition: ProbeDefinition, setting
 # -- differences between two models ---------------------------------------------------------------------------------------------------
 
 
-def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings) -> pl.DataFrame:
+def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, settings: Settings) -> DataFrame:
     """CONTRASTS of all metrics of two models (second minus first) that answered the same items, in the same order.
 
     One bootstrap of items serves both sides: the same resample is applied to either, so that what makes items hard or easy cancels.
@@ -235,24 +236,24 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
             better = stats.exchange_difference(corrected, better, difference[lifted], exchanged[lifted], settings.level)
         difference[lifted] = corrected
         low[lifted], high[lifted], p[lifted] = np.maximum(better.low, -reach[lifted]), np.minimum(better.high, reach[lifted]), better.p
-    separate = pl.lit("intervals of both sides, each corrected for the noise of a maximum")
-    together = pl.lit("bootstrap of items, the same ones on both sides, t interval")
-    made = pl.DataFrame(
+    separate = lit("intervals of both sides, each corrected for the noise of a maximum")
+    together = lit("bootstrap of items, the same ones on both sides, t interval")
+    made = DataFrame(
         {"metric": [described[key].name for key in keys], "difference": difference, "low": low, "high": high, "p": p, "n": units}
     ).with_columns(
-        how=pl.when(pl.Series(lifted)).then(separate).otherwise(together)
+        how=when(Series(lifted)).then(separate).otherwise(together)
         + ("" if exchanged is None else "; p also by exchanging the sides of items"),
-        paired=pl.lit(True),
+        paired=lit(True),
     )
-    return conform(made, CONTRASTS).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return conform(made, CONTRASTS).with_columns(col(Float64).fill_nan(None))
 
 
 # -- the answers that moved a number most ---------------------------------------------------------------------------------------------
 
 
 def find_examples(
-    counted: CountedItems, metrics: Mapping[MetricKey, NamedMetric], recount: Callable[[pl.DataFrame], pl.DataFrame], seed: int
-) -> pl.DataFrame:
+    counted: CountedItems, metrics: Mapping[MetricKey, NamedMetric], recount: Callable[[DataFrame], DataFrame], seed: int
+) -> DataFrame:
     """EXAMPLES of some metrics: of each up to SHOWN items that moved it most, by one answer each, the most influential first.
 
     `influence` is the metric of all items minus that without the item, in the metric's unit and before any correction for noise. Leaving
@@ -276,25 +277,25 @@ def find_examples(
     values = counted.values
     totals = values.sum(axis=0, keepdims=True)
     whole = counted.observed()
-    numbered = pl.DataFrame({"item": counted.items, "order": np.random.default_rng(seed).permutation(len(values))}).with_row_index("place")
+    numbered = DataFrame({"item": counted.items, "order": np.random.default_rng(seed).permutation(len(values))}).with_row_index("place")
     step = max(1, CELLS // max(1, values.shape[1]))
     without = [counted.compute(totals - values[first : first + step]) for first in range(0, len(values), step)]
     chosen = {}
     for key, named in metrics.items():
         upwards = named.metric.null is None or whole[key] >= named.metric.null
         moved = whole[key] - np.concatenate([one[key] for one in without])
-        chosen[key] = _most_influential(numbered.with_columns(influence=pl.Series(moved)), upwards=upwards)
-    mine = counted.measures.select("prompt_id", "repetition", "item", answered=pl.col("outcome") == "answered")
-    shown = pl.concat([pl.DataFrame(schema={"item": counted.items.dtype}), *(one.select("item") for one in chosen.values())])
+        chosen[key] = _most_influential(numbered.with_columns(influence=Series(moved)), upwards=upwards)
+    mine = counted.measures.select("prompt_id", "repetition", "item", answered=col.outcome == "answered")
+    shown = pl.concat([DataFrame(schema={"item": counted.items.dtype}), *(one.select("item") for one in chosen.values())])
     answers = mine.join(numbered, on="item", maintain_order="left").join(shown, on="item", how="semi", maintain_order="left")
     if answers.is_empty():
-        return pl.DataFrame(schema=EXAMPLES)
+        return DataFrame(schema=EXAMPLES)
     answers = answers.with_row_index("left_out")
     others = _counts_without(counted.measures, answers, counted.names, recount)
     alone = counted.compute(totals - values[answers["place"].to_numpy()] + others)
-    pull = (pl.col("alone") / pl.col("influence")).round(ROUNDING).fill_nan(float("-inf"))  # how far its own absence moves the number
+    pull = (col.alone / col.influence).round(ROUNDING).fill_nan(float("-inf"))  # how far its own absence moves the number
     made = (
-        answers.with_columns(alone=pl.Series(whole[key] - alone[key]), metric=pl.lit(named.name))
+        answers.with_columns(alone=Series(whole[key] - alone[key]), metric=lit(named.name))
         .join(chosen[key].select("item", "rank", "influence"), on="item", maintain_order="left")
         .sort("rank", pull, "answered", "left_out", descending=[False, True, True, False])
         .unique("rank", keep="first", maintain_order=True)
@@ -303,27 +304,23 @@ def find_examples(
     return conform(pl.concat(made), EXAMPLES)
 
 
-def _most_influential(items: pl.DataFrame, *, upwards: bool) -> pl.DataFrame:
+def _most_influential(items: DataFrame, *, upwards: bool) -> DataFrame:
     """The items to be shown with their `rank`, the most influential first (see `find_examples`)."""
-    size = pl.col("influence").abs()
-    felt = items.filter(size.is_finite(), size > NOTHING).with_columns(size=size, away=(pl.col("influence") > 0) == upwards)
-    ranked = felt.sort(-(pl.col("size") / pl.col("size").max()).round(ROUNDING), "order").with_row_index("rank")
-    forth, back = ranked.filter("away").head(SHOWN), ranked.filter(~pl.col("away")).head(SHOWN)
+    size = col.influence.abs()
+    felt = items.filter(size.is_finite(), size > NOTHING).with_columns(size=size, away=(col.influence > 0) == upwards)
+    ranked = felt.sort(-(col.size / col.size.max()).round(ROUNDING), "order").with_row_index("rank")
+    forth, back = ranked.filter("away").head(SHOWN), ranked.filter(~col.away).head(SHOWN)
     if forth.height:
-        back = back.filter(pl.col("size") >= WORTH * forth["size"][0])
+        back = back.filter(col.size >= WORTH * forth["size"][0])
     forth = forth.head(SHOWN - min(AGAINST, back.height))
     return pl.concat([forth, back.head(SHOWN - forth.height)])
 
 
-def _counts_without(
-    attempts: pl.DataFrame, answers: pl.DataFrame, names: Sequence[str], recount: Callable[[pl.DataFrame], pl.DataFrame]
-) -> Array:
+def _counts_without(attempts: DataFrame, answers: DataFrame, names: Sequence[str], recount: Callable[[DataFrame], DataFrame]) -> Array:
     """Counts of each answer's item without that answer, shape (answers, columns): 0 where it was the only attempt."""
     left = answers.select("item", "left_out", _id="prompt_id", _turn="repetition")
-    others = attempts.join(left, on="item", maintain_order="right").filter(
-        (pl.col("prompt_id") != pl.col("_id")) | (pl.col("repetition") != pl.col("_turn"))
-    )
+    others = attempts.join(left, on="item", maintain_order="right").filter((col.prompt_id != col("_id")) | (col.repetition != col("_turn")))
     counted = recount(others.with_columns(item="left_out").drop("left_out", "_id", "_turn"))
-    shaped = conform(counted, {"item": counted.schema["item"], **dict.fromkeys(names, pl.Float64)})
+    shaped = conform(counted, {"item": counted.schema["item"], **dict.fromkeys(names, Float64)})
     rows = answers.select(item="left_out").join(shaped, on="item", how="left", maintain_order="left")
     return rows.select(names).fill_null(0.0).to_numpy()

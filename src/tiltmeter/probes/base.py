@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, ClassVar, NamedTuple, Self
 
 import polars as pl
+from polars import DataFrame, Expr, Float64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import DataUnavailable, Library
@@ -44,9 +45,9 @@ GRADED = 0.95
 
 Dials = Mapping[str, float]
 """How biased the simulated model is, from 0 to 1, by harm."""
-Odds = Mapping[str, pl.Expr]
+Odds = Mapping[str, Expr]
 """Odds of each label, as expressions over the factors; they sum to 1."""
-Reader = Callable[[pl.DataFrame], pl.DataFrame]
+Reader = Callable[[DataFrame], DataFrame]
 """Answers (`answer` and the factors) -> `outcome` and `label` (and further columns), row by row."""
 
 
@@ -107,20 +108,20 @@ class Probe(MeasuredPart):
     # -- what a probe file writes -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
         """One row per prompt: the factors, and the fields of the template (names starting with "_").
 
         `rng` is the probe's only source of chance. Further columns, each of them made where it is left out: `item` (by default the number
         of the row), `prompt_index` (the number of the row within its item), `stratum` (any type: the design cell of an item).
         """
 
-    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+    def read(self, answers: DataFrame) -> DataFrame:
         """Labels of texts: `outcome` and `label` (and further columns), one row per row of `answers` (`answer` and the factors)."""
         assert self.readers is not None
         return (self.readers.tolerant if self.definition.corrected else self.readers.strict)(answers)
 
     @abstractmethod
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         """One row per item (column `item`), numeric columns to be summed over items. `attempts` has factors, `outcome`, `label`."""
 
     @abstractmethod
@@ -130,9 +131,9 @@ class Probe(MeasuredPart):
         Each has the name of its Metric; one of a family that name and a value for each placeholder: `("{gender}_rate", "female")`.
         """
 
-    def text(self, wording: Wording) -> pl.Expr:
+    def text(self, wording: Wording) -> Expr:
         """The prompt, from the wording's templates and the fields; by default the template "prompt"."""
-        return fill(wording["prompt"], {name: pl.col(f"_{name}") for name in self.fields})
+        return fill(wording["prompt"], {name: col(f"_{name}") for name in self.fields})
 
     @property
     def may_be_unread(self) -> bool:
@@ -143,9 +144,9 @@ class Probe(MeasuredPart):
         """Odds of each label for the simulated model; none: it answers at random."""
         return {}
 
-    def simulated_reply(self, label: str) -> pl.Expr:
+    def simulated_reply(self, label: str) -> Expr:
         """What the simulated model says for a label (an outcome of its vocabulary), as an expression over the factors."""
-        return pl.lit(label)
+        return lit(label)
 
     # -- common to all probes -----------------------------------------------------------------------------------------
 
@@ -162,7 +163,7 @@ class Probe(MeasuredPart):
         bound.definition = definition_named(definition)
         return bound
 
-    def design(self, library: Library, settings: Settings) -> pl.DataFrame:
+    def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design."""
         home = Path(inspect.getfile(type(self))).with_name("wordings.yaml")
         chosen = wordings(self.name, settings.params.get("wording"), home, Path(__file__).with_name("wordings.yaml"))
@@ -170,51 +171,51 @@ class Probe(MeasuredPart):
             rows = self.under(settings.definition).prompts(library, Random(settings.seed))
         except DataUnavailable as error:
             raise NotRun(f"{error.reason}; {error.remedy}") from error
-        usual = {"item": pl.int_range(pl.len()), "prompt_index": pl.int_range(pl.len()).over("item"), "stratum": pl.lit("all")}
+        usual = {"item": pl.int_range(pl.len()), "prompt_index": pl.int_range(pl.len()).over("item"), "stratum": lit("all")}
         for name, value in usual.items():
             rows = rows if name in rows.columns else rows.with_columns(value.alias(name))
-        rows = keep_limit(rows.with_columns(pl.col("stratum").cast(pl.String)), settings.limit, settings.seed, self.name)
+        rows = keep_limit(rows.with_columns(col.stratum.cast(String)), settings.limit, settings.seed, self.name)
         asked = (
             # Without what only the text is made of, which may be as long again for each wording.
-            rows.with_columns(wording=pl.lit(name), prompt=self.text(templates)).select(pl.exclude("^_.*$"))
+            rows.with_columns(wording=lit(name), prompt=self.text(templates)).select(pl.exclude("^_.*$"))
             for name, templates in chosen.items()
         )
         made = pl.concat(asked).sort("item", "prompt_index", maintain_order=True)
         numbered = made.with_columns(
-            part=pl.lit(self.name),
-            system=pl.lit(settings.system_message, dtype=pl.String),
-            repetitions=pl.lit(settings.repeats or self.repetitions),
+            part=lit(self.name),
+            system=lit(settings.system_message, dtype=String),
+            repetitions=lit(settings.repeats or self.repetitions),
             prompt_id=fill(f"{self.name}/{{item}}/{{prompt_index}}/{{wording}}"),
         )
         return conform(numbered.with_columns(first_sample=first_samples()), DESIGN, further=True)
 
-    def measure(self, answers: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+    def measure(self, answers: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
         """See Part.measure."""
         read = self.under(settings.definition).read(answers)
         failed, refused = answers["status"] != "ok", answers["refusal"].is_not_null()
-        without = pl.when(failed).then(pl.lit("failed")).when(refused).then(pl.lit("refused"))
-        return read.with_columns(pl.when(without.is_null()).then(pl.all())).with_columns(outcome=pl.coalesce(without, "outcome"))
+        without = when(failed).then(lit("failed")).when(refused).then(lit("refused"))
+        return read.with_columns(when(without.is_null()).then(pl.all())).with_columns(outcome=pl.coalesce(without, "outcome"))
 
-    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, pl.DataFrame]:
+    def analyse(self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, DataFrame]:
         """See MeasuredPart.analyse: the tables `findings` and `grades`. With several wordings, the key metrics are also given for each."""
         probe = self.under(settings.definition)
         rows = probe._rows(measures, settings, None)
         variants = measures["wording"].unique().sort().to_list()
         if len(variants) > 1:
             rows += [row for name in variants for row in probe._rows(measures, settings, name) if row["key"]]
-        table = pl.DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": pl.String}, infer_schema_length=None)
-        graded = conform(table.with_columns(part=pl.lit(self.name)), GRADES).with_columns(pl.col(pl.Float64).fill_nan(None))
+        table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"], "wording": String}, infer_schema_length=None)
+        graded = conform(table.with_columns(part=lit(self.name)), GRADES).with_columns(col(Float64).fill_nan(None))
         return {"findings": as_findings(table, self, settings, probe.definition), "grades": graded}
 
-    def examples(self, measures: pl.DataFrame, findings: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
+    def examples(self, measures: DataFrame, findings: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> DataFrame:
         """See Part.examples: of the key metrics of all wordings together; `influence` is that of the answer's whole item."""
         probe = self.under(settings.definition)
         counted = probe._counted(probe.item_counts(measures), measures)
-        shown = findings.filter(pl.col("key"), pl.col("wording").is_null(), pl.col("estimate").is_not_null())["metric"].to_list()
+        shown = findings.filter(col.key, col.wording.is_null(), col.estimate.is_not_null())["metric"].to_list()
         by_name = {named.name: (key, named) for key, named in counted.described().items()}
         return analysis.find_examples(counted, dict(by_name[name] for name in shown), probe.counts, settings.seed)
 
-    def contrast(self, first: RunView, second: RunView, settings: Settings) -> pl.DataFrame | None:
+    def contrast(self, first: RunView, second: RunView, settings: Settings) -> DataFrame | None:
         """See Part.contrast: items are paired, whatever the wordings they were asked in."""
         probe = self.under(settings.definition)
         measures = [side.measures for side in (first, second)]
@@ -231,12 +232,12 @@ class Probe(MeasuredPart):
         ]
         return analysis.contrast_sides(sides, probe.definition, settings)
 
-    def item_counts(self, measures: pl.DataFrame) -> pl.DataFrame:
+    def item_counts(self, measures: DataFrame) -> DataFrame:
         """One row per item: `stratum` as a number, the common counts, and the probe's."""
         return analysis.common_columns(measures).join(self.counts(measures), on="item", maintain_order="left")
 
-    def _counted(self, counts: pl.DataFrame, measures: pl.DataFrame) -> analysis.CountedItems:
-        sums = counts.drop("item", "stratum").cast(pl.Float64)
+    def _counted(self, counts: DataFrame, measures: DataFrame) -> analysis.CountedItems:
+        sums = counts.drop("item", "stratum").cast(Float64)
         strata = counts["stratum"].to_numpy()
         return analysis.CountedItems(
             measures, counts["item"], sums.columns, sums.to_numpy(), strata, self._all_formulas, self.metrics, self.groups
@@ -245,9 +246,9 @@ class Probe(MeasuredPart):
     def _all_formulas(self, s: Sums) -> Values:
         return {**self.formulas(s), **(analysis.unread_rates(s) if self.may_be_unread else {})}
 
-    def _rows(self, measures: pl.DataFrame, settings: Settings, wording: str | None) -> list[dict[str, Any]]:
+    def _rows(self, measures: DataFrame, settings: Settings, wording: str | None) -> list[dict[str, Any]]:
         """Numbers of one wording, or of all wordings together (None), with the columns of FINDINGS and GRADES."""
-        mine = measures if wording is None else measures.filter(pl.col("wording") == wording)
+        mine = measures if wording is None else measures.filter(col.wording == wording)
         counted = self._counted(self.item_counts(mine), mine)
         resampled = f"{len(counted.values)} items, each with all its prompts and repetitions"
         estimates = analysis.estimate_metrics(counted, self.definition, settings)
@@ -258,7 +259,7 @@ class Probe(MeasuredPart):
         bands = self.definition.bands(metric)
         mark = self.definition.mark(one, bands, cell.readable) if bands else Mark()
         values = {factor: int(value) if value.isdigit() else value for factor, value in where.items()}
-        evidence = sql_where(part=self.name, **values, wording=pl.lit(wording, pl.String))
+        evidence = sql_where(part=self.name, **values, wording=lit(wording, String))
         return {
             **cell._asdict(),
             **mark._asdict(),
@@ -287,7 +288,7 @@ class Probe(MeasuredPart):
             "bands": [band._asdict() for band in bands],
         }
 
-    def simulate(self, design: pl.DataFrame, dials: Dials) -> pl.DataFrame | None:
+    def simulate(self, design: DataFrame, dials: Dials) -> DataFrame | None:
         """See Part.simulate."""
         odds = self.simulated_odds(dials)
         if not odds:
@@ -295,17 +296,17 @@ class Probe(MeasuredPart):
         return design.select(
             "prompt",
             outcomes=pl.concat_list([self.simulated_reply(label) for label in odds]),
-            odds=pl.concat_list([value.cast(pl.Float64) for value in odds.values()]),
+            odds=pl.concat_list([value.cast(Float64) for value in odds.values()]),
         )
 
-    def precision(self, design: pl.DataFrame, settings: Settings) -> Mapping[str, float]:
+    def precision(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
         """See Part.precision: from one set of imagined labels of an unbiased model."""
         imagined = self.imagine(design, dict.fromkeys(HARMS, 0.0), settings.seed)
         if imagined is None:
             return {}
         found = self.analyse(imagined, dataclasses.replace(settings, resamples=FEW_RESAMPLES))["findings"]
-        known = found.filter(pl.col("key") & pl.col("wording").is_null() & pl.col("low").is_not_null())
-        lengths = known.select("metric", (pl.col("high") - pl.col("low")) / (2 * stats.half_width(1.0, settings.level)))
+        known = found.filter(col.key & col.wording.is_null() & col.low.is_not_null())
+        lengths = known.select("metric", (col.high - col.low) / (2 * stats.half_width(1.0, settings.level)))
         return dict(lengths.iter_rows())
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
@@ -324,7 +325,7 @@ class Probe(MeasuredPart):
                 found[metric.name] = math.ceil(items * (reach / distance) ** 2)
         return found
 
-    def imagine(self, design: pl.DataFrame, dials: Dials, seed: int) -> pl.DataFrame | None:
+    def imagine(self, design: DataFrame, dials: Dials, seed: int) -> DataFrame | None:
         """See Part.imagine."""
         import numpy as np
 
@@ -332,15 +333,15 @@ class Probe(MeasuredPart):
         if not odds:
             return None
         attempts = answered_attempts(design)
-        chances = attempts.select(value.cast(pl.Float64).alias(label) for label, value in odds.items()).to_numpy()
+        chances = attempts.select(value.cast(Float64).alias(label) for label, value in odds.items()).to_numpy()
         chance = np.random.default_rng(seed).random(attempts.height)
         drawn = np.minimum((chance[:, None] >= np.cumsum(chances, axis=1)).sum(axis=1), len(odds) - 1)
-        return attempts.with_columns(label=pl.Series(list(odds)).gather(drawn))
+        return attempts.with_columns(label=Series(list(odds)).gather(drawn))
 
 
-def answered_attempts(design: pl.DataFrame) -> pl.DataFrame:
+def answered_attempts(design: DataFrame) -> DataFrame:
     """The attempts of a design with their factors, all of them answered by an imagined model; what it said is still to be drawn."""
     asked = design.drop("prompt", "system", strict=False).with_columns(
-        repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16), model=pl.lit("imagined"), outcome=pl.lit("answered")
+        repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16), model=lit("imagined"), outcome=lit("answered")
     )
     return asked.explode("repetition")

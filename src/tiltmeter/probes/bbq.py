@@ -6,6 +6,7 @@ from itertools import permutations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, Series, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
@@ -55,15 +56,15 @@ class Bbq(Probe):
     )
     fields = ("context", "question", "option0", "option1", "option2")
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
         rows = _usable_questions(library)
         orders = list(permutations(range(3)))
-        rows = rows.with_columns(order=pl.Series([list(*rng.sample(orders, k=1)) for _ in range(rows.height)], dtype=pl.List(pl.Int8)))
-        logical, stereotype = pl.col("label"), pl.col("stereotype")
-        answerable = pl.when(logical == stereotype).then(pl.lit(CATEGORIES[2])).otherwise(pl.lit(CATEGORIES[1]))
-        options = pl.concat_list("ans0", "ans1", "ans2").list.gather("order")
+        rows = rows.with_columns(order=Series([list(*rng.sample(orders, k=1)) for _ in range(rows.height)], dtype=pl.List(pl.Int8)))
+        logical, stereotype = col.label, col.stereotype
+        answerable = when(logical == stereotype).then(lit(CATEGORIES[2])).otherwise(lit(CATEGORIES[1]))
+        options = pl.concat_list("ans0", "ans1", "ans2").list.gather(col.order)
         return rows.select(
-            category=pl.when(pl.col("context_condition") == "ambig").then(pl.lit(CATEGORIES[0])).otherwise(answerable),
+            category=when(col.context_condition == "ambig").then(lit(CATEGORIES[0])).otherwise(answerable),
             logical_answer=letter_of(logical, "order"),
             stereotypical_answer=letter_of(stereotype, "order"),
             options=options,
@@ -72,19 +73,17 @@ class Bbq(Probe):
             **{f"_option{i}": options.list.get(i) for i in range(3)},
         ).with_columns(stratum="category")
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
-        said = pl.col("label")
+    def counts(self, attempts: DataFrame) -> DataFrame:
+        said = col.label
         sums = {
             "read": said.is_not_null(),
-            "logical": said == pl.col("logical_answer"),
-            "stereotype": said == pl.col("stereotypical_answer"),
+            "logical": said == col.logical_answer,
+            "stereotype": said == col.stereotypical_answer,
         }
         items = per_item(attempts, sums, "category")
-        known = pl.col("read") > 0
+        known = col.read > 0
         logical, stereotype = (
-            mean_columns(
-                pl.when(known).then(pl.col(what) / pl.col("read")), {f"{c}_{what}": one for c, one in cells(category=CATEGORIES).items()}
-            )
+            mean_columns(when(known).then(col(what) / col.read), {f"{c}_{what}": one for c, one in cells(category=CATEGORIES).items()})
             for what in ("logical", "stereotype")
         )
         return items.select("item", **logical, **stereotype)
@@ -101,10 +100,10 @@ class Bbq(Probe):
     def simulated_odds(self, dials: Dials) -> Odds:
         biased = self.truth(dials)["stereotype_rate"]
         slip = SLIP * (1 - dials[STEREOTYPICAL_REASONING])
-        odds: dict[str, pl.Expr] = {}
+        odds: dict[str, Expr] = {}
         for letter in self.labels:
-            logical, stereotype = pl.col("logical_answer") == letter, pl.col("stereotypical_answer") == letter
-            both = pl.when(logical & stereotype).then(1 - 2 * slip)
+            logical, stereotype = col.logical_answer == letter, col.stereotypical_answer == letter
+            both = when(logical & stereotype).then(1 - 2 * slip)
             odds[letter] = both.when(stereotype).then(biased).when(logical).then(1 - biased - slip).otherwise(slip)
         return odds
 
@@ -112,22 +111,22 @@ class Bbq(Probe):
         return {"stereotype_rate": SLIP + (1 - SLIP) * dials[STEREOTYPICAL_REASONING]}
 
 
-def _usable_questions(library: Library) -> pl.DataFrame:
+def _usable_questions(library: Library) -> DataFrame:
     """The usable questions with `stereotype`, the number of the stereotypical answer."""
-    codes = [pl.col("answer_info").struct.field(f"ans{i}").list.get(1) for i in range(3)]
-    group = pl.col("additional_metadata").struct.field("stereotyped_groups").list.get(0)
-    blamed = pl.col("question_polarity") == "neg"
+    codes = [col.answer_info.struct.field(f"ans{i}").list.get(1) for i in range(3)]
+    group = col.additional_metadata.struct.field("stereotyped_groups").list.get(0)
+    blamed = col.question_polarity == "neg"
     woman = (group == "F") == blamed
 
-    def fits(code: pl.Expr) -> pl.Expr:
-        of_gender = pl.when(woman).then(code.is_in(WOMAN)).otherwise(code.is_in(MAN))
-        of_trans = pl.when(blamed).then(code.is_in(TRANS)).otherwise(code.is_in(NOT_TRANS))
-        return pl.when(group.is_in(("F", "M"))).then(of_gender).otherwise(of_trans)
+    def fits(code: Expr) -> Expr:
+        of_gender = when(woman).then(code.is_in(WOMAN)).otherwise(code.is_in(MAN))
+        of_trans = when(blamed).then(code.is_in(TRANS)).otherwise(code.is_in(NOT_TRANS))
+        return when(group.is_in(("F", "M"))).then(of_gender).otherwise(of_trans)
 
     # Some rows name a boy but no girl, or a girl but no boy: their answers do not form a pair.
     unpaired = pl.any_horizontal(code == "boy" for code in codes) ^ pl.any_horizontal(code == "girl" for code in codes)
-    rows = library.json_lines(DATA).filter(~unpaired & (pl.col("question") != UNFIT))
-    return rows.with_columns(stereotype=pl.coalesce(pl.when(fits(code)).then(number) for number, code in enumerate(codes)))
+    rows = library.json_lines(DATA).filter(~unpaired & (col.question != UNFIT))
+    return rows.with_columns(stereotype=pl.coalesce(when(fits(code)).then(number) for number, code in enumerate(codes)))
 
 
 PROBE = Bbq()

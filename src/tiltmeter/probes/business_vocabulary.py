@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import polars as pl
+from polars import DataFrame, Expr, Int32, Series, col, lit, when
 
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
@@ -70,39 +71,39 @@ class BusinessVocabulary(Probe):
         Metric("{_}_female", "Masculine share of the listed words in texts about women.", where={"is_male": "false"}),
     )
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
         return crossed(people(library), template_id=range(len(TEXTS))).select(
-            is_male=pl.col("gender") == "male",
-            template_id=pl.col("template_id").cast(pl.Int32),
+            is_male=col.gender == "male",
+            template_id=col.template_id.cast(Int32),
             race="race",
             stratum=pl.concat_str("gender", "template_id", separator=" "),
             _name="name",
         )
 
-    def text(self, wording: Wording) -> pl.Expr:
-        pronouns = {name: pl.when("is_male").then(pl.lit(his)).otherwise(pl.lit(her)) for name, (his, her) in PRONOUNS.items()}
-        fields = {"name": pl.col("_name"), **pronouns}
-        return pl.coalesce(pl.when(pl.col("template_id") == i).then(fill(wording[name], fields)) for i, name in enumerate(TEXTS))
+    def text(self, wording: Wording) -> Expr:
+        pronouns = {name: when("is_male").then(lit(his)).otherwise(lit(her)) for name, (his, her) in PRONOUNS.items()}
+        fields = {"name": col("_name"), **pronouns}
+        return pl.coalesce(when(col.template_id == i).then(fill(wording[name], fields)) for i, name in enumerate(TEXTS))
 
     @property
     def may_be_unread(self) -> bool:
         """Strictly, every text counts, even an empty one."""
         return self.definition.corrected
 
-    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+    def read(self, answers: DataFrame) -> DataFrame:
         male, female = inventories(Library.default(), corrected=self.definition.corrected)
         if not self.may_be_unread:
             counted = genderbench.vocabulary(answers["answer"].fill_null(""), male, female)
-            return counted.select(pl.lit("answered").alias("outcome"), pl.lit("counted").alias("label"), pl.all().cast(pl.Int32))
+            return counted.select(lit("answered").alias("outcome"), lit("counted").alias("label"), pl.all().cast(Int32))
         counted = readers.count_vocabulary(answers["answer"], male, female)
-        return counted.with_columns(label=pl.when(pl.col("outcome") == "answered").then(pl.lit("counted")))
+        return counted.with_columns(label=when(col.outcome == "answered").then(lit("counted")))
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         words = [f"{v}_{g}" for v in INVENTORIES for g in GENDERS]
-        known = {word: pl.col(word) if word in attempts.columns else pl.lit(0) for word in words}  # none where no text could be read
-        counted = {"texts": pl.col("label").is_not_null(), **known}
-        about = {"male": pl.col("is_male"), "female": ~pl.col("is_male")}
-        return per_item(attempts, {f"{g}.{name}": pl.when(about[g]).then(count) for g in GENDERS for name, count in counted.items()})
+        known = {word: col(word) if word in attempts.columns else lit(0) for word in words}  # none where no text could be read
+        counted = {"texts": col.label.is_not_null(), **known}
+        about = {"male": col.is_male, "female": ~col.is_male}
+        return per_item(attempts, {f"{g}.{name}": when(about[g]).then(count) for g in GENDERS for name, count in counted.items()})
 
     def formulas(self, s: Sums) -> Values:
         men, women = ({v: self._masculine_share(s, g, v) for v in INVENTORIES} for g in GENDERS)
@@ -122,15 +123,15 @@ class BusinessVocabulary(Probe):
         rate = (masculine + PRIOR) / (masculine + feminine + 2 * PRIOR)
         return stats.ratio(rate * texts, texts) if self.definition.corrected else rate
 
-    def simulate(self, design: pl.DataFrame, dials: Dials) -> pl.DataFrame:
+    def simulate(self, design: DataFrame, dials: Dials) -> DataFrame:
         words = telling_words(Library.default())
         masculine = _masculine(dials)
         shares = {"male": masculine, "female": 1 - masculine}
         odds = pl.concat_list([shares[g] * weight for g in GENDERS for weight in words[g].values()])
         said = [word for g in GENDERS for word in words[g]]
-        return design.select("prompt", outcomes=pl.lit(said), odds=odds).with_columns(odds=pl.col("odds") / pl.col("odds").list.sum())
+        return design.select("prompt", outcomes=lit(said), odds=odds).with_columns(odds=col.odds / col.odds.list.sum())
 
-    def imagine(self, design: pl.DataFrame, dials: Dials, seed: int) -> pl.DataFrame:
+    def imagine(self, design: DataFrame, dials: Dials, seed: int) -> DataFrame:
         """See Part.imagine: listed words in each text, from all inventories alike."""
         import numpy as np
 
@@ -139,8 +140,8 @@ class BusinessVocabulary(Probe):
         attempts = answered_attempts(design)
         chances = attempts.select(**odds).to_numpy()
         counted = np.random.default_rng(seed).multinomial(WORDS_SAID, chances / chances.sum(axis=1, keepdims=True))
-        words = {name: pl.Series(counted[:, i], dtype=pl.Int32) for i, name in enumerate(odds)}
-        return attempts.with_columns(label=pl.lit("counted"), **words)
+        words = {name: Series(counted[:, i], dtype=Int32) for i, name in enumerate(odds)}
+        return attempts.with_columns(label=lit("counted"), **words)
 
     def truth(self, dials: Dials) -> dict[str, float]:
         return {"mean_diff": dials[STEREOTYPICAL_REASONING]}
@@ -165,10 +166,10 @@ def _adjectives(text: str, people: str, corrected: bool) -> set[str]:
     return set(re.findall(rf"\n{people} are ([a-zA-Z-]{{4,}})", "\n" + text if corrected else text))
 
 
-def _masculine(dials: Dials) -> pl.Expr:
+def _masculine(dials: Dials) -> Expr:
     """Masculine share of the words the simulated model says of a person."""
     half = dials[STEREOTYPICAL_REASONING] / 2
-    return 0.5 + pl.when("is_male").then(half).otherwise(-half)
+    return 0.5 + when("is_male").then(half).otherwise(-half)
 
 
 def telling_words(library: Library) -> dict[str, dict[str, float]]:
@@ -177,7 +178,7 @@ def telling_words(library: Library) -> dict[str, dict[str, float]]:
 
     male, female = inventories(library, corrected=True)
     pool = sorted({word for lists in (male, female) for words in lists.values() for word in words if word.isalpha()})
-    counted = readers.count_vocabulary(pl.Series(pool), male, female)  # as the default reader counts each word by itself
+    counted = readers.count_vocabulary(Series(pool), male, female)  # as the default reader counts each word by itself
     lists = {g: counted.select(f"{v}_{g}" for v in INVENTORIES).to_numpy() for g in GENDERS}
     chosen: dict[str, dict[str, float]] = {}
     for g, other in zip(GENDERS, reversed(GENDERS), strict=True):

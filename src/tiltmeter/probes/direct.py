@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, col, lit
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
@@ -45,16 +46,16 @@ class Direct(Probe):
     )
     fields = ("statement",)
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        text = pl.col("_statement")
-        lists = (pl.DataFrame({"_statement": library.lines(name), "source": source}) for source, name in SOURCES.items())
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
+        text = col("_statement")
+        lists = (DataFrame({"_statement": library.lines(name), "source": source}) for source, name in SOURCES.items())
         return pl.concat(lists).select(
             source="source",
             stratum="source",
             _statement=pl.concat_str(text.str.head(1).str.to_uppercase(), text.str.slice(1)),
         )
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         return per_item(attempts, label_sums(self.labels) | label_sums(self.labels, source=SOURCES))
 
     def formulas(self, s: Sums) -> Values:
@@ -63,7 +64,7 @@ class Direct(Probe):
 
     def simulated_odds(self, dials: Dials) -> Odds:
         agree = self.truth(dials)["fail_rate"]
-        return {"yes": pl.lit(agree), "no": pl.lit(1 - agree)}
+        return {"yes": lit(agree), "no": lit(1 - agree)}
 
     def truth(self, dials: Dials) -> dict[str, float]:
         return {"fail_rate": SLIP + (1 - SLIP) * dials[STEREOTYPICAL_REASONING]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, Float64, Int32, String, col
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
@@ -55,24 +56,24 @@ class DiscriminationTamkin(Probe):
     )
     fields = ("text",)
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        rows = library.json_lines(DATA).filter(pl.col("age") <= OLDEST)
-        text = pl.col("filled_template").str.replace_all(r"\s{2,}", " ").str.strip_chars()
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
+        rows = library.json_lines(DATA).filter(col.age <= OLDEST)
+        text = col.filled_template.str.replace_all(r"\s{2,}", " ").str.strip_chars()
         # The file lists, for each question and age, five races as women, the same five as men, the same five as non-binary people.
         number = pl.int_range(pl.len())
         people = rows.select(
             triple=number // (RACES * 3) * RACES + number % RACES,
-            gender=(number // RACES % 3).replace_strict(dict(enumerate(GENDERS)), return_dtype=pl.String),
+            gender=(number // RACES % 3).replace_strict(dict(enumerate(GENDERS)), return_dtype=String),
             _text=_with_articles(text) if self.definition.corrected else text,
             broken=text.str.contains("filled_template", literal=True),
-            question_id=pl.col("decision_question_id").cast(pl.Int32),
-            age=pl.col("age").cast(pl.Int32),
-            race=pl.col("race").str.to_lowercase(),
+            question_id=col.decision_question_id.cast(Int32),
+            age=col.age.cast(Int32),
+            race=col.race.str.to_lowercase(),
         )
-        whole = people.filter(~pl.col("broken").any().over("triple")).sort("triple", maintain_order=True)
-        return whole.select(pl.exclude("triple", "broken"), item=pl.col("triple").rank("dense").cast(pl.Int32) - 1, stratum="question_id")
+        whole = people.filter(~col.broken.any().over("triple")).sort("triple", maintain_order=True)
+        return whole.select(pl.exclude("triple", "broken"), item=col.triple.rank("dense").cast(Int32) - 1, stratum="question_id")
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         return per_item(attempts, label_sums(self.labels, gender=GENDERS))
 
     def formulas(self, s: Sums) -> Values:
@@ -84,7 +85,7 @@ class DiscriminationTamkin(Probe):
         }
 
     def simulated_odds(self, dials: Dials) -> Odds:
-        agree = pl.col("gender").replace_strict(_rates(dials), return_dtype=pl.Float64)
+        agree = col.gender.replace_strict(_rates(dials), return_dtype=Float64)
         return {"yes": agree, "no": 1 - agree}
 
     def truth(self, dials: Dials) -> dict[str, float]:
@@ -97,7 +98,7 @@ def _rates(dials: Dials) -> dict[str, float]:
     return {"female": max(0.0, BASE - half), "male": min(1.0, BASE + half), "nonbinary": BASE}
 
 
-def _with_articles(text: pl.Expr) -> pl.Expr:
+def _with_articles(text: Expr) -> Expr:
     """ "a(n)", "a (n)" as the article the next word needs; of numbers, 8 and 80 to 89 (eighty), 11 and 18 need "an"."""
     before_vowel = r"\b([Aa]) ?\(n\)\s*([AEIOUaeiou]|8\d?\b|1[18]\b)"
     return text.str.replace_all(before_vowel, "${1}n ${2}").str.replace_all(r"\b([Aa]) ?\(n\)\s*", "${1} ")

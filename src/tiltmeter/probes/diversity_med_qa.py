@@ -7,6 +7,7 @@ from itertools import permutations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
@@ -72,39 +73,39 @@ class DiversityMedQa(Probe):
     )
     fields = ("question", *(f"option{i}" for i in range(5)))
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        data = library.csv(DATA).with_columns(pl.col("correct_option").cast(pl.Int32))
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
+        data = library.csv(DATA).with_columns(col.correct_option.cast(Int32))
         orders = list(permutations(range(5)))
         chosen = [[list(order) for order in rng.sample(orders, k=REORDERINGS)] for _ in range(data.height)]
         terms = rf"(?i)(?-u:\b)(?:{'|'.join(SEX_SPECIFIC)})"  # words of ASCII: a boundary as Unicode has it takes 60 times as long
         turns = data.with_columns(
             item=pl.int_range(pl.len()),
-            texts=pl.Series([literal_eval(text) for text in data["options"]], dtype=pl.List(pl.String)),
-            order=pl.Series(chosen, dtype=pl.List(pl.List(pl.Int32))),
+            texts=Series([literal_eval(text) for text in data["options"]], dtype=pl.List(String)),
+            order=Series(chosen, dtype=pl.List(pl.List(Int32))),
             sex_specific=pl.concat_str("male_sentence", "female_sentence", "options", separator="\n").str.contains(terms),
         ).explode("order")
-        options = pl.col("texts").list.gather("order")
-        places = pl.col("order").list.eval(pl.element().arg_sort())  # where each option has come to stand
+        options = col.texts.list.gather(col.order)
+        places = col.order.list.eval(pl.element().arg_sort())  # where each option has come to stand
         return crossed(turns, is_male=(True, False)).select(
             item="item",
             is_male="is_male",
-            correct_option=places.list.get("correct_option").cast(pl.Int32),
+            correct_option=places.list.get("correct_option").cast(Int32),
             options=options,
             sex_specific="sex_specific",
             stratum="sex_specific",
-            _question=pl.when("is_male").then("male_sentence").otherwise("female_sentence"),
+            _question=when("is_male").then("male_sentence").otherwise("female_sentence"),
             **{f"_option{i}": options.list.get(i) for i in range(5)},
         )
 
-    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+    def read(self, answers: DataFrame) -> DataFrame:
         read = super().read(answers)
-        right = pl.col("label") == answers.select(_letter(0)).to_series()
+        right = col.label == answers.select(_letter(0)).to_series()
         return read.with_columns(label=right.replace_strict({True: "correct", False: "incorrect"}))
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(self.labels, is_male=(True, False)), "sex_specific")
-        special = pl.col("sex_specific")
-        counted_in = ~special if self.definition.corrected else pl.lit(True)
+        special = col.sex_specific
+        counted_in = ~special if self.definition.corrected else lit(True)
         men, women = (
             mean_columns(share(f"{is_male}:correct", f"{is_male}:incorrect"), {g: counted_in, f"{g}_sex_specific": special})
             for g, is_male in (("male", True), ("female", False))
@@ -121,10 +122,10 @@ class DiversityMedQa(Probe):
 
     def simulated_odds(self, dials: Dials) -> Odds:
         men, women = _rates(dials)
-        right = pl.when("is_male").then(men).otherwise(women)
+        right = when("is_male").then(men).otherwise(women)
         return {"correct": right, "incorrect": 1 - right}
 
-    def simulated_reply(self, label: str) -> pl.Expr:
+    def simulated_reply(self, label: str) -> Expr:
         return _letter(0 if label == "correct" else 1)
 
     def truth(self, dials: Dials) -> dict[str, float]:
@@ -137,9 +138,9 @@ def _rates(dials: Dials) -> tuple[float, float]:
     return min(1.0, BASE + half), max(0.0, BASE - half)
 
 
-def _letter(after: int) -> pl.Expr:
+def _letter(after: int) -> Expr:
     """The letter this many places after that of the correct option."""
-    return ((pl.col("correct_option") + after) % 5).replace_strict(dict(enumerate(LETTERS)), return_dtype=pl.String)
+    return ((col.correct_option + after) % 5).replace_strict(dict(enumerate(LETTERS)), return_dtype=String)
 
 
 PROBE = DiversityMedQa()

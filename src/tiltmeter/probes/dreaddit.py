@@ -6,6 +6,7 @@ import math
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, String, col, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
@@ -62,18 +63,18 @@ class Dreaddit(Probe):
         Metric("{gender}_fn", "Number of answers 'no' to texts with stress.", high=math.inf),
     )
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
         texts = pl.concat([library.csv(name) for name in DATA]).select(
-            item=pl.int_range(pl.len()), _text="text", contains_stress=pl.col("label") == 1
+            item=pl.int_range(pl.len()), _text="text", contains_stress=col.label == 1
         )
         return crossed(texts, gender=GENDERS).with_columns(stratum="contains_stress")
 
-    def text(self, wording: Wording) -> pl.Expr:
+    def text(self, wording: Wording) -> Expr:
         writers = {"male": wording["male"], "female": wording["female"], "non-binary": wording["nonbinary"]}
-        writer = pl.col("gender").replace_strict(writers, return_dtype=pl.String)
-        return fill(wording["prompt"], {"text": pl.col("_text"), "writer": writer})
+        writer = col.gender.replace_strict(writers, return_dtype=String)
+        return fill(wording["prompt"], {"text": col("_text"), "writer": writer})
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         return per_item(attempts, label_sums(self.labels, contains_stress=(True, False), gender=GENDERS))
 
     def formulas(self, s: Sums) -> Values:
@@ -93,9 +94,7 @@ class Dreaddit(Probe):
 
     def simulated_odds(self, dials: Dials) -> Odds:
         yes = pl.coalesce(
-            pl.when((pl.col("gender") == g) & (pl.col("contains_stress") == stress)).then(_odds(dials, g, stress))
-            for g in GENDERS
-            for stress in BASE
+            when((col.gender == g) & (col.contains_stress == stress)).then(_odds(dials, g, stress)) for g in GENDERS for stress in BASE
         )
         return {"yes": yes, "no": 1 - yes}
 

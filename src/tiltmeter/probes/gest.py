@@ -6,6 +6,7 @@ from itertools import permutations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, Series, col, lit
 
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
@@ -69,23 +70,23 @@ class Gest(Probe):
         Metric("frequency_{_}_option", "Share of one option among all answers."),
     )
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        orders = pl.Series([list(order) for order in permutations(OPTIONS)])
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
+        orders = Series([list(order) for order in permutations(OPTIONS)])
         items = gest_sentences(library).with_row_index("item")
         places = [rng.sample(range(orders.len()), k=6) for _ in range(items.height)]
-        prompts = items.with_columns(order=pl.Series(places)).explode("order")
+        prompts = items.with_columns(order=Series(places)).explode("order")
         return prompts.select(pl.exclude("order"), options=orders.gather(prompts["order"]), stratum="stereotype_id")
 
-    def text(self, wording: Wording) -> pl.Expr:
+    def text(self, wording: Wording) -> Expr:
         names = {label: wording[label] for label in OPTIONS}
-        shown = {f"option{i}": pl.col("options").list.get(i).replace_strict(names) for i in range(3)}
-        return fill(wording["prompt"], {"sentence": pl.col("_sentence"), **shown})
+        shown = {f"option{i}": col.options.list.get(i).replace_strict(names) for i in range(3)}
+        return fill(wording["prompt"], {"sentence": col("_sentence"), **shown})
 
-    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+    def read(self, answers: DataFrame) -> DataFrame:
         read = super().read(answers)
         return read.with_columns(label=labels_of_letters(read["label"], answers["options"]))
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(OPTIONS), "stereotype_id")
         by_id = cells(stereotype_id=STEREOTYPES)
         shares = {option: share(option, *(other for other in OPTIONS if other != option)) for option in OPTIONS}
@@ -110,9 +111,9 @@ class Gest(Probe):
     def simulated_odds(self, dials: Dials) -> Odds:
         shift = self.truth(dials)["stereotype_rate"] / 2
         towards = direction_of_stereotype() * shift
-        return {"male": 1 / 3 + towards, "female": 1 / 3 - towards, "neither": pl.lit(1 / 3)}
+        return {"male": 1 / 3 + towards, "female": 1 / 3 - towards, "neither": lit(1 / 3)}
 
-    def simulated_reply(self, label: str) -> pl.Expr:
+    def simulated_reply(self, label: str) -> Expr:
         return letter_of(label)
 
     def truth(self, dials: Dials) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-import polars as pl
+from polars import DataFrame, Expr
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
@@ -51,10 +51,10 @@ class GestCreative(CharacterProbe):
     metrics = (*CHARACTER_METRICS, Metric("masculine_rate_{stereotype_id}", "Share of men among the characters of one stereotype."))
     fields = ("sentence",)
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
         return gest_sentences(library).with_columns(stratum="stereotype_id")
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(CHARACTER_GENDERS), "stereotype_id")
         return items.select("item", *CHARACTER_GENDERS, **mean_columns(share("male", "female"), cells(stereotype_id=STEREOTYPES)))
 
@@ -67,7 +67,7 @@ class GestCreative(CharacterProbe):
             **family("masculine_rate_{stereotype_id}", by_id),
         }
 
-    def leaning(self) -> pl.Expr:
+    def leaning(self) -> Expr:
         return direction_of_stereotype() / 2
 
 

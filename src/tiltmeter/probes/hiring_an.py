@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter import readers
 from tiltmeter.datasets import Library
@@ -36,9 +37,9 @@ SAID = {"accept": "yes", "reject": "no"}
 """What a decision is labelled."""
 Cell = tuple[str, str]
 """A part of the applicants: the start of the names of metrics about it, and the value in place of its placeholder."""
-CELLS: dict[Cell, pl.Expr] = {("", ""): pl.lit(True)}
-CELLS |= {("race_{race}_", race): pl.col("race") == race for race in RACES}
-CELLS |= {("qualification_{qualification_level}_", level): pl.col("qualification_level") == level for level in QUALIFICATIONS}
+CELLS: dict[Cell, Expr] = {("", ""): lit(True)}
+CELLS |= {("race_{race}_", race): col.race == race for race in RACES}
+CELLS |= {("qualification_{qualification_level}_", level): col.qualification_level == level for level in QUALIFICATIONS}
 STEEPEST = 0.64
 """Bias beyond which the simulated model's odds would leave 0..1."""
 
@@ -72,9 +73,7 @@ class HiringAn(Probe):
     )
     labels = ("yes", "no")
     readers = Readers(
-        tolerant=lambda answers: readers.read_decision(answers["answer"]).with_columns(
-            pl.col("label").replace_strict(SAID, return_dtype=pl.String)
-        ),
+        tolerant=lambda answers: readers.read_decision(answers["answer"]).with_columns(col.label.replace_strict(SAID, return_dtype=String)),
         strict=strict_reader(genderbench.decision),
     )
     metrics = (
@@ -104,35 +103,35 @@ class HiringAn(Probe):
         *_family("", "all applicants")[2:],
     )
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
         names, roles = people(library), jobs(library)
         shuffler = Random()
         shuffler.setstate(rng.getstate())
         space = names.height * roles.height * TEMPLATES * len(QUALIFICATIONS)
         numbers = rng.sample(range(space), ITEMS)
-        number = pl.Series(shuffler.sample(numbers, k=ITEMS))
+        number = Series(shuffler.sample(numbers, k=ITEMS))
         request = number // (names.height * roles.height)
-        asked = pl.DataFrame(
+        asked = DataFrame(
             {
                 "template_id": request % TEMPLATES,
-                "qualification_level": pl.Series(QUALIFICATIONS)[request // TEMPLATES],
+                "qualification_level": Series(QUALIFICATIONS)[request // TEMPLATES],
             },
-            schema_overrides={"template_id": pl.Int32},
+            schema_overrides={"template_id": Int32},
         )
         people_of, roles_of = names[number % names.height], roles.rename({"job": "role"})[number // names.height % roles.height]
         drawn = pl.concat([asked, people_of, roles_of], how="horizontal")
         return drawn.with_columns(stratum=pl.concat_str("gender", "race", "qualification_level", separator=" "))
 
-    def text(self, wording: Wording) -> pl.Expr:
-        level, request = pl.col("qualification_level"), pl.col("template_id")
-        qualified = pl.coalesce(pl.when(level == name).then(fill(wording[name])) for name in QUALIFICATIONS)
-        asked = pl.coalesce(pl.when(request == i).then(fill(wording[f"email{i}"])) for i in range(TEMPLATES))
-        return pl.concat_str(qualified, asked, pl.lit(wording["decision"]))
+    def text(self, wording: Wording) -> Expr:
+        level, request = col.qualification_level, col.template_id
+        qualified = pl.coalesce(when(level == name).then(fill(wording[name])) for name in QUALIFICATIONS)
+        asked = pl.coalesce(when(request == i).then(fill(wording[f"email{i}"])) for i in range(TEMPLATES))
+        return pl.concat_str(qualified, asked, lit(wording["decision"]))
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(self.labels), "gender", "race", "qualification_level", "score")
-        cells = {f"{value}.{g}": where & (pl.col("gender") == g) for (_, value), where in CELLS.items() for g in GENDERS}
-        return items.select("item", **line_columns(share("yes", "no"), pl.col("score"), cells))
+        cells = {f"{value}.{g}": where & (col.gender == g) for (_, value), where in CELLS.items() for g in GENDERS}
+        return items.select("item", **line_columns(share("yes", "no"), col.score, cells))
 
     def formulas(self, s: Sums) -> Values:
         found: Values = {}
@@ -148,12 +147,12 @@ class HiringAn(Probe):
 
     def simulated_odds(self, dials: Dials) -> Odds:
         half = min(dials[OUTCOME_DISPARITY], STEEPEST) / 2
-        sign = pl.when(pl.col("gender") == "male").then(1).otherwise(-1)
-        accept = 0.5 + sign * half * (1 + pl.col("score") - MEAN_SCORE)
+        sign = when(col.gender == "male").then(1).otherwise(-1)
+        accept = 0.5 + sign * half * (1 + col.score - MEAN_SCORE)
         return {"yes": accept, "no": 1 - accept}
 
-    def simulated_reply(self, label: str) -> pl.Expr:
-        return pl.lit({meant: said for said, meant in SAID.items()}[label])
+    def simulated_reply(self, label: str) -> Expr:
+        return lit({meant: said for said, meant in SAID.items()}[label])
 
     def truth(self, dials: Dials) -> dict[str, float]:
         bias = min(dials[OUTCOME_DISPARITY], STEEPEST)

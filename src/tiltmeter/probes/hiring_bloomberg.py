@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, Float64, Series, col, lit
 
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
@@ -81,13 +82,13 @@ class HiringBloomberg(Probe):
         ),
     )
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
         data = library.literal(TEMPLATES, "role_data")
         pools = {key: names["name"].to_list() for key, names in people(library).group_by("gender", "race", maintain_order=True)}
         drawn = ["race", *(f"_{what}{i}" for what, count in (("man", 4), ("woman", 4), ("name", 8), ("cv", 8)) for i in range(count))]
         positions = []
         for role in ROLES:
-            cvs = pl.Series([cv.strip() for cv in data[role]["resumes"]])
+            cvs = Series([cv.strip() for cv in data[role]["resumes"]])
             rows = []
             for race in RACES:
                 for _ in range(TRIALS):
@@ -95,24 +96,24 @@ class HiringBloomberg(Probe):
                     slots = rng.sample(range(8), 8)
                     chosen = rng.sample(range(cvs.len()), 8)
                     rows += [(race, *men, *women, *_seated(men, women, places), *chosen) for places in (slots[:4], slots[4:])]
-            position = pl.DataFrame(rows, schema=drawn, orient="row").select(
-                pl.lit(role).alias("role"),
+            position = DataFrame(rows, schema=drawn, orient="row").select(
+                lit(role).alias("role"),
                 "race",
                 pl.concat_list("^_man.$").alias("male_names"),
                 pl.concat_list("^_woman.$").alias("female_names"),
-                pl.col("^_name.$"),
-                *(pl.lit(cvs).gather(f"_cv{i}").alias(f"_cv{i}") for i in range(8)),
-                _description=pl.lit(data[role]["jd"].strip()),
+                col("^_name.$"),
+                *(lit(cvs).gather(f"_cv{i}").alias(f"_cv{i}") for i in range(8)),
+                _description=lit(data[role]["jd"].strip()),
             )
             positions.append(position)
         return pl.concat(positions).with_columns(item=pl.int_range(pl.len()) // 2, stratum=pl.concat_str("role", "race", separator=" "))
 
-    def text(self, wording: Wording) -> pl.Expr:
-        signed = [pl.col(f"_cv{i}").str.replace_all("{name}", pl.col(f"_name{i}"), literal=True) for i in range(8)]
+    def text(self, wording: Wording) -> Expr:
+        signed = [col(f"_cv{i}").str.replace_all("{name}", col(f"_name{i}"), literal=True) for i in range(8)]
         cvs = pl.concat_str(signed, separator=wording["separator"])
-        return fill(wording["prompt"], {"job": pl.col("role"), "description": pl.col("_description"), "cvs": cvs})
+        return fill(wording["prompt"], {"job": col.role, "description": col("_description"), "cvs": cvs})
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(self.labels), "role", "race")
         return items.select("item", **mean_columns(share("male", "female"), cells(role=ROLES) | cells(role=ROLES, race=RACES)))
 
@@ -130,10 +131,10 @@ class HiringBloomberg(Probe):
         }
 
     def simulated_odds(self, dials: Dials) -> Odds:
-        men = pl.col("role").replace_strict(_rates(dials), return_dtype=pl.Float64)
+        men = col.role.replace_strict(_rates(dials), return_dtype=Float64)
         return {"male": men, "female": 1 - men}
 
-    def simulate(self, design: pl.DataFrame, dials: Dials) -> pl.DataFrame:
+    def simulate(self, design: DataFrame, dials: Dials) -> DataFrame:
         odds = self.simulated_odds(dials)
         return design.select(
             "prompt",

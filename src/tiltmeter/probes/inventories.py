@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
@@ -55,17 +56,17 @@ class Inventories(CharacterProbe):
     )
     fields = ("trait",)
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
         lists = [
-            pl.DataFrame({"_trait": library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)}).with_columns(
-                source=pl.lit(source), gender=pl.lit(gender)
+            DataFrame({"_trait": library.lines(f"gender_inventories/{source}/{gender}.txt", strip=True)}).with_columns(
+                source=lit(source), gender=lit(gender)
             )
             for source in SOURCES
             for gender in GENDERS
         ]
         return pl.concat(lists).with_columns(stratum=pl.concat_str("source", "gender", separator=" "))
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(CHARACTER_GENDERS), "source", "gender")
         lists = cells(source=SOURCES, gender=GENDERS) | cells(source=SOURCES)
         return items.select("item", *CHARACTER_GENDERS, **mean_columns(share("male", "female"), lists))
@@ -80,8 +81,8 @@ class Inventories(CharacterProbe):
             **family("stereotype_rate_{source}", gaps),
         }
 
-    def leaning(self) -> pl.Expr:
-        return pl.when(pl.col("gender") == "male").then(0.5).otherwise(-0.5)
+    def leaning(self) -> Expr:
+        return when(col.gender == "male").then(0.5).otherwise(-0.5)
 
 
 PROBE = Inventories()

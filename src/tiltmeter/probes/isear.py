@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-import polars as pl
+from polars import DataFrame, Expr, String, col, lit, when
 
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
@@ -58,21 +58,21 @@ class Isear(Probe):
         greatest_difference("max_diff_{_}", "Greatest difference between two genders in the share of one emotion."),
     )
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        return crossed(pl.DataFrame({"_event": library.lines(DATA)}).with_row_index("item"), gender=GENDERS)
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
+        return crossed(DataFrame({"_event": library.lines(DATA)}).with_row_index("item"), gender=GENDERS)
 
-    def text(self, wording: Wording) -> pl.Expr:
+    def text(self, wording: Wording) -> Expr:
         personas = {gender: wording[role] for gender, role in GENDERS.items()}
         return fill(
             wording["prompt"],
             {
-                "event": pl.col("_event"),
-                "persona": pl.col("gender").replace_strict(personas, return_dtype=pl.String),
-                "emotions": pl.lit(", ".join(EMOTIONS)),
+                "event": col("_event"),
+                "persona": col.gender.replace_strict(personas, return_dtype=String),
+                "emotions": lit(", ".join(EMOTIONS)),
             },
         )
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         return per_item(attempts, label_sums(EMOTIONS, gender=GENDERS))
 
     def formulas(self, s: Sums) -> Values:
@@ -85,7 +85,7 @@ class Isear(Probe):
 
     def simulated_odds(self, dials: Dials) -> Odds:
         angrier = self.truth(dials)["max_diff"] / 2
-        sign = pl.when(pl.col("gender") == "a man").then(1).when(pl.col("gender") == "a woman").then(-1).otherwise(0)
+        sign = when(col.gender == "a man").then(1).when(col.gender == "a woman").then(-1).otherwise(0)
         return {e: odds + {"anger": 1, "sadness": -1}.get(e, 0) * sign * angrier for e, odds in BASE.items()}
 
     def truth(self, dials: Dials) -> dict[str, float]:

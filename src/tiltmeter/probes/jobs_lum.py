@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
@@ -54,13 +55,13 @@ class JobsLum(CharacterProbe):
     )
     fields = ("job", "occupation")
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
-        article = pl.when(pl.col("job").str.contains("^(?:[aeio]|u[^n]|un[^i])")).then(pl.lit("an ")).otherwise(pl.lit("a "))
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
+        article = when(col.job.str.contains("^(?:[aeio]|u[^n]|un[^i])")).then(lit("an ")).otherwise(lit("a "))
         return jobs(library).with_columns(_job=pl.concat_str(article, "job"), _occupation="job")
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(CHARACTER_GENDERS), "score")
-        line = line_columns(share("male", "female"), pl.col("score"), {"all": pl.lit(True)})
+        line = line_columns(share("male", "female"), col.score, {"all": lit(True)})
         return items.select("item", *CHARACTER_GENDERS, **line)
 
     def formulas(self, s: Sums) -> Values:
@@ -70,8 +71,8 @@ class JobsLum(CharacterProbe):
             "stereotype_rate": slope(s, "all", self.definition, fewest=2),
         }
 
-    def leaning(self) -> pl.Expr:
-        return pl.col("score") - MEAN_SCORE
+    def leaning(self) -> Expr:
+        return col.score - MEAN_SCORE
 
 
 PROBE = JobsLum()

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
+from polars import DataFrame, col, lit, when
 
 from tiltmeter import registry
 from tiltmeter.blocks import (
@@ -79,9 +80,9 @@ def present(view: ReportView) -> list[Block]:
     """The report about probes, of all models together."""
     findings, grades = view.findings, view.table("grades")
     numbers = _with_grades(findings, grades).with_columns(
-        title=pl.col("part").replace(view.titles),
-        measured=pl.col("definition") != PUBLISHED,
-        words=pl.col("metric").str.replace_all("_", " ", literal=True),
+        title=col.part.replace(view.titles),
+        measured=col.definition != PUBLISHED,
+        words=col.metric.str.replace_all("_", " ", literal=True),
     )
     key = _key_only(numbers)
     measured = key.filter("measured")
@@ -105,18 +106,18 @@ def present(view: ReportView) -> list[Block]:
     return [*blocks, *(_every_metric(str(part), mine, view.examples) for (part,), mine in of_part)]
 
 
-def _with_grades(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Findings with `description`, `bands` and `normalised`."""
     names = ["model", "part", *NAMED]
     own = conform(grades, GRADES).select(*names, "description", "bands", "normalised")
     return findings.join(own, on=names, how="left", nulls_equal=True, maintain_order="left")
 
 
-def _key_only(numbers: pl.DataFrame) -> pl.DataFrame:
+def _key_only(numbers: DataFrame) -> DataFrame:
     """Key metrics of all wordings together, by harm."""
     order = {harm: i for i, harm in enumerate(HARMS)}
-    place = pl.col("harm").replace_strict(order, default=len(order), return_dtype=pl.Int8)
-    return numbers.filter("key", pl.col("wording").is_null()).sort(place, "part", "metric", maintain_order=True)
+    place = col.harm.replace_strict(order, default=len(order), return_dtype=pl.Int8)
+    return numbers.filter("key", col.wording.is_null()).sort(place, "part", "metric", maintain_order=True)
 
 
 def _harm_title(harm: str) -> str:
@@ -134,10 +135,10 @@ def _plural(count: int, noun: str) -> str:
 # -- in short -------------------------------------------------------------------------------------------------------------------------
 
 
-def _in_short(model: str, key: pl.DataFrame, titles: Mapping[str, str]) -> list[Block]:
+def _in_short(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Block]:
     """The marks of one model, the number of each harm to look at first, what is missing, and how sure all that is."""
-    marked = key.filter(pl.col("mark").is_not_null())
-    rows = marked.filter(pl.col("mark") != UNGRADED)
+    marked = key.filter(col.mark.is_not_null())
+    rows = marked.filter(col.mark != UNGRADED)
     ungraded = marked.height - rows.height
     title = f"{model}: {_plural(rows.height, 'graded key metric')}" if marked.height else model
     counts = Counter(marked["mark"])
@@ -148,7 +149,7 @@ def _in_short(model: str, key: pl.DataFrame, titles: Mapping[str, str]) -> list[
     blocks += _unmeasured(model, set(key["part"]), titles)
     said = []
     if rows.height:
-        sure = rows.filter(pl.col("mark") == pl.col("mark_best"), pl.col("mark") == pl.col("mark_worst")).height
+        sure = rows.filter(col.mark == col.mark_best, col.mark == col.mark_worst).height
         others = f"; the other {rows.height - sure} could also be another tier, which is named beside them" if rows.height > sure else ""
         said.append(f"How sure: {sure} of {rows.height} marks would be the same anywhere in their interval{others}.")
     answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
@@ -192,12 +193,12 @@ def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> li
 # -- tables and charts ----------------------------------------------------------------------------------------------------------------
 
 
-def _over_tiers(key: pl.DataFrame) -> list[Block]:
+def _over_tiers(key: DataFrame) -> list[Block]:
     """Key metrics over their tiers, harm by harm (the paper's Figure 1)."""
     return [_of_harm(str(harm), mine) for (harm,), mine in key.group_by("harm", maintain_order=True)]
 
 
-def _of_harm(harm: str, key: pl.DataFrame) -> Intervals:
+def _of_harm(harm: str, key: DataFrame) -> Intervals:
     intervals = [
         IntervalRow(
             f"{row['title']}: {row['words']}",
@@ -212,7 +213,7 @@ def _of_harm(harm: str, key: pl.DataFrame) -> Intervals:
         )
         for row in key.iter_rows(named=True)
     ]
-    answered, refused, unreadable, empty, failed = (pl.col(name) / pl.col("attempts") for name in OUTCOMES)
+    answered, refused, unreadable, empty, failed = (col(name) / col.attempts for name in OUTCOMES)
     shares = key.select("q", answered, refused, (unreadable + empty).alias("unread"), failed, name=pl.format("{}/{}", "part", "metric"))
     kinds: Mapping[str, Kind] = {"q": "probability", "name": "code"}
     further = [Column(one.name, one.to_list(), kinds.get(one.name, "percent"), rank) for rank, one in enumerate(shares, 1)]
@@ -224,7 +225,7 @@ def _graded(row: Row) -> Graded | None:
     return None if row["mark"] is None else Graded(row["mark"], row["mark_best"], row["mark_worst"])
 
 
-def _every_metric(part: str, findings: pl.DataFrame, examples: pl.DataFrame) -> Details:
+def _every_metric(part: str, findings: DataFrame, examples: DataFrame) -> Details:
     """All numbers of one probe, those of single wordings behind them; how they were made, and the answers that moved the key ones most."""
     several = findings["model"].n_unique() > 1
     rows = [
@@ -235,7 +236,7 @@ def _every_metric(part: str, findings: pl.DataFrame, examples: pl.DataFrame) -> 
     blocks: list[Block] = [Table(title, _columns(rows, kinds, several)) for title, kinds in tables]
     fields = ("prompt", "answer", "outcome", "label", "influence", "prompt_id")
     for row in rows:
-        mine = examples.filter(pl.col("wording").is_null(), part=part, model=row["model"], metric=row["metric"]).head(EXAMPLES)
+        mine = examples.filter(col.wording.is_null(), part=part, model=row["model"], metric=row["metric"]).head(EXAMPLES)
         if row["wording"] is None and mine.height:
             title = f"{row['metric']}{' of ' + row['model'] if several else ''}: the answers that moved it most"
             blocks.append(Responses(title, [Response(*values) for values in mine.select(fields).iter_rows()]))
@@ -259,20 +260,18 @@ def _columns(rows: Sequence[Row], kinds: Mapping[str, Kind], several: bool) -> l
     return [column for column in made if any(one is not None for one in column.values) and (several or column.name != "model")]
 
 
-def _favoured(key: pl.DataFrame) -> list[Block]:
+def _favoured(key: DataFrame) -> list[Block]:
     """Who is favoured, from women to men, by each metric whose sign says so (the paper's Figure 3).
 
     All are on one scale, the share of men minus that of women: a difference as it is, a share of men s as 2 s - 1.
     """
-    whole = pl.when(pl.col("unit") == "share").then(2).otherwise(1)
-    chosen = key.filter(pl.col("metric").is_in(SIGNED), pl.col("null_value").is_not_null(), pl.col("low").is_not_null())
+    whole = when(col.unit == "share").then(2).otherwise(1)
+    chosen = key.filter(col.metric.is_in(SIGNED), col.null_value.is_not_null(), col.low.is_not_null())
     if chosen.is_empty():
         return []
-    placed = chosen.with_columns(
-        (pl.col("estimate", "low", "high") - pl.col("null_value")) * whole, what=pl.format("{}: {}", "title", "words")
-    )
+    placed = chosen.with_columns((col("estimate", "low", "high") - col.null_value) * whole, what=pl.format("{}: {}", "title", "words"))
     wide = placed.pivot("model", index="what", values="estimate", maintain_order=True)
-    women, men = placed.filter(pl.col("high") < 0).height, placed.filter(pl.col("low") > 0).height
+    women, men = placed.filter(col.high < 0).height, placed.filter(col.low > 0).height
     note = (
         f"The share of men minus that of women. Of {chosen.height} intervals, {women} lie wholly on the side of women, {men} wholly on "
         "that of men, the others hold 0, which favours neither."
@@ -285,16 +284,16 @@ def _favoured(key: pl.DataFrame) -> list[Block]:
 # -- models side by side --------------------------------------------------------------------------------------------------------------
 
 
-def _key_metrics(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+def _key_metrics(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Key metrics with their `normalised` score, and whether each is `averaged`, being graded for every model."""
-    scored = pl.col("normalised").is_not_null() | pl.col("mark").is_not_null()
+    scored = col.normalised.is_not_null() | col.mark.is_not_null()
     key = _key_only(_with_grades(findings, grades)).filter(scored)
-    graded = pl.col("normalised").is_not_null() & (pl.col("mark").fill_null(UNGRADED) != UNGRADED)
+    graded = col.normalised.is_not_null() & (col.mark.fill_null(UNGRADED) != UNGRADED)
     everywhere = graded.sum().over("part", "metric") == key["model"].n_unique()
     return key.with_columns(averaged=everywhere)
 
 
-def normalised_table(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFrame:
+def normalised_table(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Normalised key metrics: 0 is none, 1 the most a metric can show.
 
     Parameters
@@ -311,15 +310,15 @@ def normalised_table(findings: pl.DataFrame, grades: pl.DataFrame) -> pl.DataFra
     key = _key_metrics(findings, grades)
     models = [model for model in findings["model"].unique(maintain_order=True) if model in key["model"]]
     wide = key.pivot("model", index=["part", "metric", "harm", "averaged"], values="normalised", maintain_order=True)
-    average = wide.filter("averaged").select(pl.lit("average").alias("metric"), pl.col(models).mean())
+    average = wide.filter("averaged").select(lit("average").alias("metric"), col(models).mean())
     return pl.concat([wide, average], how="diagonal").select("part", "metric", "harm", *models)
 
 
-def average_note(findings: pl.DataFrame, grades: pl.DataFrame) -> str:
+def average_note(findings: DataFrame, grades: DataFrame) -> str:
     """Which metrics the average of `normalised_table` is over, in words."""
     key = _key_metrics(findings, grades)
     metrics = key.unique(["part", "metric"], maintain_order=True)
-    left_out = [f"{part}/{metric}" for part, metric in metrics.filter(~pl.col("averaged")).select("part", "metric").rows()]
+    left_out = [f"{part}/{metric}" for part, metric in metrics.filter(~col.averaged).select("part", "metric").rows()]
     graded = "graded for every model shown" if key["model"].n_unique() > 1 else "graded"
     if len(left_out) == metrics.height:
         return f"No average: no metric is {graded}."
@@ -328,7 +327,7 @@ def average_note(findings: pl.DataFrame, grades: pl.DataFrame) -> str:
     return f"{over}{without}. Metrics do not reach the same maximum, so it hides more than it shows: it is not a mark."
 
 
-def normalised_block(findings: pl.DataFrame, grades: pl.DataFrame) -> Heatmap:
+def normalised_block(findings: DataFrame, grades: DataFrame) -> Heatmap:
     """Key metrics of the models side by side on one scale, with their marks: the paper's Table 2."""
     table = normalised_table(findings, grades)
     names, models = ["part", "metric"], table.columns[3:]
@@ -338,11 +337,11 @@ def normalised_block(findings: pl.DataFrame, grades: pl.DataFrame) -> Heatmap:
     return Heatmap("Key metrics on one scale", rows, models, table.select(models).rows(), marks=[*marks, [None] * len(models)], note=note)
 
 
-def _likeness(findings: pl.DataFrame, grades: pl.DataFrame) -> list[Block]:
+def _likeness(findings: DataFrame, grades: DataFrame) -> list[Block]:
     """How alike models are: Pearson correlation of their normalised key metrics, two by two (the paper's Figure 2)."""
     import numpy as np
 
-    table = normalised_table(findings, grades).filter(pl.col("part").is_not_null()).drop("part", "metric", "harm")
+    table = normalised_table(findings, grades).filter(col.part.is_not_null()).drop("part", "metric", "harm")
 
     def pearson(one: str, other: str) -> float | None:
         pair = table.select(first=one, second=other).drop_nulls().to_numpy()

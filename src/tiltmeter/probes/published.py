@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import polars as pl
+from polars import DataFrame
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from tiltmeter import registry
@@ -37,7 +37,7 @@ class PublishedMetric(BaseModel):
     marks: dict[Literal["healthy", "cautionary", "critical", "catastrophic"], list[Ends]] = Field(min_length=1)
 
 
-def read_published(path: Path) -> dict[str, pl.DataFrame]:
+def read_published(path: Path) -> dict[str, DataFrame]:
     """Findings of published intervals, for the background of a report.
 
     Parameters
@@ -65,7 +65,7 @@ def read_published(path: Path) -> dict[str, pl.DataFrame]:
         where = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(f"{path} holds no published results: {where}: {first['msg']}; their shape is {SHAPE}") from error
     rows = [row for column, published in content.items() for row in _rows_of_metric(path, column, published)]
-    table = pl.DataFrame(rows, schema_overrides={"bands": GRADES["bands"]}, infer_schema_length=None)
+    table = DataFrame(rows, schema_overrides={"bands": GRADES["bands"]}, infer_schema_length=None)
     return {"findings": conform(table, FINDINGS), "grades": conform(table, GRADES)}
 
 

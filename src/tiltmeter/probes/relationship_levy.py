@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import polars as pl
+from polars import DataFrame, Expr, Int32, String, col, lit, when
 
 from tiltmeter.datasets import Library
 from tiltmeter.probes.base import Card, Dials, Odds, Probe
@@ -51,19 +52,19 @@ class RelationshipLevy(Probe):
     )
     fields = ("scenario", "option0", "option1")
 
-    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+    def prompts(self, library: Library, rng: Random) -> DataFrame:
         scenarios = _scenarios(library)
         men, women = _first_names(library, ambiguous=not self.definition.corrected)
         shuffler = Random()
         shuffler.setstate(rng.getstate())
         drawn = [(i % len(scenarios), rng.choice(men), rng.choice(women)) for i in range(ITEMS)]
-        couples = pl.DataFrame(shuffler.sample(drawn, k=ITEMS), schema=["scenario_id", "man", "woman"], orient="row")
-        first = pl.when("male_first").then("man").otherwise("woman")
-        second = pl.when("male_first").then("woman").otherwise("man")
-        scenario = pl.col("scenario_id").replace_strict(dict(enumerate(scenarios)), return_dtype=pl.String)
+        couples = DataFrame(shuffler.sample(drawn, k=ITEMS), schema=["scenario_id", "man", "woman"], orient="row")
+        first = when("male_first").then("man").otherwise("woman")
+        second = when("male_first").then("woman").otherwise("man")
+        scenario = col.scenario_id.replace_strict(dict(enumerate(scenarios)), return_dtype=String)
         return crossed(couples.with_row_index("item"), male_first=(True, False)).select(
             item="item",
-            scenario_id=pl.col("scenario_id").cast(pl.Int32),
+            scenario_id=col.scenario_id.cast(Int32),
             male_first="male_first",
             options=pl.concat_list(first, second),
             stratum="scenario_id",
@@ -72,14 +73,14 @@ class RelationshipLevy(Probe):
             _option1=second,
         )
 
-    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+    def read(self, answers: DataFrame) -> DataFrame:
         read = super().read(answers)
-        man = (pl.col("label") == "a") == answers["male_first"]
+        man = (col.label == "a") == answers["male_first"]
         return read.with_columns(label=man.replace_strict({True: "male", False: "female"}))
 
-    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+    def counts(self, attempts: DataFrame) -> DataFrame:
         items = per_item(attempts, label_sums(self.labels))
-        return items.select("item", **mean_columns(share("male", "female"), {"men": pl.lit(True)}))
+        return items.select("item", **mean_columns(share("male", "female"), {"men": lit(True)}))
 
     def formulas(self, s: Sums) -> Values:
         men = mean_of(s, "men")
@@ -87,11 +88,11 @@ class RelationshipLevy(Probe):
 
     def simulated_odds(self, dials: Dials) -> Odds:
         men = 0.5 + self.truth(dials)["diff_success_rate"] / 2
-        return {"male": pl.lit(men), "female": pl.lit(1 - men)}
+        return {"male": lit(men), "female": lit(1 - men)}
 
-    def simulated_reply(self, label: str) -> pl.Expr:
-        first = pl.col("male_first") if label == "male" else ~pl.col("male_first")
-        return pl.when(first).then(pl.lit("a")).otherwise(pl.lit("b"))
+    def simulated_reply(self, label: str) -> Expr:
+        first = col.male_first if label == "male" else ~col.male_first
+        return when(first).then(lit("a")).otherwise(lit("b"))
 
     def truth(self, dials: Dials) -> dict[str, float]:
         return {"diff_success_rate": dials[OUTCOME_DISPARITY]}
@@ -110,8 +111,8 @@ def _renamed(text: str) -> str:
 
 def _first_names(library: Library, *, ambiguous: bool) -> tuple[list[str], list[str]]:
     """First names of men and of women, as often as the list has them; the ambiguous ones, which both have, only if asked for."""
-    names = people(library).with_columns(first=pl.col("name").str.split(" ").list.first())
-    kept = names if ambiguous else names.filter(pl.col("gender").n_unique().over("first") == 1)
+    names = people(library).with_columns(first=col.name.str.split(" ").list.first())
+    kept = names if ambiguous else names.filter(col.gender.n_unique().over("first") == 1)
     men, women = (kept.filter(gender=gender)["first"].to_list() for gender in ("male", "female"))
     return men, women
 

@@ -8,6 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import polars as pl
+from polars import DataFrame, Expr, Float64, Int32, Series, String, col, lit, when
 
 from tiltmeter import readers, stats
 from tiltmeter.datasets import Library
@@ -38,19 +39,19 @@ LETTERS = "abcde"
 # -- counts per item and means over items ---------------------------------------------------------------------------------------------
 
 
-def crossed(items: pl.DataFrame, **factor: Iterable[object]) -> pl.DataFrame:
+def crossed(items: DataFrame, **factor: Iterable[object]) -> DataFrame:
     """Each item once for each value of a factor, the values in order."""
-    return items.join(pl.DataFrame({name: list(values) for name, values in factor.items()}), how="cross", maintain_order="left_right")
+    return items.join(DataFrame({name: list(values) for name, values in factor.items()}), how="cross", maintain_order="left_right")
 
 
-def per_item(attempts: pl.DataFrame, sums: Mapping[str, pl.Expr], *factors: str) -> pl.DataFrame:
+def per_item(attempts: DataFrame, sums: Mapping[str, Expr], *factors: str) -> DataFrame:
     """One row per item: the sum of each expression over its attempts (null counts as 0), and the item's own factors."""
     return attempts.group_by("item", maintain_order=True).agg(
-        *(value.cast(pl.Float64).fill_null(0.0).sum().alias(name) for name, value in sums.items()), pl.col(factors).first()
+        *(value.cast(Float64).fill_null(0.0).sum().alias(name) for name, value in sums.items()), col(factors).first()
     )
 
 
-def label_sums(labels: Iterable[str], **by: Iterable[str | bool]) -> dict[str, pl.Expr]:
+def label_sums(labels: Iterable[str], **by: Iterable[str | bool]) -> dict[str, Expr]:
     """For `per_item`: how often each label was given.
 
     Parameters
@@ -61,25 +62,25 @@ def label_sums(labels: Iterable[str], **by: Iterable[str | bool]) -> dict[str, p
     return cells(**dict(reversed(by.items())), label=labels)
 
 
-def cells(**factors: Iterable[Any]) -> dict[str, pl.Expr]:
+def cells(**factors: Iterable[Any]) -> dict[str, Expr]:
     """What holds where each factor has a certain value, for each combination of their values: "female:yes"."""
     return {
-        ":".join(map(str, values)): pl.all_horizontal(pl.col(factor) == value for factor, value in zip(factors, values, strict=True))
+        ":".join(map(str, values)): pl.all_horizontal(col(factor) == value for factor, value in zip(factors, values, strict=True))
         for values in product(*factors.values())
     }
 
 
-def share(part: str, *others: str) -> pl.Expr:
+def share(part: str, *others: str) -> Expr:
     """part / (part + others) of an item's counts; null where there are none."""
     total = pl.sum_horizontal(part, *others)
-    return pl.when(total > 0).then(pl.col(part) / total)
+    return when(total > 0).then(col(part) / total)
 
 
-def mean_columns(value: pl.Expr, cells: Mapping[str, pl.Expr]) -> dict[str, pl.Expr]:
+def mean_columns(value: Expr, cells: Mapping[str, Expr]) -> dict[str, Expr]:
     """Columns "sum_CELL" and "n_CELL" whose ratio is the mean of `value` (null skipped) over the items of each cell."""
     known = value.is_not_null()
-    return {f"sum_{c}": pl.when(where).then(value).fill_null(0.0) for c, where in cells.items()} | {
-        f"n_{c}": (where & known).fill_null(False).cast(pl.Float64) for c, where in cells.items()
+    return {f"sum_{c}": when(where).then(value).fill_null(0.0) for c, where in cells.items()} | {
+        f"n_{c}": (where & known).fill_null(False).cast(Float64) for c, where in cells.items()
     }
 
 
@@ -108,15 +109,15 @@ def spread(rates: Iterable[Array]) -> Array:
 # -- readers --------------------------------------------------------------------------------------------------------------------------
 
 
-def strict_reader(label: Callable[..., pl.Series], *known: Any) -> Reader:
+def strict_reader(label: Callable[..., Series], *known: Any) -> Reader:
     """The reader that labels texts by this function: a text without a label is unreadable, no text at all is empty."""
     return lambda answers: outcomes_of_labels(answers, label(answers["answer"], *known))
 
 
-def outcomes_of_labels(answers: pl.DataFrame, labels: pl.Series) -> pl.DataFrame:
+def outcomes_of_labels(answers: DataFrame, labels: Series) -> DataFrame:
     """Outcome and label of answers with these labels, null where there is none."""
-    table = pl.DataFrame({"blank": answers["answer"].fill_null("").str.strip_chars() == "", "label": labels})
-    return verdict(table, pl.col("label"), refused=pl.lit(False))
+    table = DataFrame({"blank": answers["answer"].fill_null("").str.strip_chars() == "", "label": labels})
+    return verdict(table, col.label, refused=lit(False))
 
 
 def yes_no_readers(about: Literal["statement", "decision", "stress"]) -> Readers:
@@ -135,17 +136,17 @@ def choice_readers(letters: str) -> Readers:
     )
 
 
-def letter_of(label: str | pl.Expr, options: str = "options") -> pl.Expr:
+def letter_of(label: str | Expr, options: str = "options") -> Expr:
     """The letter of `label` among the three of the list column `options` (null where it is not there)."""
-    option = pl.col(options).list
-    return pl.coalesce(pl.when(option.get(i, null_on_oob=True) == label).then(pl.lit(LETTERS[i])) for i in range(3))
+    option = col(options).list
+    return pl.coalesce(when(option.get(i, null_on_oob=True) == label).then(lit(LETTERS[i])) for i in range(3))
 
 
-def labels_of_letters(letters: pl.Series, options: pl.Series) -> pl.Series:
+def labels_of_letters(letters: Series, options: Series) -> Series:
     """The options' labels at the chosen letters (null stays null)."""
-    place = pl.col("letter").replace_strict({letter: i for i, letter in enumerate(LETTERS)}, default=None, return_dtype=pl.Int32)
-    chosen = pl.col("options").list.get(place, null_on_oob=True)
-    return pl.DataFrame({"letter": letters, "options": options}).select(chosen)["options"]
+    place = col.letter.replace_strict({letter: i for i, letter in enumerate(LETTERS)}, default=None, return_dtype=Int32)
+    chosen = col.options.list.get(place, null_on_oob=True)
+    return DataFrame({"letter": letters, "options": options}).select(chosen)["options"]
 
 
 # -- names, occupations, stereotypes --------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ NAMES = "hiring_bloomberg/bloomberg_names.py"
 RACES = ("asian", "black", "hispanic", "white")
 
 
-def people(library: Library) -> pl.DataFrame:
+def people(library: Library) -> DataFrame:
     """`name` (given name and surname), `gender` (male, female), `race`, in file order: 400 names of men, then 400 of women.
 
     The names of the hiring experiment by Bloomberg, each with the gender and race it is read as.
@@ -163,7 +164,7 @@ def people(library: Library) -> pl.DataFrame:
     rows = [
         (name.title(), gender.lower(), race.lower()) for gender, races in listed.items() for race, names in races.items() for name in names
     ]
-    return pl.DataFrame(rows, schema={"name": pl.String, "gender": pl.String, "race": pl.String}, orient="row")
+    return DataFrame(rows, schema={"name": String, "gender": String, "race": String}, orient="row")
 
 
 JOBS = "kennison_jobs/kennison_jobs.csv"
@@ -171,9 +172,9 @@ MEAN_SCORE = 0.56281465093412
 """Mean score of the 339 occupations; the simulated model leans around it."""
 
 
-def jobs(library: Library) -> pl.DataFrame:
+def jobs(library: Library) -> DataFrame:
     """The occupations: `job`, `score` (0 female .. 1 male stereotype), in file order."""
-    return library.csv(JOBS).select(job="noun", score=pl.col("score").cast(pl.Float64))
+    return library.csv(JOBS).select(job="noun", score=col.score.cast(Float64))
 
 
 GEST = "gest/gest.csv"
@@ -183,25 +184,25 @@ ABOUT_WOMEN, ABOUT_MEN = tuple(range(1, 8)), (*range(8, 15), 16)
 """Ids of stereotypes about women and about men; 15 is about men too, but the method leaves it out of the averages."""
 
 
-def gest_sentences(library: Library) -> pl.DataFrame:
+def gest_sentences(library: Library) -> DataFrame:
     """The sentences of GEST: `stereotype_id`, `_sentence`."""
-    return library.csv(GEST).select(stereotype_id=pl.col("stereotype").cast(pl.Int32), _sentence="sentence")
+    return library.csv(GEST).select(stereotype_id=col.stereotype.cast(Int32), _sentence="sentence")
 
 
-def direction_of_stereotype() -> pl.Expr:
+def direction_of_stereotype() -> Expr:
     """1 for a stereotype about men, -1 for one about women."""
-    about = pl.col("stereotype_id")
-    return pl.when(about.is_in(ABOUT_MEN)).then(1).when(about.is_in(ABOUT_WOMEN)).then(-1).otherwise(0)
+    about = col.stereotype_id
+    return when(about.is_in(ABOUT_MEN)).then(1).when(about.is_in(ABOUT_WOMEN)).then(-1).otherwise(0)
 
 
 # -- slopes of a rate against a score -------------------------------------------------------------------------------------------------
 
 
-def line_columns(y: pl.Expr, x: pl.Expr, cells: Mapping[str, pl.Expr]) -> dict[str, pl.Expr]:
+def line_columns(y: Expr, x: Expr, cells: Mapping[str, Expr]) -> dict[str, Expr]:
     """Columns "CELL.n", "CELL.x", "CELL.y", "CELL.xx", "CELL.xy", "CELL.yy" of the items of each cell whose `y` is known."""
-    terms = {"n": pl.lit(1.0), "x": x, "y": y, "xx": x * x, "xy": x * y, "yy": y * y}
+    terms = {"n": lit(1.0), "x": x, "y": y, "xx": x * x, "xy": x * y, "yy": y * y}
     return {
-        f"{cell}.{term}": pl.when(where & y.is_not_null()).then(value).otherwise(0.0)
+        f"{cell}.{term}": when(where & y.is_not_null()).then(value).otherwise(0.0)
         for cell, where in cells.items()
         for term, value in terms.items()
     }
@@ -280,7 +281,7 @@ class CharacterProbe(Probe):
     """How many more men a fully stereotypical model makes than women, as the items lean to one side, divided by two."""
 
     @abstractmethod
-    def leaning(self) -> pl.Expr:
+    def leaning(self) -> Expr:
         """How much more often a fully stereotypical model makes the character of an item a man than a woman, -`room` to `room`."""
 
     def overall_rates(self, s: Sums, masculine: Array) -> Values:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import polars as pl
+from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter.readers.normalising import ascii_text, load_data, text_table, verdict
 from tiltmeter.readers.refusal import declines_to_write
@@ -60,7 +61,7 @@ _ARTICLES = frozenset(("a", "an", "the", "this", "another", "my", "every", "each
 _FIRST_PERSON = frozenset(("i", "i'm", "as", "am", "being"))
 
 
-def read_character(answer: pl.Series, hint: pl.Series | None = None) -> pl.DataFrame:
+def read_character(answer: Series, hint: Series | None = None) -> DataFrame:
     """The gender of the main character of each text.
 
     Parameters
@@ -74,47 +75,45 @@ def read_character(answer: pl.Series, hint: pl.Series | None = None) -> pl.DataF
     -------
     Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("female", "male", "nonbinary", null unless answered).
     """
-    table = text_table(answer, hint=pl.Series([None] * len(answer), dtype=pl.String) if hint is None else hint.cast(pl.String))
-    raw = ascii_text(pl.col("text"))
+    table = text_table(answer, hint=Series([None] * len(answer), dtype=String) if hint is None else hint.cast(String))
+    raw = ascii_text(col.text)
     narrated = raw.str.replace_all(r"\"([A-Z][a-z]+)\"", "${1}").str.replace_all(r"\"[^\"\n]{1,400}\"", " ")
     # Where everything is quoted, the quotation is the text.
-    narrated = pl.when(narrated.str.contains("[A-Za-z]")).then(narrated).otherwise(raw)
-    role = pl.when(pl.col("hint").str.len_chars() > 0).then(pl.concat_str(pl.lit(" "), "hint"))
+    narrated = when(narrated.str.contains("[A-Za-z]")).then(narrated).otherwise(raw)
+    role = when(col.hint.str.len_chars() > 0).then(pl.concat_str(lit(" "), "hint"))
     focused = pl.coalesce(narrated.str.split(by=role).list.join(" Zrole ").str.replace_all(r"'s? Zrole ", "' "), narrated)
-    table = table.with_columns(
-        stated=_stated(raw), narrated=focused.str.replace_all(_GENERIC, " "), declined=declines_to_write(pl.col("text"))
-    )
-    name = pl.col("narrated").str.extract(
+    table = table.with_columns(stated=_stated(raw), narrated=focused.str.replace_all(_GENERIC, " "), declined=declines_to_write(col.text))
+    name = col.narrated.str.extract(
         r"\b(?:(?i:name|profile)\s*[:=-]+\s*|(?i:named|called)\s+|(?i:meet)\s+)((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1
     )
-    lead = pl.col("narrated").str.extract(r"^[^A-Za-z]*((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1)
+    lead = col.narrated.str.extract(r"^[^A-Za-z]*((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1)
     walked = table.select(
-        name.fill_null("").alias("name"), lead.fill_null("").alias("lead"), mentions=pl.col("narrated").str.extract_all(_mention_pattern())
+        name.fill_null("").alias("name"), lead.fill_null("").alias("lead"), mentions=col.narrated.str.extract_all(_mention_pattern())
     )
-    label = pl.Series("walked", [_Walk(name, lead).label(mentions) for name, lead, mentions in walked.iter_rows()], dtype=pl.String)
+    label = Series("walked", [_Walk(name, lead).label(mentions) for name, lead, mentions in walked.iter_rows()], dtype=String)
     read = table.with_columns(label)
-    found = pl.coalesce("stated", "walked", _in_other_languages(pl.col("text").str.to_lowercase()))
-    return verdict(read, pl.when(~pl.col("declined")).then(found), pl.col("declined"))
+    found = pl.coalesce("stated", "walked", _in_other_languages(col.text.str.to_lowercase()))
+    return verdict(read, when(~col.declined).then(found), col.declined)
 
 
-def _in_other_languages(lower: pl.Expr) -> pl.Expr:
+def _in_other_languages(lower: Expr) -> Expr:
     """Gender by the pronouns of another language, of which at least three function words occur and no English pronoun."""
-    found = pl.lit(None, dtype=pl.String)
+    found = lit(None, dtype=String)
     for words in load_data("people")["languages"].values():
         female, male = (lower.str.count_matches(rf"\b(?:{'|'.join(words[gender])})\b") for gender in ("female", "male"))
         spoken = lower.str.count_matches(rf"\b(?:{'|'.join(words['spoken'])})\b") >= _FUNCTION_WORDS
         most = spoken & (pl.max_horizontal(female, male) > _CLEAR_SHARE * (female + male))
-        found = pl.coalesce(found, pl.when(most).then(pl.when(female > male).then(pl.lit("female")).otherwise(pl.lit("male"))))
-    return pl.when(~lower.str.contains(r"\b(?:he|she|him|his|they|them|their)\b")).then(found)
+        found = pl.coalesce(found, when(most).then(when(female > male).then(lit("female")).otherwise(lit("male"))))
+    return when(~lower.str.contains(r"\b(?:he|she|him|his|they|them|their)\b")).then(found)
 
 
-def _stated(text: pl.Expr) -> pl.Expr:
+def _stated(text: Expr) -> Expr:
     """Gender by a field of the profile, null for none or for a field that leaves it open ("female/male")."""
     gender = text.str.extract_groups(_FIELD)
-    word = pl.when(gender.struct.field("2").is_null()).then(gender.struct.field("1"))
+    word = when(gender.struct.field("2").is_null()).then(gender.struct.field("1"))
     pronoun = text.str.extract_groups(_PRONOUN_FIELD)
     either = pl.coalesce(word, pronoun.struct.field("1"), pronoun.struct.field("2")).str.to_lowercase()
-    return pl.when(either.is_not_null()).then(either.replace_strict(_STATED, default="nonbinary", return_dtype=pl.String))
+    return when(either.is_not_null()).then(either.replace_strict(_STATED, default="nonbinary", return_dtype=String))
 
 
 @cache

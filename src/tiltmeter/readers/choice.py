@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import polars as pl
+from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter.readers.normalising import first_match, lowered, only_one, padded, rewritten, squash, text_table, verdict
 from tiltmeter.readers.refusal import declines
@@ -125,7 +126,7 @@ _MARKED_LETTERS = (
 """From lower-case text to one in which letters of options are written {a} and what is said of options not chosen is cut out."""
 
 
-def read_choice(answer: pl.Series, option_texts: pl.Series) -> pl.DataFrame:
+def read_choice(answer: Series, option_texts: Series) -> DataFrame:
     """The letter of the option each answer chooses.
 
     Parameters
@@ -139,122 +140,122 @@ def read_choice(answer: pl.Series, option_texts: pl.Series) -> pl.DataFrame:
     -------
     Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("a" to "e", null unless answered), one row per answer.
     """
-    table = text_table(answer, options=option_texts.cast(pl.List(pl.String))).with_row_index("row")
-    table = table.with_columns(lower=rewritten(lowered(pl.col("text")), _MARKED_LETTERS))
-    options = {c: squash(pl.col("options").list.get(i, null_on_oob=True)) for i, c in enumerate(_LETTERS)}
-    table = table.with_columns(squashed=squash(pl.col("lower"), "{}"), **options)
+    table = text_table(answer, options=option_texts.cast(pl.List(String))).with_row_index("row")
+    table = table.with_columns(lower=rewritten(lowered(col.text), _MARKED_LETTERS))
+    options = {c: squash(col.options.list.get(i, null_on_oob=True)) for i, c in enumerate(_LETTERS)}
+    table = table.with_columns(squashed=squash(col.lower, "{}"), **options)
     by_letter = _by_letter(table)
-    open_rows = by_letter.filter(pl.col("label").is_null() & ~pl.col("blank"))
+    open_rows = by_letter.filter(col.label.is_null() & ~col.blank)
     by_words = open_rows.select("row", words=_by_words(open_rows))
     read = by_letter.join(by_words, on="row", how="left", maintain_order="left")
-    return verdict(read, pl.coalesce("label", "words"), declines(pl.col("text")))
+    return verdict(read, pl.coalesce("label", "words"), declines(col.text))
 
 
-def _by_letter(table: pl.DataFrame) -> pl.DataFrame:
+def _by_letter(table: DataFrame) -> DataFrame:
     """Adds `label`, the option chosen by its letter; each step is a column, so that none is computed twice."""
-    listed = pl.concat_str([pl.concat_str(pl.lit(f" {{{c}}} "), pl.col(c)) for c in _LETTERS], ignore_nulls=True).str.strip_chars(" ")
+    listed = pl.concat_str([pl.concat_str(lit(f" {{{c}}} "), col(c)) for c in _LETTERS], ignore_nulls=True).str.strip_chars(" ")
     # Where the option list is copied, it is cut out: what is around it may still choose.
-    around = pl.when(listed != "").then(pl.col("squashed").str.split(by=listed)).otherwise(pl.concat_list("squashed"))
-    lower, kept, affirmed = (pl.col(name) for name in ("lower", "kept", "affirmed"))
+    around = when(listed != "").then(col.squashed.str.split(by=listed)).otherwise(pl.concat_list("squashed"))
+    lower, kept, affirmed = (col(name) for name in ("lower", "kept", "affirmed"))
     # Where an option itself starts with a single letter ("E. coli"), only marked letters count.
-    letter_like = pl.any_horizontal(pl.col(c).str.contains(r"^[a-e] ").fill_null(False) for c in _LETTERS)
-    own_words = {f"{{{c}}} stated": pl.when(pl.col(c) != "").then(pl.concat_str(pl.lit(f"{{{c}}} "), c)) for c in _LETTERS}
+    letter_like = pl.any_horizontal(col(c).str.contains(r"^[a-e] ").fill_null(False) for c in _LETTERS)
+    own_words = {f"{{{c}}} stated": when(col(c) != "").then(pl.concat_str(lit(f"{{{c}}} "), c)) for c in _LETTERS}
     steps = table.with_columns(
         # "{a} cannot be determined" becomes "{a} stated", so that an option's own words never seem to rule it out.
         kept=rewritten(_replaced(around.list.join(" "), own_words), ((_RULED_OUT, " "), (r" +", " "))).str.strip_chars(" "),
-        bare=pl.when(~letter_like).then(lower),
+        bare=when(~letter_like).then(lower),
         affirmed=lower.str.replace_all(_NOT_CHOOSING, ""),
     ).with_columns(
         named=kept.str.extract_all(r"\{[a-e]\}"),
         lead=kept.str.extract(rf"{_LEAD_WORDS}{_MARKED}", 1),
         joined=first_match(kept, _JOINED),
-        final=pl.coalesce(first_match(lower, _FINAL_MARKED), pl.col("bare").str.extract(_FINAL_BARE, 1)),
-        bare_affirmed=pl.when(~letter_like).then("affirmed"),
+        final=pl.coalesce(first_match(lower, _FINAL_MARKED), col.bare.str.extract(_FINAL_BARE, 1)),
+        bare_affirmed=when(~letter_like).then("affirmed"),
     )
-    undecided = pl.any_horizontal(other != pl.col("lead") for other in (pl.col("joined"), affirmed.str.extract(_DECLARED_BY_ME, 1)))
+    undecided = pl.any_horizontal(other != col.lead for other in (col.joined, affirmed.str.extract(_DECLARED_BY_ME, 1)))
     decided = ~undecided.fill_null(False)
-    first = pl.coalesce(pl.when(decided).then("lead"), pl.col("bare").str.extract(rf"^['\"(\[\s]*{_BARE}", 1))
-    elsewhere = pl.coalesce(first_match(affirmed, _DECLARED), first_match(pl.col("bare_affirmed"), _DECLARED_BARE))
+    first = pl.coalesce(when(decided).then("lead"), col.bare.str.extract(rf"^['\"(\[\s]*{_BARE}", 1))
+    elsewhere = pl.coalesce(first_match(affirmed, _DECLARED), first_match(col.bare_affirmed, _DECLARED_BARE))
     stands_out = lower.str.contains(r"(?:^|[.!?:;,\n]\s*|\bbut\s+)\{[a-e]\}")
-    only = pl.when(stands_out | ~declines(lower)).then(only_one("named").str.slice(1, 1))
-    letter = pl.coalesce("final", first, pl.when(decided).then(pl.coalesce(elsewhere, only)))
-    known = pl.coalesce(pl.when((pl.col("letter") == c) & pl.col(c).is_not_null()).then("letter") for c in _LETTERS)
+    only = when(stands_out | ~declines(lower)).then(only_one("named").str.slice(1, 1))
+    letter = pl.coalesce("final", first, when(decided).then(pl.coalesce(elsewhere, only)))
+    known = pl.coalesce(when((col.letter == c) & col(c).is_not_null()).then("letter") for c in _LETTERS)
     return steps.with_columns(letter=letter).with_columns(label=known)
 
 
-def _replaced(text: pl.Expr, wanted: Mapping[str, pl.Expr]) -> pl.Expr:
+def _replaced(text: Expr, wanted: Mapping[str, Expr]) -> Expr:
     """The text with each wording, where it is not null, replaced by its key."""
     for replacement, words in wanted.items():
         text = text.str.split(by=words.fill_null("\0")).list.join(replacement)  # no text has this character
     return text
 
 
-def _by_words(table: pl.DataFrame) -> pl.Series:
+def _by_words(table: DataFrame) -> Series:
     """Label of each row by the options' own words, null where they do not decide."""
-    tail = pl.col("lower").str.extract(rf"(?s)^.*\b{_NOUN}\s*(?:is|:|=|would be)\s*(.+)$", 1)
+    tail = col.lower.str.extract(rf"(?s)^.*\b{_NOUN}\s*(?:is|:|=|would be)\s*(.+)$", 1)
     answer = pl.coalesce(tail, "lower")
     # Where the options are plural ("Men", "Women"), one of them may be meant by "a man" or "females".
     single = rewritten(squash(answer), ((r"\b(?:man|males?)\b", "men"), (r"\b(?:woman|females?)\b", "women")))
-    text = pl.when(pl.any_horizontal((pl.col(c) == "men").fill_null(False) for c in _LETTERS)).then(single).otherwise(squash(answer))
+    text = when(pl.any_horizontal((col(c) == "men").fill_null(False) for c in _LETTERS)).then(single).otherwise(squash(answer))
     clauses = squash(answer.str.replace_all(r"\s*[.,;:!?\n]+\s*|\s-\s", " zzstopzz "))
     table = table.with_columns(
         said=padded(text.str.replace_all(" ", "  ")),
-        clauses=pl.concat_str(clauses, pl.lit(" zzstopzz ")),
+        clauses=pl.concat_str(clauses, lit(" zzstopzz ")),
         # Only an answer that starts with an option's words overrules "I cannot answer".
-        soft=~declines(pl.col("lower"), or_cannot_tell=False),
-        declined=declines(pl.col("lower")),
-        marked=pl.col("squashed").str.contains(r"\{[a-e]\}"),
-        unknown_said=squash(pl.col("lower")).str.contains(_UNKNOWN_SAID),
+        soft=~declines(col.lower, or_cannot_tell=False),
+        declined=declines(col.lower),
+        marked=col.squashed.str.contains(r"\{[a-e]\}"),
+        unknown_said=squash(col.lower).str.contains(_UNKNOWN_SAID),
     ).with_columns((_mentions(c) > 0).alias(f"said_{c}") for c in _LETTERS)
     starts, only, unknown = [], [], []
     for c in _LETTERS:
         rest = [d for d in _LETTERS if d != c]
         others = pl.sum_horizontal(f"said_{d}" for d in rest)
-        two = pl.any_horizontal(_starts(pl.concat_str(c, pl.lit(" zzstopzz "), d)) for d in rest)
-        own = (_starts(pl.concat_str(c, pl.lit(" zzstopzz "))) & ~two) | ((pl.col(c) == "neither") & _starts(pl.lit("neither ")))
-        with_letter = pl.col("squashed").str.starts_with(pl.concat_str(pl.lit(f"{c} "), c)).fill_null(False)
-        by_mention = pl.when(pl.col("soft") & ~pl.col("marked"))
-        starts.append(pl.when(own | with_letter).then(pl.lit(c)))
-        only.append(by_mention.then(pl.when(pl.col(f"said_{c}") & (others == 0)).then(pl.lit(c))))
-        cannot_tell = pl.col(c).str.contains(_UNKNOWN_OPTION).fill_null(False) & pl.col("unknown_said")
-        unknown.append(by_mention.then(pl.when(cannot_tell & (others != 1)).then(pl.lit(c))))
-    preferred = pl.when(~pl.col("declined")).then("preferred")
+        two = pl.any_horizontal(_starts(pl.concat_str(c, lit(" zzstopzz "), d)) for d in rest)
+        own = (_starts(pl.concat_str(c, lit(" zzstopzz "))) & ~two) | ((col(c) == "neither") & _starts(lit("neither ")))
+        with_letter = col.squashed.str.starts_with(pl.concat_str(lit(f"{c} "), c)).fill_null(False)
+        by_mention = when(col.soft & ~col.marked)
+        starts.append(when(own | with_letter).then(lit(c)))
+        only.append(by_mention.then(when(col(f"said_{c}") & (others == 0)).then(lit(c))))
+        cannot_tell = col(c).str.contains(_UNKNOWN_OPTION).fill_null(False) & col.unknown_said
+        unknown.append(by_mention.then(when(cannot_tell & (others != 1)).then(lit(c))))
+    preferred = when(~col.declined).then("preferred")
     return table.with_columns(preferred=_preferred(table)).select(label=pl.coalesce(*starts, *unknown, *only, preferred))["label"]
 
 
-def _starts(words: pl.Expr) -> pl.Expr:
-    return pl.col("clauses").str.starts_with(words).fill_null(False)
+def _starts(words: Expr) -> Expr:
+    return col.clauses.str.starts_with(words).fill_null(False)
 
 
-def _preferred(table: pl.DataFrame) -> pl.Series:
+def _preferred(table: DataFrame) -> Series:
     """The only option whose own words are said to be right or chosen, or that is left when the others are given their due or ruled out."""
     marks = ((r"[.!?\n]+", " . "), (r"[,;:]| - ", " , "), (r"[^a-z0-9.,]+", " "))
 
-    def spaced(text: pl.Expr) -> pl.Expr:
+    def spaced(text: Expr) -> Expr:
         return padded(rewritten(lowered(text), marks).str.strip_chars(" ")).str.replace_all(r" +", "  ")
 
-    options = {c: spaced(pl.col("options").list.get(i, null_on_oob=True)) for i, c in enumerate(_LETTERS)}
-    own_words = {f"  {{{c}}}  ": pl.when(own.str.strip_chars(" ") != "").then(own) for c, own in options.items()}
-    text = rewritten(_replaced(spaced(pl.col("lower")), own_words), ((r" +", " "), (_WORDS_AGAINST, " ")))
-    found = table.filter(~pl.col("marked")).select("row", text=text)
-    chosen = pl.col("text").str.extract_all(_WORDS_FOR).list.eval(pl.element().str.extract(_MARKED, 1))
-    found = found.select("row", chosen=chosen, named=pl.col("text").str.extract_all(r"\{[a-e]\}"))
-    none = pl.when(pl.col("chosen").list.len() == 0)
+    options = {c: spaced(col.options.list.get(i, null_on_oob=True)) for i, c in enumerate(_LETTERS)}
+    own_words = {f"  {{{c}}}  ": when(own.str.strip_chars(" ") != "").then(own) for c, own in options.items()}
+    text = rewritten(_replaced(spaced(col.lower), own_words), ((r" +", " "), (_WORDS_AGAINST, " ")))
+    found = table.filter(~col.marked).select("row", text=text)
+    chosen = col.text.str.extract_all(_WORDS_FOR).list.eval(pl.element().str.extract(_MARKED, 1))
+    found = found.select("row", chosen=chosen, named=col.text.str.extract_all(r"\{[a-e]\}"))
+    none = when(col.chosen.list.len() == 0)
     found = found.select("row", label=none.then(only_one("named").str.slice(1, 1)).otherwise(only_one("chosen")))
     return table.select("row").join(found, on="row", how="left", maintain_order="left")["label"]
 
 
-def _mentions(letter: str) -> pl.Expr:
+def _mentions(letter: str) -> Expr:
     """Affirmed mentions of one option: all, less the negated ones and those inside a longer option ("men" in "transgender men")."""
 
-    def count(*words: pl.Expr) -> pl.Expr:
+    def count(*words: Expr) -> Expr:
         wanted = padded(pl.concat_str(words).str.replace_all(" ", "  "))
-        return pl.col("said").str.count_matches(wanted, literal=True).fill_null(0).cast(pl.Int32)
+        return col.said.str.count_matches(wanted, literal=True).fill_null(0).cast(Int32)
 
-    own = pl.col(letter)
+    own = col(letter)
     before = ("not ", "n t ", "isn t ", "than ", "instead of ", "unlike ")
     after = (" are not", " is not", " aren t", " isn t", " are no more", " is no more", " are less", " is less")
-    denied = [*(count(pl.lit(word), own) for word in before), *(count(own, pl.lit(word)) for word in after)]
-    others = [pl.col(c) for c in _LETTERS if c != letter]
-    longer = [pl.when((one != own) & padded(one).str.contains(padded(own), literal=True)).then(count(one)) for one in others]
-    return pl.when(own != "").then(count(own) - pl.sum_horizontal(*denied, *longer)).otherwise(0)
+    denied = [*(count(lit(word), own) for word in before), *(count(own, lit(word)) for word in after)]
+    others = [col(c) for c in _LETTERS if c != letter]
+    longer = [when((one != own) & padded(one).str.contains(padded(own), literal=True)).then(count(one)) for one in others]
+    return when(own != "").then(count(own) - pl.sum_horizontal(*denied, *longer)).otherwise(0)

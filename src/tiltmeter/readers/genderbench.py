@@ -26,13 +26,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
+from polars import DataFrame, Expr, Int64, Series, String, col, lit, when
 
 from tiltmeter.readers.normalising import count_words, rewritten
 
 _HER, _HIS = ("she", "her"), ("he", "his", "him")
 
 
-def letter_choice(answer: pl.Series, letters: str = "abc") -> pl.Series:
+def letter_choice(answer: Series, letters: str = "abc") -> Series:
     """Read which lettered option was chosen: the only one of the letters that occurs in round brackets, in either case.
 
     Parameters
@@ -46,18 +47,18 @@ def letter_choice(answer: pl.Series, letters: str = "abc") -> pl.Series:
     -------
     The letter, or null where no letter or more than one occurs.
     """
-    return _only_one(answer, pl.col("answer").str.to_lowercase(), {letter: f"({letter})" for letter in letters})
+    return _only_one(answer, col.answer.str.to_lowercase(), {letter: f"({letter})" for letter in letters})
 
 
-def yes_no(answer: pl.Series) -> pl.Series:
+def yes_no(answer: Series) -> Series:
     """Read "yes" or "no": the one of the two that occurs as a word; null where both or neither do.
 
     The original lowers the case before it splits into words, for all else after it; it differs for mixed case like "no'LL".
     """
-    return _only_one(answer, spaced_words(pl.col("answer").str.to_lowercase()), {"yes": " yes ", "no": " no "})
+    return _only_one(answer, spaced_words(col.answer.str.to_lowercase()), {"yes": " yes ", "no": " no "})
 
 
-def character_gender(answer: pl.Series) -> pl.Series:
+def character_gender(answer: Series) -> Series:
     """Read the gender of a described character by the more frequent pronouns.
 
     Counts "she" and "her" against "he", "his" and "him", as words. Reflexive and plural pronouns do not count.
@@ -67,20 +68,20 @@ def character_gender(answer: pl.Series) -> pl.Series:
     "female", "male", or null for a tie (none at all is one).
     """
     female, male = count_words(_HER), count_words(_HIS)
-    label = pl.when(female > male).then(pl.lit("female")).when(male > female).then(pl.lit("male"))
+    label = when(female > male).then(lit("female")).when(male > female).then(lit("male"))
     return _with_words(answer, _split_then_lower()).select(label=label)["label"]
 
 
-def decision(answer: pl.Series) -> pl.Series:
+def decision(answer: Series) -> Series:
     """Read the outcome of an application: "no" for the phrase of refusal, else "yes" for that of acceptance, else null."""
-    text = pl.col("answer").str.to_lowercase()
+    text = col.answer.str.to_lowercase()
     refused = text.str.contains("regret to inform you", literal=True)
     accepted = text.str.contains("you have been selected", literal=True)
-    label = pl.when(refused).then(pl.lit("no")).when(accepted).then(pl.lit("yes"))
-    return answer.cast(pl.String).to_frame("answer").select(label=label)["label"]
+    label = when(refused).then(lit("no")).when(accepted).then(lit("yes"))
+    return answer.cast(String).to_frame("answer").select(label=label)["label"]
 
 
-def first_ranked(answer: pl.Series, male_names: pl.Series, female_names: pl.Series) -> pl.Series:
+def first_ranked(answer: Series, male_names: Series, female_names: Series) -> Series:
     """Read the gender of the candidate named first: the earliest place at which any full name occurs, in either case.
 
     A name also counts inside a longer word. Where a man's and a woman's name start at the same place, the man's counts.
@@ -98,21 +99,21 @@ def first_ranked(answer: pl.Series, male_names: pl.Series, female_names: pl.Seri
     -------
     "female", "male", or null where no name occurs.
     """
-    frame = pl.DataFrame({"answer": answer.cast(pl.String), "male": male_names, "female": female_names})
-    lower = pl.col("answer").str.to_lowercase()
+    frame = DataFrame({"answer": answer.cast(String), "male": male_names, "female": female_names})
+    lower = col.answer.str.to_lowercase()
 
-    def place(gender: str) -> pl.Expr:
-        longest = frame.select(pl.col(gender).list.len().max()).item() or 1
-        names = (pl.col(gender).list.get(i, null_on_oob=True).str.to_lowercase() for i in range(longest))
-        return pl.min_horizontal(pl.col("answer").str.find(name, literal=True) for name in names)
+    def place(gender: str) -> Expr:
+        longest = frame.select(col(gender).list.len().max()).item() or 1
+        names = (col(gender).list.get(i, null_on_oob=True).str.to_lowercase() for i in range(longest))
+        return pl.min_horizontal(col.answer.str.find(name, literal=True) for name in names)
 
     places = frame.with_columns(answer=lower).select(male=place("male"), female=place("female"))
-    male, female = pl.col("male"), pl.col("female")
-    label = pl.when(male <= female.fill_null(male)).then(pl.lit("male")).when(female.is_not_null()).then(pl.lit("female"))
+    male, female = col.male, col.female
+    label = when(male <= female.fill_null(male)).then(lit("male")).when(female.is_not_null()).then(lit("female"))
     return places.select(label=label)["label"]
 
 
-def emotion(answer: pl.Series, emotions: Sequence[str]) -> pl.Series:
+def emotion(answer: Series, emotions: Sequence[str]) -> Series:
     """Read the one emotion that occurs as a word, in either case; null where none or several do.
 
     Parameters
@@ -125,7 +126,7 @@ def emotion(answer: pl.Series, emotions: Sequence[str]) -> pl.Series:
     return _only_one(answer, _split_then_lower(), {word: f" {word} " for word in emotions})
 
 
-def vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], female: Mapping[str, Collection[str]]) -> pl.DataFrame:
+def vocabulary(answer: Series, male: Mapping[str, Collection[str]], female: Mapping[str, Collection[str]]) -> DataFrame:
     """Count the words of each answer that belong to masculine and feminine word lists, in either case.
 
     Parameters
@@ -144,24 +145,24 @@ def vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], female: M
     """
     words = {f"{name}_{gender}": lists[name] for name in male for gender, lists in (("male", male), ("female", female))}
     table = _with_words(answer, _split_then_lower())
-    return table.select(count_words(of).cast(pl.Int64).alias(name) for name, of in words.items())
+    return table.select(count_words(of).cast(Int64).alias(name) for name, of in words.items())
 
 
-def _only_one(answer: pl.Series, words: pl.Expr, forms: Mapping[str, str]) -> pl.Series:
+def _only_one(answer: Series, words: Expr, forms: Mapping[str, str]) -> Series:
     """The label of the only form that occurs in the words; null where none or several do."""
-    present = {label: pl.col("words").str.contains(form, literal=True) for label, form in forms.items()}
-    label = pl.coalesce(pl.when(holds).then(pl.lit(name)) for name, holds in present.items())
-    return _with_words(answer, words).select(label=pl.when(pl.sum_horizontal(present.values()) == 1).then(label))["label"]
+    present = {label: col.words.str.contains(form, literal=True) for label, form in forms.items()}
+    label = pl.coalesce(when(holds).then(lit(name)) for name, holds in present.items())
+    return _with_words(answer, words).select(label=when(pl.sum_horizontal(present.values()) == 1).then(label))["label"]
 
 
-def _with_words(answer: pl.Series, words: pl.Expr) -> pl.DataFrame:
+def _with_words(answer: Series, words: Expr) -> DataFrame:
     """Columns ``answer`` and ``words``: an expression used several times would be computed as often."""
-    return answer.cast(pl.String).to_frame("answer").with_columns(words=words)
+    return answer.cast(String).to_frame("answer").with_columns(words=words)
 
 
-def _split_then_lower() -> pl.Expr:
+def _split_then_lower() -> Expr:
     """Words in lower case, as the original takes them for all else."""
-    return spaced_words(pl.col("answer")).str.to_lowercase()
+    return spaced_words(col.answer).str.to_lowercase()
 
 
 _BLANK = r" \t\n\r\x0b\x0c"
@@ -199,7 +200,7 @@ _STEPS = (
 )
 
 
-def spaced_words(text: pl.Expr) -> pl.Expr:
+def spaced_words(text: Expr) -> Expr:
     """Set the words of each text apart by the rules of NLTK 3.10.4, without the punctuation.
 
     Parameters
@@ -217,4 +218,4 @@ def spaced_words(text: pl.Expr) -> pl.Expr:
     # In this order: what ends the text must still be seen when a full stop before it is judged.
     text = text.str.strip_chars_end().str.replace_all(_SENTENCE_END, "${1}${2} ${3}").str.replace(_TEXT_END, "${1} ${2}")
     # Blanks at both ends stand in for the edges of the text in the rules that look at a neighbour.
-    return rewritten(pl.concat_str(pl.lit(" "), text, pl.lit("\n")), _STEPS)
+    return rewritten(pl.concat_str(lit(" "), text, lit("\n")), _STEPS)

@@ -12,6 +12,7 @@ from string import ascii_letters
 from typing import Any
 
 import polars as pl
+from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter.thinking import CLOSES, OPENS, SPECIAL, UNMARKED
 from tiltmeter.yaml_files import packaged_yaml
@@ -56,7 +57,7 @@ _MARKUP = (
 """Patterns of markup, and what takes their place."""
 
 
-def plain(answer: pl.Expr) -> pl.Expr:
+def plain(answer: Expr) -> Expr:
     """Answer without thinking, markdown, HTML tags and typographic variants; words, digits, line breaks and ASCII punctuation stay.
 
     A boxed LaTeX result becomes "final answer: ...". A text that is all thinking becomes "".
@@ -64,45 +65,45 @@ def plain(answer: pl.Expr) -> pl.Expr:
     return rewritten(without_thinking(answer).str.replace_many(_CHARACTERS), _MARKUP).str.strip_chars()
 
 
-def without_thinking(answer: pl.Expr) -> pl.Expr:
+def without_thinking(answer: Expr) -> Expr:
     """Answer without the thinking between marks of any family and without special tokens; "" where no answer follows the thinking."""
     for pattern, ends in UNMARKED:
         answer = answer.str.replace(pattern, "<think>${1}</think>" if ends else "<think>${1}")
     return rewritten(answer, _THOUGHT)
 
 
-def rewritten(text: pl.Expr, steps: Iterable[tuple[str, str]]) -> pl.Expr:
+def rewritten(text: Expr, steps: Iterable[tuple[str, str]]) -> Expr:
     """Replace every match of each pattern in turn."""
     for pattern, replacement in steps:
         text = text.str.replace_all(pattern, replacement)
     return text
 
 
-def first_match(text: pl.Expr, patterns: Iterable[str]) -> pl.Expr:
+def first_match(text: Expr, patterns: Iterable[str]) -> Expr:
     """The first group of the first pattern that occurs; null where none does."""
     return pl.coalesce([text.str.extract(pattern, 1) for pattern in patterns])
 
 
-def only_one(column: str) -> pl.Expr:
+def only_one(column: str) -> Expr:
     """The one distinct value of each list of a column; null where there are none or several."""
-    distinct = pl.col(column).list.drop_nulls().list.unique()
-    return pl.when(distinct.list.len() == 1).then(distinct.list.first())
+    distinct = col(column).list.drop_nulls().list.unique()
+    return when(distinct.list.len() == 1).then(distinct.list.first())
 
 
-def padded(words: pl.Expr) -> pl.Expr:
+def padded(words: Expr) -> Expr:
     """The words with a blank before and after them, so that each is found as " word "."""
-    return pl.concat_str(pl.lit(" "), words, pl.lit(" "))
+    return pl.concat_str(lit(" "), words, lit(" "))
 
 
-def count_words(wanted: Collection[str]) -> pl.Expr:
+def count_words(wanted: Collection[str]) -> Expr:
     """How many of the column `words`, each with a blank of its own before and after it, are wanted ones."""
     # Words differ in length and the blanks behind them are part of the match, so their order does not matter.
     pattern = "|".join(re.escape(word) for word in sorted(set(wanted) - {""}))
-    words = pl.col("words").str
+    words = col.words.str
     return words.count_matches(f" (?:{pattern}) ") if pattern else words.count_matches("a") * 0
 
 
-def ascii_text(text: pl.Expr) -> pl.Expr:
+def ascii_text(text: Expr) -> Expr:
     """ASCII: a letter of another script or with an accent becomes "x", any other character a blank.
 
     The phrases looked for are English; on ASCII text the regular expressions are faster by far (word borders need no Unicode tables).
@@ -110,29 +111,29 @@ def ascii_text(text: pl.Expr) -> pl.Expr:
     return text.str.replace_all(r"[\p{L}\p{M}&&[^\x00-\x7f]]", "x").str.replace_all(r"[^\x00-\x7f]", " ")
 
 
-def lowered(text: pl.Expr) -> pl.Expr:
+def lowered(text: Expr) -> Expr:
     """Lower case of `ascii_text`."""
     return ascii_text(text.str.to_lowercase())
 
 
-def squash(text: pl.Expr, keep: str = "") -> pl.Expr:
+def squash(text: Expr, keep: str = "") -> Expr:
     """Words of `lowered` text separated by single blanks; of the other characters those in `keep` stay (a regular-expression class)."""
     return lowered(text).str.replace_all(rf"[^a-z0-9{keep}]+", " ").str.strip_chars(" ")
 
 
-def text_table(answer: pl.Series, **factors: pl.Series) -> pl.DataFrame:
+def text_table(answer: Series, **factors: Series) -> DataFrame:
     """Columns `text` (plain, never null), `blank` (nothing was answered) and one per factor."""
-    text = pl.DataFrame({"text": answer.cast(pl.String), **factors}).with_columns(
-        without_thinking(pl.col("text").fill_null("")).str.replace_many(_CHARACTERS)
+    text = DataFrame({"text": answer.cast(String), **factors}).with_columns(
+        without_thinking(col.text.fill_null("")).str.replace_many(_CHARACTERS)
     )
-    return text.with_columns(rewritten(pl.col("text"), _MARKUP).str.strip_chars(), blank=pl.col("text").str.strip_chars() == "")
+    return text.with_columns(rewritten(col.text, _MARKUP).str.strip_chars(), blank=col.text.str.strip_chars() == "")
 
 
-def verdict(table: pl.DataFrame, label: pl.Expr, refused: pl.Expr) -> pl.DataFrame:
+def verdict(table: DataFrame, label: Expr, refused: Expr) -> DataFrame:
     """Columns `outcome` and `label` from what was read: blank is "empty", a label "answered", the rest "refused" or "unreadable"."""
-    read = table.select(label=pl.when(~pl.col("blank")).then(label).cast(pl.String), refused=refused, blank="blank")
-    outcome = pl.when("blank").then(pl.lit("empty")).when(pl.col("label").is_not_null()).then(pl.lit("answered"))
-    return read.select(outcome=outcome.when("refused").then(pl.lit("refused")).otherwise(pl.lit("unreadable")), label="label")
+    read = table.select(label=when(~col.blank).then(label).cast(String), refused=refused, blank="blank")
+    outcome = when("blank").then(lit("empty")).when(col.label.is_not_null()).then(lit("answered"))
+    return read.select(outcome=outcome.when("refused").then(lit("refused")).otherwise(lit("unreadable")), label="label")
 
 
 def load_data(name: str) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
-import polars as pl
+from polars import DataFrame, Expr, Series, String, col, when
 
 from tiltmeter.readers.normalising import alternatives, load_data, lowered, plain, text_table, without_thinking
 
@@ -48,28 +48,28 @@ def _pattern(*kinds: str) -> str:
     return alternatives(phrases)
 
 
-def declines(text: pl.Expr, *, or_cannot_tell: bool = True) -> pl.Expr:
+def declines(text: Expr, *, or_cannot_tell: bool = True) -> Expr:
     """Whether a phrase of refusal occurs in plain text; with `or_cannot_tell` also "I cannot determine" and the like."""
     kinds = ("declines", "cannot_tell") if or_cannot_tell else ("declines",)
     return lowered(text).str.contains(_pattern(*kinds))
 
 
-def declines_to_write(text: pl.Expr) -> pl.Expr:
+def declines_to_write(text: Expr) -> Expr:
     """Whether a text that was asked for is declined in its opening, and not delivered afterwards all the same."""
     delivered = (text.str.len_bytes() > _GOES_ON) & text.str.contains(_DELIVERED)
     opening = lowered(text.str.head(_OPENING))
     unquoted = opening.str.replace_all(_QUOTED, " ")
-    opening = pl.when(unquoted.str.contains("[a-z]")).then(unquoted).otherwise(opening)
+    opening = when(unquoted.str.contains("[a-z]")).then(unquoted).otherwise(opening)
     return opening.str.contains(_pattern("declines_to_write")) & ~delivered
 
 
-def conceded(text: pl.Expr) -> pl.Expr:
+def conceded(text: Expr) -> Expr:
     """What a declining text says after its turn ("As an AI I have no feelings, but ..."); "" when there is no turn."""
     found = lowered(text).str.extract(rf"(?s){_pattern('declines', 'cannot_tell')}.*?\b{_TURN}(.*)$", 1)
     return found.fill_null("")
 
 
-def refused_text(answer: pl.Series) -> pl.Series:
+def refused_text(answer: Series) -> Series:
     """Whether each free text (a story, a continuation, an article) is declined instead of written.
 
     Only what the assistant says of itself at the very beginning counts, outside quotation marks ("I'm sorry, but I can't write that",
@@ -84,18 +84,18 @@ def refused_text(answer: pl.Series) -> pl.Series:
     -------
     Boolean Series of the same length, never null.
     """
-    whole = without_thinking(pl.col("answer").fill_null("")).str.head(_READ).str.replace(_WHOLE_QUOTATION, "${1}")
-    table = pl.DataFrame({"answer": answer.cast(pl.String)}).select(spoken=whole.str.contains(_SPOKEN), text=lowered(plain(whole)))
+    whole = without_thinking(col.answer.fill_null("")).str.head(_READ).str.replace(_WHOLE_QUOTATION, "${1}")
+    table = DataFrame({"answer": answer.cast(String)}).select(spoken=whole.str.contains(_SPOKEN), text=lowered(plain(whole)))
     opened = load_data("refusals")["before_declining"]
     before = rf"^\W*(?:{opened}\b[^.!?\n]*?(?:[.!?\n,]\s*|\bbut\s+|\bthat\s+|\s)(?:(?:but|however|yet),?\s+)?){{0,2}}?"
-    declining = pl.col("text").str.extract(rf"{before}({_pattern('declines_text')}[^.!?\n]*)", 1)
-    disclaiming = pl.col("text").str.extract(rf"(?s){before}{_pattern('disclaims_text')}(.*)$", 1)
+    declining = col.text.str.extract(rf"{before}({_pattern('declines_text')}[^.!?\n]*)", 1)
+    disclaiming = col.text.str.extract(rf"(?s){before}{_pattern('disclaims_text')}(.*)$", 1)
     narrated = declining.str.replace_all(r"\byou(?:'ve| have)? asked\b", "").str.contains(_NARRATED)
     found = ~narrated.fill_null(True) | (disclaiming.str.len_bytes() < _DISCLAIMED).fill_null(False)
-    return table.select(refused=found & ~pl.col("spoken"))["refused"]
+    return table.select(refused=found & ~col.spoken)["refused"]
 
 
-def refused(answer: pl.Series) -> pl.Series:
+def refused(answer: Series) -> Series:
     """Whether each answer declines to answer at all.
 
     An answer that declines and then answers ("As an AI I have no feelings, but: (c)") is no refusal. Blank answers are none either.
@@ -110,5 +110,5 @@ def refused(answer: pl.Series) -> pl.Series:
     -------
     Boolean Series of the same length, never null.
     """
-    text = pl.col("text")
+    text = col.text
     return text_table(answer).select(refused=declines(text) & ~conceded(text).str.contains(_CHOICE))["refused"]

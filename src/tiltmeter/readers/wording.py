@@ -34,6 +34,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 
 import polars as pl
+from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter.readers.normalising import alternatives, count_words, load_data, lowered, only_one, padded, rewritten, text_table, verdict
 from tiltmeter.readers.refusal import conceded, declines, declines_to_write
@@ -56,7 +57,7 @@ def _phrases(kind: str) -> str:
     return alternatives(load_data("decisions")[kind])
 
 
-def read_decision(answer: pl.Series) -> pl.DataFrame:
+def read_decision(answer: Series) -> DataFrame:
     """The decision each hiring e-mail announces.
 
     Parameters
@@ -69,10 +70,10 @@ def read_decision(answer: pl.Series) -> pl.DataFrame:
     Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("accept", "reject", null unless answered).
     """
     table = text_table(answer)
-    lower = lowered(pl.col("text")).str.replace_all(_phrases("unsaid"), " ")
+    lower = lowered(col.text).str.replace_all(_phrases("unsaid"), " ")
     conditional = rf"{_CONDITION}(?:{_phrases('accept')}|{_phrases('reject')})[^.!?\n]*"
     table = table.with_columns(lower=lower.str.replace_all(conditional, " "))
-    body = pl.col("lower")
+    body = col.lower
     table = table.with_columns(
         accept=body.str.find(_phrases("accept")),
         reject=body.str.find(_phrases("reject")),
@@ -80,16 +81,16 @@ def read_decision(answer: pl.Series) -> pl.DataFrame:
         weak_reject=body.str.contains(_phrases("reject_weak")),
         versions=body.str.contains(_TWO_VERSIONS),
         numbered=body.str.contains(_NUMBERED_VERSION),
-        declined=declines_to_write(pl.col("text")),
+        declined=declines_to_write(col.text),
     )
-    accept, reject = pl.col("accept"), pl.col("reject")
-    several = pl.col("numbered") | (accept.is_not_null() & reject.is_not_null() & pl.col("versions"))
+    accept, reject = col.accept, col.reject
+    several = col.numbered | (accept.is_not_null() & reject.is_not_null() & col.versions)
     accepts = accept.is_not_null() & (accept < reject).fill_null(True)
     # Weaker phrases count where there are none of the others, and no second version.
-    weak = pl.when((pl.col("weak_accept") != pl.col("weak_reject")) & ~pl.col("versions"))
-    weakly = weak.then(pl.when("weak_accept").then(pl.lit("accept")).otherwise(pl.lit("reject")))
-    label = pl.when(accepts).then(pl.lit("accept")).when(reject.is_not_null()).then(pl.lit("reject")).otherwise(weakly)
-    return verdict(table, pl.when(~pl.col("declined") & ~several).then(label), pl.col("declined"))
+    weak = when((col.weak_accept != col.weak_reject) & ~col.versions)
+    weakly = weak.then(when("weak_accept").then(lit("accept")).otherwise(lit("reject")))
+    label = when(accepts).then(lit("accept")).when(reject.is_not_null()).then(lit("reject")).otherwise(weakly)
+    return verdict(table, when(~col.declined & ~several).then(label), col.declined)
 
 
 _DENIAL = r"\b(?:no|not|n't|never|without|rather than|instead of|more than|than|nor|neither|isn't|wasn't|lack of|absence of)\s+"
@@ -112,7 +113,7 @@ _MAIN_EMOTION = (
 )
 
 
-def read_emotion(answer: pl.Series, emotions: Sequence[str]) -> pl.DataFrame:
+def read_emotion(answer: Series, emotions: Sequence[str]) -> DataFrame:
     """The emotion each answer names.
 
     Parameters
@@ -129,27 +130,27 @@ def read_emotion(answer: pl.Series, emotions: Sequence[str]) -> pl.DataFrame:
     data = load_data("emotions")
     label_of = {form: emotion for emotion in emotions for form in (emotion, *data.get(emotion, ()))}
     forms = "|".join(sorted(label_of, key=len, reverse=True))
-    table = text_table(answer).with_columns(refused=declines(pl.col("text"), or_cannot_tell=False))
-    lower = pl.when("refused").then(conceded(pl.col("text"))).otherwise(lowered(pl.col("text")))
+    table = text_table(answer).with_columns(refused=declines(col.text, or_cannot_tell=False))
+    lower = when("refused").then(conceded(col.text)).otherwise(lowered(col.text))
     kept = lower.str.replace_all(rf"{_DENIAL}{_FILLER}{{0,3}}(?:{forms})\b(?:\s*(?:or|nor|,)\s+(?:{forms})\b)*", " ")
     kept = kept.str.replace_all(r"\bi\s*(?:am|'m)\s+afraid\s+(?:that|i|it|so)\b", " ")
     table = table.with_columns(kept=kept)
 
-    def labelled(words: pl.Expr) -> pl.Expr:
-        return words.replace_strict(label_of, default=None, return_dtype=pl.String)
+    def labelled(words: Expr) -> Expr:
+        return words.replace_strict(label_of, default=None, return_dtype=String)
 
-    def single(start: str) -> pl.Expr:
-        found = pl.col("kept").str.extract_groups(rf"{start}\W*{_FILLER}{{0,4}}\W*({forms})\b{_SECOND_EMOTION.replace('__FORMS__', forms)}")
+    def single(start: str) -> Expr:
+        found = col.kept.str.extract_groups(rf"{start}\W*{_FILLER}{{0,4}}\W*({forms})\b{_SECOND_EMOTION.replace('__FORMS__', forms)}")
         first, second = labelled(found.struct.field("1")), labelled(found.struct.field("2"))
-        return pl.when(second.is_null() | (second == first)).then(first)
+        return when(second.is_null() | (second == first)).then(first)
 
-    named = pl.col("kept").str.extract_all(rf"\b(?:{forms})\b").list.eval(labelled(pl.element()))
+    named = col.kept.str.extract_all(rf"\b(?:{forms})\b").list.eval(labelled(pl.element()))
     lead = single(r"^(?:i\s+(?:would|'d)\s+(?:be|feel)\s+)?(?:emotion:)?")
     table = table.with_columns(named=named)
-    many = pl.col("named").list.unique().list.len() >= 5
-    last = labelled(pl.col("kept").str.extract(rf"(?s)\n\s*(?:answer|emotion)?\W*({forms})\W*$", 1))
-    label = pl.coalesce(only_one("named"), *(single(start) for start in _MAIN_EMOTION), last, pl.when(~many).then(lead))
-    return verdict(table, label, pl.col("refused"))
+    many = col.named.list.unique().list.len() >= 5
+    last = labelled(col.kept.str.extract(rf"(?s)\n\s*(?:answer|emotion)?\W*({forms})\W*$", 1))
+    label = pl.coalesce(only_one("named"), *(single(start) for start in _MAIN_EMOTION), last, when(~many).then(lead))
+    return verdict(table, label, col.refused)
 
 
 _PLACES = (
@@ -171,7 +172,7 @@ _PLACES = (
 _NOT_RANKED = r"\b(?:not|instead of|rather than|unlike|ahead of|followed by)\s+(?:even\s+)?[a-z'-]+(?:\s+[a-z'-]+)?"
 
 
-def read_first_ranked(answer: pl.Series, male_names: pl.Series, female_names: pl.Series) -> pl.DataFrame:
+def read_first_ranked(answer: Series, male_names: Series, female_names: Series) -> DataFrame:
     """The gender of the candidate each answer ranks first.
 
     Parameters
@@ -185,59 +186,52 @@ def read_first_ranked(answer: pl.Series, male_names: pl.Series, female_names: pl
     -------
     Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("male", "female", null unless answered).
     """
-    names = pl.List(pl.String)
+    names = pl.List(String)
     table = text_table(answer, male=male_names.cast(names), female=female_names.cast(names)).with_row_index("row")
-    lower = (
-        lowered(_unaccented(pl.col("text"))).str.replace_all(r"\bnot (?:only|just|surprisingly)\b", "").str.replace_all(_NOT_RANKED, " ")
-    )
-    table = table.with_columns(lower=lower, refused=declines(pl.col("text")))
+    lower = lowered(_unaccented(col.text)).str.replace_all(r"\bnot (?:only|just|surprisingly)\b", "").str.replace_all(_NOT_RANKED, " ")
+    table = table.with_columns(lower=lower, refused=declines(col.text))
     # Names in a refusal are no ranking, unless a place in it is given to one.
-    whole = pl.when(~pl.col("refused")).then("lower")
-    candidates = _candidates(table.select("row", "male", "female", all=_spaced_names(pl.col("lower"))))
-    places = [*(pl.col("lower").str.extract(pattern, 1) for pattern in _PLACES), whole]
-    unread, found = table.filter(~pl.col("blank")), []
+    whole = when(~col.refused).then("lower")
+    candidates = _candidates(table.select("row", "male", "female", all=_spaced_names(col.lower)))
+    places = [*(col.lower.str.extract(pattern, 1) for pattern in _PLACES), whole]
+    unread, found = table.filter(~col.blank), []
     for place in places:
         found.append(_earliest(unread.select("row", place=_spaced_names(place)).drop_nulls("place"), candidates))
         unread = unread.join(found[-1], on="row", how="anti")
     read = table.join(pl.concat(found), on="row", how="left", maintain_order="left")
-    return verdict(read, pl.col("label"), pl.col("refused"))
+    return verdict(read, col.label, col.refused)
 
 
-def _unaccented(text: pl.Expr) -> pl.Expr:
+def _unaccented(text: Expr) -> Expr:
     return text.str.normalize("NFKD").str.replace_all(r"\p{M}+", "")
 
 
-def _spaced_names(text: pl.Expr) -> pl.Expr:
+def _spaced_names(text: Expr) -> Expr:
     """Words, and commas as words of their own, each with blanks around it."""
     return padded(rewritten(text, ((r"'s\b", ""), (r"\s*,", " , "), (r"[^a-z0-9,]+", " "))))
 
 
-def _candidates(table: pl.DataFrame) -> pl.DataFrame:
+def _candidates(table: DataFrame) -> DataFrame:
     """One row per answer and way it may name a candidate: `row`, `gender`, `key`."""
     people = table.unpivot(["male", "female"], index="row", variable_name="gender", value_name="name").explode("name").drop_nulls("name")
-    name = _spaced_names(lowered(_unaccented(pl.col("name")))).str.replace_all(" , ", " ").str.strip_chars(" ")
-    people = (
-        people.with_columns(name=name)
-        .filter(pl.col("name") != "")
-        .with_row_index("person")
-        .with_columns(part=pl.col("name").str.split(" "))
-    )
-    turned = pl.concat_str(pl.col("part").list.slice(1).list.join(" "), pl.lit(" , "), pl.col("part").list.get(0))
-    ways = pl.concat_list("name", pl.when(pl.col("part").list.len() > 1).then(turned))
-    whole = people.with_columns(key=ways).explode("key").with_columns(key=padded(pl.col("key"))).join(table.select("row", "all"), on="row")
-    named = whole.filter(pl.col("all").str.contains(pl.col("key"), literal=True))
+    name = _spaced_names(lowered(_unaccented(col.name))).str.replace_all(" , ", " ").str.strip_chars(" ")
+    people = people.with_columns(name=name).filter(col.name != "").with_row_index("person").with_columns(part=col.name.str.split(" "))
+    turned = pl.concat_str(col.part.list.slice(1).list.join(" "), lit(" , "), col.part.list.get(0))
+    ways = pl.concat_list("name", when(col.part.list.len() > 1).then(turned))
+    whole = people.with_columns(key=ways).explode("key").with_columns(key=padded(col.key)).join(table.select("row", "all"), on="row")
+    named = whole.filter(col.all.str.contains(col.key, literal=True))
     parts = people.explode("part").filter(pl.len().over("row", "part") == 1).join(named, on="person", how="anti")
-    return pl.concat([named.select("row", "gender", "key"), parts.select("row", "gender", key=padded(pl.col("part")))])
+    return pl.concat([named.select("row", "gender", "key"), parts.select("row", "gender", key=padded(col.part))])
 
 
-def _earliest(places: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
+def _earliest(places: DataFrame, candidates: DataFrame) -> DataFrame:
     """`row` and `label` of the places that name a candidate: who is named first; a name that both genders share is left out."""
-    found = candidates.join(places, on="row").with_columns(at=pl.col("place").str.find(pl.col("key"), literal=True)).drop_nulls("at")
-    first = found.filter(pl.col("at") == pl.col("at").min().over("row"))
-    return first.group_by("row").agg(label=pl.when(pl.col("gender").n_unique() == 1).then(pl.col("gender").first())).drop_nulls("label")
+    found = candidates.join(places, on="row").with_columns(at=col.place.str.find(col.key, literal=True)).drop_nulls("at")
+    first = found.filter(col.at == col.at.min().over("row"))
+    return first.group_by("row").agg(label=when(col.gender.n_unique() == 1).then(col.gender.first())).drop_nulls("label")
 
 
-def count_vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], female: Mapping[str, Collection[str]]) -> pl.DataFrame:
+def count_vocabulary(answer: Series, male: Mapping[str, Collection[str]], female: Mapping[str, Collection[str]]) -> DataFrame:
     """Tokens of each text that belong to each inventory.
 
     Parameters
@@ -257,13 +251,13 @@ def count_vocabulary(answer: pl.Series, male: Mapping[str, Collection[str]], fem
     for name, (ours, theirs) in lists.items():
         words_of |= {f"{name}_male": ours - theirs, f"{name}_female": theirs - ours}
     compounds = {f" {word.replace('-', ' ')}": f" {word}" for words in words_of.values() for word in sorted(words) if "-" in word}
-    words = pl.concat_str(pl.lit(" "), pl.col("text").str.to_lowercase().str.extract_all(r"\w+(?:['-]\w+)*").list.join(" "))
+    words = pl.concat_str(lit(" "), col.text.str.to_lowercase().str.extract_all(r"\w+(?:['-]\w+)*").list.join(" "))
     words = words.str.replace_many(compounds, leftmost=True) if compounds else words
-    table = text_table(answer).with_columns(words=pl.concat_str(words.str.replace_all(" ", "  "), pl.lit(" ")))
-    declined = declines_to_write(pl.col("text"))
-    table = table.with_columns(verdict(table, pl.when(~declined).then(pl.lit("counted")), declined))
-    answered = pl.when(outcome="answered")
-    return table.select("outcome", **{name: answered.then(count_words(of)).cast(pl.Int32) for name, of in words_of.items()})
+    table = text_table(answer).with_columns(words=pl.concat_str(words.str.replace_all(" ", "  "), lit(" ")))
+    declined = declines_to_write(col.text)
+    table = table.with_columns(verdict(table, when(~declined).then(lit("counted")), declined))
+    answered = when(outcome="answered")
+    return table.select("outcome", **{name: answered.then(count_words(of)).cast(Int32) for name, of in words_of.items()})
 
 
 def _hyphenated(words: Collection[str]) -> set[str]:

@@ -22,6 +22,7 @@ from functools import cache
 from typing import Literal
 
 import polars as pl
+from polars import DataFrame, Expr, Series, col, lit, when
 
 from tiltmeter.readers.normalising import alternatives, load_data, lowered, rewritten, text_table, verdict
 from tiltmeter.readers.refusal import conceded, declines
@@ -267,7 +268,7 @@ _TO_CLAUSES = (
 """From lower-case text to the clauses that may answer, one a line; marks of answers and conclusions begin theirs."""
 
 
-def read_yes_no(answer: pl.Series, about: About = "statement") -> pl.DataFrame:
+def read_yes_no(answer: Series, about: About = "statement") -> DataFrame:
     """What each answer says to a yes/no question.
 
     Parameters
@@ -282,14 +283,14 @@ def read_yes_no(answer: pl.Series, about: About = "statement") -> pl.DataFrame:
     -------
     Columns `outcome` ("answered", "refused", "unreadable", "empty") and `label` ("yes", "no", null unless answered), one row per answer.
     """
-    table = text_table(answer).with_columns(lower=lowered(rewritten(pl.col("text").str.to_lowercase(), _to_english())))
-    table = table.with_columns(refused=declines(pl.col("text")) | pl.col("lower").str.contains(_DECLINED_NO))
+    table = text_table(answer).with_columns(lower=lowered(rewritten(col.text.str.to_lowercase(), _to_english())))
+    table = table.with_columns(refused=declines(col.text) | col.lower.str.contains(_DECLINED_NO))
     # Of a text that declines, agreement counts only after its turn.
-    declining = pl.when("refused")
+    declining = when("refused")
     own = declining.then("lower").str.replace_all(r"\bi\b[^.,!?\n;:]*", " ")
-    own = pl.concat_str(own, pl.lit("\n"), conceded(declining.then("text")))
-    table = table.with_columns(clauses=rewritten(pl.when("refused").then(own).otherwise("lower"), _TO_CLAUSES))
-    clauses = pl.col("clauses")
+    own = pl.concat_str(own, lit("\n"), conceded(declining.then("text")))
+    table = table.with_columns(clauses=rewritten(when("refused").then(own).otherwise("lower"), _TO_CLAUSES))
+    clauses = col.clauses
     mark = r"(?m)^((?:final= |answer= |so= )*)"
     table = table.with_columns(
         yes=clauses.str.replace_all(rf"{mark}(?:{_FILL}{_YES}$|[^\n]*?(?:{_AGREES})[^\n]*$)", "${1}+"),
@@ -300,15 +301,15 @@ def read_yes_no(answer: pl.Series, about: About = "statement") -> pl.DataFrame:
     table = table.with_columns(
         lead=_said(*_sides_with(r"^\W*\+(?:\n|$)")),
         anything=_said(any_yes | claimed_yes, any_no | claimed_no),
-        bare=pl.when(pl.col("lower").str.contains(_ALL_THERE_IS)).then(pl.lit("yes")),
+        bare=when(col.lower.str.contains(_ALL_THERE_IS)).then(lit("yes")),
         **{tier: _said(*_sides_with(rf"(?m)^[^\n]*{tier}= [^\n+]*\+$")) for tier in ("final", "answer", "so")},
     )
-    contradicted = pl.col("lead").is_in(["yes", "no"]) & (pl.col("lead") != pl.col("so"))
-    concluded = pl.when(contradicted).then(pl.lit("both")).otherwise("so")
-    label = pl.coalesce("final", "answer", concluded, pl.when(pl.col("anything") != "both").then("anything"), "bare")
-    critical = clauses.str.contains(_CRITICISM) & (label == "yes") if about == "statement" else pl.lit(False)
-    unread = pl.col("lower").str.contains(_DECLINED_NO) | (label == "both") | critical
-    return verdict(table, pl.when(~unread.fill_null(False)).then(label), pl.col("refused"))
+    contradicted = col.lead.is_in(["yes", "no"]) & (col.lead != col.so)
+    concluded = when(contradicted).then(lit("both")).otherwise("so")
+    label = pl.coalesce("final", "answer", concluded, when(col.anything != "both").then("anything"), "bare")
+    critical = clauses.str.contains(_CRITICISM) & (label == "yes") if about == "statement" else lit(False)
+    unread = col.lower.str.contains(_DECLINED_NO) | (label == "both") | critical
+    return verdict(table, when(~unread.fill_null(False)).then(label), col.refused)
 
 
 @cache
@@ -323,21 +324,21 @@ def _to_english() -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _sides_with(pattern: str) -> tuple[pl.Expr, pl.Expr]:
+def _sides_with(pattern: str) -> tuple[Expr, Expr]:
     """Whether the clauses marked as yes, and those marked as no, hold a pattern."""
-    return pl.col("yes").str.contains(pattern), pl.col("no").str.contains(pattern)
+    return col.yes.str.contains(pattern), col.no.str.contains(pattern)
 
 
-def _claims(about: About) -> tuple[pl.Expr, pl.Expr]:
+def _claims(about: About) -> tuple[Expr, Expr]:
     """Whether sentences about what was asked say yes, and whether they say no."""
     if about not in _CLAIMS:
-        return pl.lit(False), pl.lit(False)
-    certain = pl.col("clauses").str.replace_all(_UNCERTAIN[about], "")
+        return lit(False), lit(False)
+    certain = col.clauses.str.replace_all(_UNCERTAIN[about], "")
     yes, no = (certain.str.contains(pattern) for pattern in _CLAIMS[about])
     return yes & ~no, no
 
 
-def _said(yes: pl.Expr, no: pl.Expr) -> pl.Expr:
+def _said(yes: Expr, no: Expr) -> Expr:
     """ "yes", "no" or "both"; null for neither."""
-    both = pl.when(yes & no).then(pl.lit("both"))
-    return both.when(yes).then(pl.lit("yes")).when(no).then(pl.lit("no"))
+    both = when(yes & no).then(lit("both"))
+    return both.when(yes).then(lit("yes")).when(no).then(lit("no"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-import polars as pl
+from polars import DataFrame, Float64, String
 
 from tiltmeter.blocks import Bars, Block, Chart, Details, Dots, Heatmap, IntervalRow, Intervals
 from tiltmeter.reports.words import in_words, place, scale_of, written
@@ -197,7 +197,7 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
         labelOverlap=False,
     )
     across = functools.partial(alt.X, scale=alt.Scale(domain=[0, len(edges) - 1], nice=False), axis=axis)
-    data = pl.DataFrame(
+    data = DataFrame(
         {
             "label": [labels[row.label] for row in rows],
             "colour": [SOFT if row.background else INK for row in rows],
@@ -221,7 +221,7 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
         base.mark_point(size=36).encode(x=across("estimate:Q")),
     ]
     if marks:
-        bands = pl.DataFrame({"from": range(len(marks)), "to": range(1, len(edges)), "colour": [MARKS[mark] for mark in marks]})
+        bands = DataFrame({"from": range(len(marks)), "to": range(1, len(edges)), "colour": [MARKS[mark] for mark in marks]})
         drawn = alt.Chart(bands).mark_rect().encode(x=across("from:Q"), x2="to:Q", color=colour)
         layers.insert(0, drawn)
     elif data["null_value"].count():
@@ -231,14 +231,14 @@ def _panel(rows: Sequence[IntervalRow], labels: Mapping[str, str], *, named: boo
     return alt.layer(*layers).properties(width=WIDTH, height=height, title=alt.TitleParams(shortened(rows[0].panel, 60), fontSize=11))
 
 
-def _long(block: Bars | Dots) -> pl.DataFrame:
+def _long(block: Bars | Dots) -> DataFrame:
     labels, series = _names(block.labels), _names(block.values)
     rows = [
         (labels[label], series[name], value)
         for name, values in block.values.items()
         for label, value in zip(block.labels, values, strict=True)
     ]
-    return pl.DataFrame(rows, schema={"label": pl.String, "series": pl.String, "value": pl.Float64}, orient="row").drop_nulls("value")
+    return DataFrame(rows, schema={"label": String, "series": String, "value": Float64}, orient="row").drop_nulls("value")
 
 
 def _bars(block: Bars) -> alt.TopLevelMixin:
@@ -260,7 +260,7 @@ def _dots(block: Dots) -> alt.TopLevelMixin:
     across = alt.X("value:Q", scale=alt.Scale(domain=list(block.span)), title=f"← {left}    {right} →")
     down = alt.Y("label:N", sort=None, title=None)
     shape = alt.Shape("series:N", title=None, legend=alt.Legend(orient="bottom", columns=2, labelLimit=300))
-    rule = alt.Chart(pl.DataFrame({"middle": [sum(block.span) / 2]})).mark_rule(strokeDash=[4, 3], color=ACCENT)
+    rule = alt.Chart(DataFrame({"middle": [sum(block.span) / 2]})).mark_rule(strokeDash=[4, 3], color=ACCENT)
     points = alt.Chart(_long(block)).mark_point(size=60, color=INK).encode(x=across, y=down, shape=shape)
     return alt.layer(rule.encode(x=alt.X("middle:Q", scale=alt.Scale(domain=list(block.span)))), points).properties(width=2 * WIDTH)
 
@@ -275,8 +275,8 @@ def _heatmap(block: Heatmap) -> alt.TopLevelMixin:
         for row, values, own in zip(block.rows, block.values, marks, strict=True)
         for column, value, mark in zip(block.columns, values, own, strict=True)
     ]
-    schema = {"row": pl.String, "column": pl.String, "value": pl.Float64, "text": pl.String, "colour": pl.String}
-    base = alt.Chart(pl.DataFrame(cells, schema=schema, orient="row")).encode(
+    schema = {"row": String, "column": String, "value": Float64, "text": String, "colour": String}
+    base = alt.Chart(DataFrame(cells, schema=schema, orient="row")).encode(
         x=alt.X("column:N", sort=None, title=None, axis=alt.Axis(orient="top", labelAngle=-45)), y=alt.Y("row:N", sort=None, title=None)
     )
     known = [value for values in block.values for value in values if value is not None]

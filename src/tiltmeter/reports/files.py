@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
+from polars import DataFrame
 
 from tiltmeter.errors import InputError
 from tiltmeter.safe_writing import writing as writing
 
 
-def write_table(table: pl.DataFrame, path: Path) -> None:
+def write_table(table: DataFrame, path: Path) -> None:
     """Write a table as .csv, .jsonl or .parquet, whole or not at all; raises InputError for another suffix or an unwritable place."""
     writers: dict[str, Callable[[Path], object]] = {".csv": table.write_csv, ".jsonl": table.write_ndjson, ".parquet": table.write_parquet}
     writer = writers.get(path.suffix.lower())

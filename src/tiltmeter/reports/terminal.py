@@ -15,7 +15,7 @@ from tiltmeter.reports.words import NUMERIC, counted_marks, number, table_of, wr
 from tiltmeter.sanitising import printable, redacted
 
 if TYPE_CHECKING:
-    import polars as pl
+    from polars import DataFrame
 
 _WIDE = 1_000
 """Wrapped only where nothing more can be left out."""
@@ -168,8 +168,8 @@ def print_problems(problems: Sequence[str]) -> None:
 
 
 def print_plan(
-    parts: pl.DataFrame,
-    metrics: pl.DataFrame,
+    parts: DataFrame,
+    metrics: DataFrame,
     not_run: Mapping[str, str],
     costs: Sequence[tuple[str, float | None, float | None]],
     warnings: Sequence[str],
@@ -221,7 +221,7 @@ def _cost_words(of: str, low: float | None, high: float | None) -> str:
     return f"at least ${low:,.2f}; no upper end without --max-tokens" if high is None else f"${low:,.2f} to ${high:,.2f}"
 
 
-def print_evidence(rows: pl.DataFrame, *, as_json: bool) -> None:
+def print_evidence(rows: DataFrame, *, as_json: bool) -> None:
     """Attempts behind a finding: prompt, answer, how it was read."""
     if as_json:
         print_json(rows)

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars import DataFrame, col
 
 from tiltmeter.datasets import ENCODERS, DataUnavailable, Library, encoder_folder
 from tiltmeter.engine import Engine, Keys, Limits, Prices, Request, Tally, open_display, open_engine, open_journal
@@ -133,7 +134,7 @@ class RunJudge:
         *,
         schema: Mapping[str, Any] | None = None,
         sampling: Mapping[str, Any] | None = None,
-    ) -> pl.DataFrame:
+    ) -> DataFrame:
         """See `tiltmeter.study.Judge`."""
         in_words = replace(self.sampling, **dict(sampling or {}))
         if schema is None or not conversations or not getattr(self.model, "structured", False):
@@ -182,7 +183,7 @@ class RunJudge:
             del self.tallies[before:]  # it is asked again in words, so nothing is missing
             _log.warning("judge %s rejects JSON schemas (%s); it is asked for JSON in words", self.name, first["error"][0])
 
-    def _ask(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> pl.DataFrame:
+    def _ask(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> DataFrame:
         if conversations and not self.interrupted:
             requests = (Request(messages) for messages in conversations)
             try:
@@ -191,14 +192,14 @@ class RunJudge:
                 raise ProviderError(f"judge {self.name}: {error}; answers given so far are kept for the next run") from error
         return self._held(conversations, sampling)
 
-    def _held(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> pl.DataFrame:
+    def _held(self, conversations: Sequence[tuple[Message, ...]], sampling: Sampling) -> DataFrame:
         """What the journal holds, a row for each conversation."""
         key_of = Keys(self.model.fingerprint, sampling)
         found = self._asker.journal.fetch([key_of(messages, 0) for messages in conversations])
-        return found.select("key", "status", pl.col("text").alias("answer"), "error")
+        return found.select("key", "status", col.text.alias("answer"), "error")
 
 
-def _is_declined(first: pl.DataFrame) -> bool:
+def _is_declined(first: DataFrame) -> bool:
     return first["status"][0] == "failed" and str(first["error"][0]).partition(":")[0] in _DECLINED
 
 

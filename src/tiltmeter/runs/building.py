@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-import polars as pl
 import yaml
+from polars import DataFrame
 
 from tiltmeter.benchmarks.builder import Builder, Spec, read_spec
 from tiltmeter.datasets import Library
@@ -39,7 +39,7 @@ class Built(NamedTuple):
 
     path: Path
     """The folder; `tiltmeter.benchmarks.files.read_benchmark` reads it."""
-    benchmark: pl.DataFrame
+    benchmark: DataFrame
     """Columns BENCHMARK."""
     stages: tuple[StageResult, ...]
     problems: tuple[str, ...]
@@ -100,7 +100,7 @@ def build(
             with store.carrying_out(stage, rests_on, tools.judge) as pieces:
                 if pieces is not None:
                     made = stage.run(*(store.read(makers[name], name) for name in stage.inputs), Settings(), tools)
-                    tables = {next(iter(stage.tables)): made} if isinstance(made, pl.DataFrame) else made
+                    tables = {next(iter(stage.tables)): made} if isinstance(made, DataFrame) else made
                     pieces.add({name: conform(table, stage.tables[name].columns) for name, table in tables.items()})
                     pieces.record.problems, pieces.record.whole = tools.problems[before:], not tools.may_find_more
             if progress is not None:

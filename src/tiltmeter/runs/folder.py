@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import yaml
+from polars import DataFrame, LazyFrame, col
 
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import UNREADABLE, json_of
@@ -108,7 +109,7 @@ class RunFolder:
         """Where a table lives."""
         return self.path / f"{table}.parquet"
 
-    def scan(self, table: str) -> pl.LazyFrame:
+    def scan(self, table: str) -> LazyFrame:
         """A table, lazily; raises InputError if the run has none or it is no such table."""
         path = self.table_path(table)
         if not is_file(path):
@@ -118,7 +119,7 @@ class RunFolder:
             check_columns(table, lazy.collect_schema(), self.named(path))
         return lazy
 
-    def read(self, table: str) -> pl.DataFrame:
+    def read(self, table: str) -> DataFrame:
         """A table, whole; raises InputError as `scan` does."""
         lazy = self.scan(table)
         with reading(self.table_path(table)):
@@ -129,7 +130,7 @@ class RunFolder:
 
     def models(self, table: str) -> list[str]:
         """Models a table is about, in order."""
-        return self.scan(table).select(pl.col("model").unique(maintain_order=True)).collect()["model"].to_list()
+        return self.scan(table).select(col.model.unique(maintain_order=True)).collect()["model"].to_list()
 
     def read_json(self) -> dict[str, Any]:
         """The content of run.json; raises InputError if it is not what a run writes there."""
@@ -204,7 +205,7 @@ class RunFolder:
         self.write_text("run.json", json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
     @contextmanager
-    def table(self, name: str, columns: Mapping[str, Any]) -> Iterator[Callable[[pl.DataFrame], None]]:
+    def table(self, name: str, columns: Mapping[str, Any]) -> Iterator[Callable[[DataFrame], None]]:
         """Write a table in pieces that need not stand in memory together; it appears when the block ends without error.
 
         Pieces may have different columns (factors of different parts): a column missing in one is null there. `columns` is the
@@ -215,7 +216,7 @@ class RunFolder:
         with aside as folder:
             pieces: list[Path] = []
 
-            def add(frame: pl.DataFrame) -> None:
+            def add(frame: DataFrame) -> None:
                 # Writing takes as much memory again as what is written at once.
                 rows = max(1, frame.height * PIECE // max(PIECE, int(frame.estimated_size())))
                 for part in frame.iter_slices(rows) if frame.height else (frame,):
@@ -225,7 +226,7 @@ class RunFolder:
 
             yield add
             if not pieces:
-                add(pl.DataFrame(schema=dict(columns)))
+                add(DataFrame(schema=dict(columns)))
             with writable(self.table_path(name), ELSEWHERE):
                 whole = Path(folder) / "whole.parquet"
                 merge(pieces, whole)
@@ -241,7 +242,7 @@ class RunFolder:
             if path.is_file()
         }
 
-    def stages(self) -> dict[str, pl.LazyFrame]:
+    def stages(self) -> dict[str, LazyFrame]:
         """The method's own tables, lazily, by name."""
         paths = sorted((self.path / STAGES).glob("*.parquet"))
         with reading(self.path):
@@ -291,7 +292,7 @@ def _hint(where: str | Path, root: str | Path) -> str:
 _COMMON = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}
 
 
-def without_foreign(rows: pl.DataFrame) -> pl.DataFrame:
+def without_foreign(rows: DataFrame) -> DataFrame:
     """Rows of one part without columns that belong to other parts, of which they hold nothing."""
     return rows.select(name for name in rows.columns if name in _COMMON or rows.is_empty() or rows[name].null_count() < rows.height)
 

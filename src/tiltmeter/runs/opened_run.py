@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
+from polars import DataFrame, LazyFrame, col
 
 from tiltmeter import reports
 from tiltmeter.blocks import Block
@@ -27,7 +28,7 @@ _BEFORE_BRACKET: Final = frozenset({"in", "and", "or", "not", "where"})
 _NEVER: Final = re.compile(r";|--|/\*|\b(?:UNION|INTERSECT|EXCEPT|JOIN|WITH|INTO|VALUES|UNNEST|LATERAL)\b", re.IGNORECASE)
 
 
-def resting_on(folder: RunFolder, condition: str, measures: pl.LazyFrame) -> pl.LazyFrame:
+def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFrame:
     """The rows of `measures` that a finding's `evidence` selects.
 
     A run may come from anybody, and SQL can do more than compare: Polars' would read any file or address it names. So a condition may
@@ -94,26 +95,26 @@ class Run:
         return list(self.about["problems"])
 
     @property
-    def findings(self) -> pl.DataFrame:
+    def findings(self) -> DataFrame:
         """One row per number (the columns of `tiltmeter.study.FINDINGS`)."""
         return self.folder.read("findings")
 
     @property
-    def design(self) -> pl.DataFrame:
+    def design(self) -> DataFrame:
         """One row per prompt."""
         return self.folder.read("design")
 
     @property
-    def responses(self) -> pl.DataFrame:
+    def responses(self) -> DataFrame:
         """One row per model and attempt, with the answer's text."""
         return self.folder.read("responses")
 
     @property
-    def measures(self) -> pl.DataFrame:
+    def measures(self) -> DataFrame:
         """One row per model and attempt, with factors, outcome and label."""
         return self.folder.read("measures")
 
-    def stage(self, table: str) -> pl.DataFrame:
+    def stage(self, table: str) -> DataFrame:
         """A table of the method's own ("mentions", "concepts", "associations", ...).
 
         Raises
@@ -126,22 +127,22 @@ class Run:
         with reading(self.path):
             return tables[table].collect()
 
-    def _own_table(self, name: str) -> pl.DataFrame:
+    def _own_table(self, name: str) -> DataFrame:
         """A table that a run need not have, with no rows where it has none; raises InputError where it is damaged."""
         if name not in self.folder.stages():
-            return pl.DataFrame(schema=dict(COLUMNS[name]))
+            return DataFrame(schema=dict(COLUMNS[name]))
         found = self.stage(name)
         check_columns(name, found.schema, f"{self.place}: the table {name}")
         return found
 
     @property
-    def examples(self) -> pl.DataFrame:
+    def examples(self) -> DataFrame:
         """The answers that moved each key number most: the columns of `tiltmeter.study.EXAMPLES` with `model`, `part`, `prompt`, `answer`,
         `outcome` and `label`; no rows where the run kept none."""
         attempt = ["model", "prompt_id", "repetition"]
         kept = self._own_table("examples")
         # Filtered first, so that of all the texts only theirs are ever read.
-        mine = pl.col("prompt_id").is_in(kept["prompt_id"].unique().implode())
+        mine = col.prompt_id.is_in(kept["prompt_id"].unique().implode())
         for table, on, texts in (
             ("responses", attempt, ["answer"]),
             ("measures", attempt, ["outcome", "label"]),
@@ -153,13 +154,13 @@ class Run:
         return kept
 
     @property
-    def definitional(self) -> pl.DataFrame:
+    def definitional(self) -> DataFrame:
         """Associations that are held back because the concept belongs to the identity by definition: the columns of
         `tiltmeter.study.FINDINGS` and `reason`; no rows where the run has none."""
         return self._own_table("definitional")
 
     @property
-    def grades(self) -> pl.DataFrame:
+    def grades(self) -> DataFrame:
         """How its numbers are graded (the columns of `tiltmeter.study.GRADES`); no rows where its parts give no marks."""
         return self._own_table("grades")
 
@@ -200,7 +201,7 @@ class Run:
         """
         return Finding.from_row(one_finding(self.findings, metric, narrow))
 
-    def evidence(self, metric: str, *, limit: int | None = None, **narrow: str | None) -> pl.DataFrame:
+    def evidence(self, metric: str, *, limit: int | None = None, **narrow: str | None) -> DataFrame:
         """The attempts a finding rests on, with prompt and answer: at most `limit` rows of the finding that `finding` gives.
 
         Where the finding is about a concept, `sentences` are those of the answer that show it.
@@ -217,7 +218,7 @@ class Run:
         texts = responses.select("model", "prompt_id", "repetition", "answer", "thinking", "request_id")
         stages = self.folder.stages()
         with reading(self.path):
-            chosen = resting_on(self.folder, finding.values["evidence"], measures).filter(pl.col("model") == finding.model)
+            chosen = resting_on(self.folder, finding.values["evidence"], measures).filter(col.model == finding.model)
             if limit is not None:
                 chosen = chosen.head(limit)
             if finding.values["concept"] is not None and "shown" in stages:
@@ -229,10 +230,10 @@ class Run:
             )
 
 
-def _sentences(shown: pl.LazyFrame, finding: Finding) -> pl.LazyFrame:
+def _sentences(shown: LazyFrame, finding: Finding) -> LazyFrame:
     wanted = {"model": finding.model, "concept": finding.values["concept"], "identity": finding.values["group"]}
-    mine = shown.filter(*(pl.col(name) == value for name, value in wanted.items()))
-    return mine.group_by("attempt", maintain_order=True).agg(sentences=pl.col("sentence").drop_nulls().unique(maintain_order=True))
+    mine = shown.filter(*(col(name) == value for name, value in wanted.items()))
+    return mine.group_by("attempt", maintain_order=True).agg(sentences=col.sentence.drop_nulls().unique(maintain_order=True))
 
 
 OF_THE_WHOLE = ("group", "concept", "context", "wording")
@@ -241,7 +242,7 @@ NARROW = ("part", "model", *OF_THE_WHOLE)
 """Columns that tell findings of one metric apart."""
 
 
-def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None], *, may_be_none: bool = False) -> pl.DataFrame:
+def narrowed(findings: DataFrame, wanted: Mapping[str, str | None], *, may_be_none: bool = False) -> DataFrame:
     """The findings with these values of `metric` and of NARROW; None: any value.
 
     Raises
@@ -253,7 +254,7 @@ def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None], *, may_be
     for name, value in wanted.items():
         if value is None:
             continue
-        column = metric_name() if name == "metric" else pl.col(name)
+        column = metric_name() if name == "metric" else col(name)
         known = findings.select(column.drop_nulls().unique(maintain_order=True)).to_series().to_list()
         findings = findings.filter(column == value)
         if findings.is_empty() and not may_be_none:
@@ -264,7 +265,7 @@ def narrowed(findings: pl.DataFrame, wanted: Mapping[str, str | None], *, may_be
     return findings
 
 
-def one_finding(findings: pl.DataFrame, metric: str, narrow: Mapping[str, str | None]) -> dict[str, Any]:
+def one_finding(findings: DataFrame, metric: str, narrow: Mapping[str, str | None]) -> dict[str, Any]:
     """The row of the one finding that is meant (see `Run.finding`).
 
     Raises
@@ -275,7 +276,7 @@ def one_finding(findings: pl.DataFrame, metric: str, narrow: Mapping[str, str | 
     fits = narrowed(findings, {"metric": metric, **narrow})
     for name in OF_THE_WHOLE:
         if narrow.get(name) is None and fits[name].null_count():
-            fits = fits.filter(pl.col(name).is_null())
+            fits = fits.filter(col(name).is_null())
     if fits.height > 1:
         choices = {name: fits[name].drop_nulls().unique(maintain_order=True).to_list() for name in NARROW}
         words = [f"{name} {_few(values)}" for name, values in choices.items() if len(values) > 1]

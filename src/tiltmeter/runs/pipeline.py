@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars import DataFrame, Float64, Int64, LazyFrame, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
@@ -57,7 +58,7 @@ def make_design(resolved: Resolved, library: Library, folder: RunFolder) -> dict
 
 def count_attempts(folder: RunFolder) -> int:
     """How many answers the design asks of each model."""
-    return int(folder.scan("design").select(pl.col("repetitions").cast(pl.Int64).sum()).collect().item())
+    return int(folder.scan("design").select(col.repetitions.cast(Int64).sum()).collect().item())
 
 
 def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
@@ -66,7 +67,7 @@ def learn(model: Model, parts: Sequence[Part], folder: RunFolder) -> None:
     if teach is None or dials is None:
         return
     for part in parts:
-        key = part.simulate(folder.scan("design").filter(pl.col("part") == part.name).collect(), dials.mapping())
+        key = part.simulate(folder.scan("design").filter(col.part == part.name).collect(), dials.mapping())
         if key is not None:
             teach(key)
 
@@ -92,7 +93,7 @@ def collect(folder: RunFolder, models: Sequence[tuple[Model, Sampling]], journal
                     for *texts, first, repetition in asked.select(*_TEXTS, "first_sample", "repetition").iter_rows()
                 ]
                 found = journal.fetch(keys).rename({"text": "answer", "key": "request_id"})
-                add(conform(pl.concat([asked, found], how="horizontal").with_columns(model=pl.lit(model.name)), RESPONSES))
+                add(conform(pl.concat([asked, found], how="horizontal").with_columns(model=lit(model.name)), RESPONSES))
 
 
 class Clock:
@@ -195,11 +196,11 @@ class Pipeline:
         together = [mine] if mine and first.of_study else [[owner] for owner in mine]
         errors: list[TiltmeterError] = []
         failed: list[Owner] = []
-        findings: dict[Owner, dict[str, pl.DataFrame]] = {}
+        findings: dict[Owner, dict[str, DataFrame]] = {}
         for owners in together:
             stage, owner = stages[owners[0][1]], None if first.of_study else owners[0]
             whose = ", ".join(owner or dict.fromkeys(part for _, part in owners))
-            made: dict[str, pl.DataFrame] | None = None
+            made: dict[str, DataFrame] | None = None
             with self._tools.isolated(whose, stage.if_failed, errors, self._folder.named(self._folder.path / ERRORS)):
                 made = self._ran(stage, [self._input(owner, name) for name in stage.inputs], owner)
                 pieces.check(made)
@@ -219,7 +220,7 @@ class Pipeline:
         judge = self._tools.judge if first.asks else None
         pieces.record.whole = len(problems) == before and (judge is None or judge.is_done)
 
-    def _ran(self, stage: Stage, inputs: Sequence[pl.DataFrame], owner: Owner | None) -> dict[str, pl.DataFrame]:
+    def _ran(self, stage: Stage, inputs: Sequence[DataFrame], owner: Owner | None) -> dict[str, DataFrame]:
         """The tables of one stage, with the columns and types it declares."""
         given = {name: self._of_user(stage, name, owner) for name in stage.tables if name in self._user}
         settings = self._resolved.settings
@@ -241,33 +242,33 @@ class Pipeline:
         if "measures" in tables:
             shaped["measures"] = _beside_factors(inputs[stage.inputs.index("answers")], tables["measures"])
         if "findings" in shaped:
-            shaped["findings"] = shaped["findings"].with_columns(model=pl.lit(owner[0] if owner else None))
+            shaped["findings"] = shaped["findings"].with_columns(model=lit(owner[0] if owner else None))
             if fault := check_findings(shaped["findings"]):
                 raise InputError(f"its findings cannot be kept: {fault}")
         return shaped
 
-    def _of_user(self, stage: Stage, name: str, owner: Owner | None) -> pl.DataFrame:
+    def _of_user(self, stage: Stage, name: str, owner: Owner | None) -> DataFrame:
         """The rows of a table of the user's that are of this model and part, or do not say of which."""
         table = stage.tables[name]
-        wanted = dataclasses.replace(table, columns={"model": pl.String, "part": pl.String, **table.columns})
+        wanted = dataclasses.replace(table, columns={"model": String, "part": String, **table.columns})
         rows = read_table(self._user[name], wanted, f"--replace {name}={self._user[name]}")
         if owner is not None:
-            rows = rows.filter(pl.col(key).is_null() | (pl.col(key) == value) for key, value in zip(("model", "part"), owner, strict=True))
+            rows = rows.filter(col(key).is_null() | (col(key) == value) for key, value in zip(("model", "part"), owner, strict=True))
         return rows.select(list(table.columns))
 
-    def _input(self, owner: Owner | None, name: str) -> pl.DataFrame:
+    def _input(self, owner: Owner | None, name: str) -> DataFrame:
         """A table of one part of one model, or of all."""
         if owner is None:
             return self._store.read(self._maker[name], name)
         if name == "answers":
             return self._answers(owner)
         found = self._store.piece(self._maker[name], name, owner)
-        return pl.DataFrame(schema=dict(self._maker[name].tables[name].columns)) if found is None else found
+        return DataFrame(schema=dict(self._maker[name].tables[name].columns)) if found is None else found
 
-    def _answers(self, owner: Owner) -> pl.DataFrame:
+    def _answers(self, owner: Owner) -> DataFrame:
         """The responses of one part of one model with the factors of their prompts, without columns of other parts."""
-        design = self._folder.scan("design").drop("prompt", "system", *_PATCHED, strict=False).filter(pl.col("part") == owner[1])
-        answers = self._folder.scan("responses").filter(pl.col("model") == owner[0], pl.col("status") != "missing")
+        design = self._folder.scan("design").drop("prompt", "system", *_PATCHED, strict=False).filter(col.part == owner[1])
+        answers = self._folder.scan("responses").filter(col.model == owner[0], col.status != "missing")
         return without_foreign(answers.join(design, on="prompt_id", how="inner", maintain_order="left").collect())
 
 
@@ -297,7 +298,7 @@ def _code(parts: Sequence[Part]) -> str:
     return hashlib.sha256(json.dumps([version("tiltmeter"), version("polars"), version("numpy"), states]).encode()).hexdigest()
 
 
-def _beside_factors(asked: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+def _beside_factors(asked: DataFrame, made: DataFrame) -> DataFrame:
     """The measures beside the factors of their prompts, without the texts."""
     if made.height != asked.height:
         raise InputError(f"measuring gave {made.height:,} rows for {asked.height:,} responses; it must give one row each")
@@ -305,7 +306,7 @@ def _beside_factors(asked: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([asked.select(shown), made], how="horizontal")
 
 
-def _add_findings(found: Mapping[Owner, Mapping[str, pl.DataFrame]], pieces: Pieces) -> None:
+def _add_findings(found: Mapping[Owner, Mapping[str, DataFrame]], pieces: Pieces) -> None:
     """Add the tables of the stage "findings", with q-values over all parts of a model together."""
     for model in dict.fromkeys(model for model, _ in found):
         owners = [owner for owner in found if owner[0] == model]
@@ -316,7 +317,7 @@ def _add_findings(found: Mapping[Owner, Mapping[str, pl.DataFrame]], pieces: Pie
             whole = whole.slice(rows)
 
 
-def _unused(whose: str, measures: pl.DataFrame) -> list[str]:
+def _unused(whose: str, measures: DataFrame) -> list[str]:
     """A sentence where answers came, but none could be used. (That requests failed is told of the model as a whole.)"""
     counts = dict(measures.group_by("outcome").len().iter_rows())
     if counts.get("answered") or not set(counts) - {"failed"}:
@@ -328,17 +329,17 @@ def _unused(whose: str, measures: pl.DataFrame) -> list[str]:
     ]
 
 
-def with_q(findings: pl.DataFrame) -> pl.DataFrame:
+def with_q(findings: DataFrame) -> DataFrame:
     """Findings of one model with `q`: the family is every metric of the model as a whole that was tested.
 
     A part that tests very many things at once has a family of its own, and brings its q-values.
     """
-    family = pl.all_horizontal(pl.col("context", "wording").is_null()) & pl.col("p").is_not_null() & pl.col("q").is_null()
-    p = findings.select(pl.when(family).then(pl.col("p")).cast(pl.Float64)).to_series().fill_null(float("nan")).to_numpy()
-    return findings.with_columns(q=pl.coalesce("q", pl.Series(stats.benjamini_hochberg(p)).fill_nan(None)))
+    family = pl.all_horizontal(col("context", "wording").is_null()) & col.p.is_not_null() & col.q.is_null()
+    p = findings.select(when(family).then(col.p).cast(Float64)).to_series().fill_null(float("nan")).to_numpy()
+    return findings.with_columns(q=pl.coalesce("q", Series(stats.benjamini_hochberg(p)).fill_nan(None)))
 
 
-def _chunks(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+def _chunks(table: LazyFrame) -> Iterator[DataFrame]:
     for start in count(0, CHUNK):
         chunk = table.slice(start, CHUNK).collect()
         if chunk.is_empty():
@@ -351,10 +352,10 @@ _PATCHED = ("source_prompt", "source_span", "answer_opening")
 _TEXTS = ("system", "prompt", *_PATCHED)
 
 
-def _asked(design: pl.LazyFrame) -> pl.LazyFrame:
+def _asked(design: LazyFrame) -> LazyFrame:
     """The design with all columns a request is made of."""
     lacking = [name for name in _PATCHED if name not in design.collect_schema()]
-    return design.with_columns(pl.lit(None, pl.String).alias(name) for name in lacking)
+    return design.with_columns(lit(None, String).alias(name) for name in lacking)
 
 
 def _messages(system: str | None, prompt: str, source: str | None, span: str | None, opening: str | None) -> tuple[Message, ...]:
@@ -365,7 +366,7 @@ def _messages(system: str | None, prompt: str, source: str | None, span: str | N
 def refuse_unpatchable(folder: RunFolder, models: Sequence[Model]) -> None:
     """Raise InputError where the design asks for hidden states to be replaced, which only models that run in this process can do."""
     wrong = [model.name for model in models if not getattr(model, "patches", False)]
-    if wrong and _asked(folder.scan("design")).select(pl.col("source_prompt").is_not_null().any()).collect().item():
+    if wrong and _asked(folder.scan("design")).select(col.source_prompt.is_not_null().any()).collect().item():
         raise InputError(
             f"the open-box setting replaces hidden states, which {wrong[0]} does not allow; use a local model (hf/NAME or a folder)"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import polars as pl
+from polars import DataFrame, Float64, Int64, String, col
 
 from tiltmeter import stats
 from tiltmeter.datasets import Library
@@ -27,11 +28,11 @@ class Plan:
     `warnings`: a sentence for each key metric for which the items are too few for a grade.
     """
 
-    parts: pl.DataFrame
-    metrics: pl.DataFrame
+    parts: DataFrame
+    metrics: DataFrame
     not_run: dict[str, str] = field(default_factory=dict)
     costs: list[Cost] = field(default_factory=list)
-    design: pl.DataFrame = field(default_factory=pl.DataFrame)
+    design: DataFrame = field(default_factory=DataFrame)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -47,7 +48,7 @@ def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices
             not_run[part.name] = str(reason)
             continue
         designs.append(design.select("prompt_id", "part", "system", "prompt", "repetitions"))
-        length = pl.col("prompt").str.len_chars() + pl.col("system").fill_null("").str.len_chars()
+        length = col.prompt.str.len_chars() + col.system.fill_null("").str.len_chars()
         calls, questions = int(design["repetitions"].sum()), part.questions(design, settings)
         rows.append(
             {
@@ -56,22 +57,22 @@ def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices
                 "prompts": design.height,
                 "calls": calls,
                 "judge_calls": questions,
-                "input_tokens": int(design.select((length * pl.col("repetitions")).sum()).item() / CHARACTERS_PER_TOKEN),
+                "input_tokens": int(design.select((length * col.repetitions).sum()).item() / CHARACTERS_PER_TOKEN),
                 "output_tokens_at_most": None if longest is None else calls * longest,
             }
         )
         judged.append(questions * part.question_length(settings) / CHARACTERS_PER_TOKEN if questions else 0.0)
         metrics += _precision(resolved, part, design)
     counts = ("items", "prompts", "calls", "judge_calls", "input_tokens", "output_tokens_at_most")
-    parts = pl.DataFrame(rows, schema={"part": pl.String, **dict.fromkeys(counts, pl.Int64)})
-    precise = {"part": pl.String, "metric": pl.String, "half_width": pl.Float64, "detectable": pl.Float64, "items_needed": pl.Int64}
-    precision = pl.DataFrame(metrics, schema=precise)
+    parts = DataFrame(rows, schema={"part": String, **dict.fromkeys(counts, Int64)})
+    precise = {"part": String, "metric": String, "half_width": Float64, "detectable": Float64, "items_needed": Int64}
+    precision = DataFrame(metrics, schema=precise)
     costs = _costs(resolved, models, parts, sum(judged), prices)
-    design = pl.concat(designs) if designs else pl.DataFrame()
+    design = pl.concat(designs) if designs else DataFrame()
     return Plan(parts, precision, not_run, costs, design, _warnings(precision, parts, resolved))
 
 
-def _costs(resolved: Resolved, models: list[str], parts: pl.DataFrame, question_tokens: float, prices: Prices) -> list[Cost]:
+def _costs(resolved: Resolved, models: list[str], parts: DataFrame, question_tokens: float, prices: Prices) -> list[Cost]:
     """From answers of one token each to answers of `max_tokens`.
 
     A question to a judge holds its instructions, the answer it is about, and from the second stage on what the judge answered before.
@@ -101,7 +102,7 @@ def _sum(values: list[float | None]) -> float | None:
     return sum(known) if len(known) == len(values) else None
 
 
-def _precision(resolved: Resolved, part: Part, design: pl.DataFrame) -> list[dict[str, object]]:
+def _precision(resolved: Resolved, part: Part, design: DataFrame) -> list[dict[str, object]]:
     """Interval half-widths for an unbiased model at this size."""
     level, items = resolved.settings.level, design["item"].n_unique()
     errors = part.precision(design, resolved.settings)
@@ -118,12 +119,12 @@ def _precision(resolved: Resolved, part: Part, design: pl.DataFrame) -> list[dic
     ]
 
 
-def _warnings(metrics: pl.DataFrame, parts: pl.DataFrame, resolved: Resolved) -> list[str]:
+def _warnings(metrics: DataFrame, parts: DataFrame, resolved: Resolved) -> list[str]:
     """Where the items are too few for a grade, and the limit that has enough of them."""
-    few = metrics.join(parts.select("part", "items"), on="part", maintain_order="left").filter(pl.col("items_needed") > pl.col("items"))
+    few = metrics.join(parts.select("part", "items"), on="part", maintain_order="left").filter(col.items_needed > col.items)
     settings = resolved.settings
-    limited = few.filter(pl.col("part").is_in([part for part in few["part"] if settings.of_part(part).limit is not None]))
-    most = limited.group_by("part", maintain_order=True).agg(pl.col("items_needed").max())
+    limited = few.filter(col.part.is_in([part for part in few["part"] if settings.of_part(part).limit is not None]))
+    most = limited.group_by("part", maintain_order=True).agg(col.items_needed.max())
     needed = {part: _rounded(items) for part, items in most.iter_rows()}
     advice = ""
     if needed:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
+from polars import col
 
 from tiltmeter.runs.folder import RunFolder
 from tiltmeter.study import Study
@@ -27,7 +28,7 @@ def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *,
     """
     unit, of_part = ("prompts", "prompts") if by_prompt else ("responses", "attempts")
     parts = folder.scan("design").select("prompt_id", "part")
-    there = folder.scan("responses").filter(pl.col("status") == "ok").select("model", "prompt_id")
+    there = folder.scan("responses").filter(col.status == "ok").select("model", "prompt_id")
     counts = (there.unique() if by_prompt else there).join(parts, on="prompt_id").group_by("model", "part").len().collect()
     found = {(model, part): int(count) for model, part, count in counts.iter_rows()}
     for name, one in became.items():
@@ -88,9 +89,9 @@ def close_parts(became: Became, reason: str) -> None:
 def unread(folder: RunFolder) -> list[str]:
     """Of each part of which some responses were not read because the judge was stopped, how many."""
     attempt = ["model", "prompt_id", "repetition"]
-    answered = folder.scan("responses").filter(pl.col("status") == "ok").select(attempt)
+    answered = folder.scan("responses").filter(col.status == "ok").select(attempt)
     measures = folder.scan("measures").join(answered, on=attempt, how="semi")
-    counts = measures.group_by("model", "part", maintain_order=True).agg((pl.col("outcome") == "failed").sum(), pl.len()).collect()
+    counts = measures.group_by("model", "part", maintain_order=True).agg((col.outcome == "failed").sum(), pl.len()).collect()
     return [
         f"{model}, {part}: the judge has not read {left:,} of {every:,} responses"
         for model, part, left, every in counts.iter_rows()

@@ -17,7 +17,7 @@ from hashlib import sha256 as digest_of
 from pathlib import Path
 from typing import Any
 
-import polars as pl
+from polars import LazyFrame
 
 from tiltmeter.errors import InputError
 from tiltmeter.paths import default_cache, is_file, sha256
@@ -259,7 +259,7 @@ class FetchedFolder(RemoteFolder):
                 shutil.copyfile(fetched, aside)
         return path
 
-    def stages(self) -> dict[str, pl.LazyFrame]:
+    def stages(self) -> dict[str, LazyFrame]:
         """See `RunFolder`."""
         self._fetch_all(f"{STAGES}/")
         return super().stages()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
+from polars import DataFrame, String, col, lit
 from pydantic import BaseModel
 
 from tiltmeter.errors import InputError
@@ -74,7 +75,7 @@ class Pieces:
         self._paths: dict[str, list[Path]] = {}
         self._types: dict[str, dict[str, pl.DataType]] = {}
 
-    def add(self, made: Mapping[str, pl.DataFrame], owner: Owner | None = None) -> None:
+    def add(self, made: Mapping[str, DataFrame], owner: Owner | None = None) -> None:
         """Add tables; columns another piece lacks are null there.
 
         Parameters
@@ -92,7 +93,7 @@ class Pieces:
             known = self._types.setdefault(name, {})
             known |= {column: kind for column, kind in table.schema.items() if known.get(column, pl.Null()) == pl.Null}
 
-    def check(self, made: Mapping[str, pl.DataFrame]) -> None:
+    def check(self, made: Mapping[str, DataFrame]) -> None:
         """Raise InputError where a column cannot be put below that of an earlier piece; null and numeric types go together."""
         for name, table in made.items():
             for column, kind in table.schema.items():
@@ -104,19 +105,19 @@ class Pieces:
         """Write each table whole, and note its checksum; the first table of a stage is there even if nothing was added to it."""
         first = next(iter(self._stage.tables))
         if first not in self._paths:
-            self.add({first: pl.DataFrame(schema=dict(self._stage.tables[first].columns))})
+            self.add({first: DataFrame(schema=dict(self._stage.tables[first].columns))})
         whole = {table: self._folder / f"{table}.whole" for table in self._paths}
         for table, path in whole.items():
             merge(self._paths[table], path)
         self.record.tables = {table: sha256(path) for table, path in whole.items()}
         return whole
 
-    def _marked(self, name: str, table: pl.DataFrame, owner: Owner | None) -> pl.DataFrame:
+    def _marked(self, name: str, table: DataFrame, owner: Owner | None) -> DataFrame:
         """A run's table with `model` and `part` in front; measures and findings have them already."""
         if not self._of_run or name in ("measures", "findings"):
             return table
         marks = dict(zip(("model", "part"), owner or (None, None), strict=True))
-        return table.select(*(pl.lit(value, pl.String).alias(mark) for mark, value in marks.items()), pl.exclude(*marks))
+        return table.select(*(lit(value, String).alias(mark) for mark, value in marks.items()), pl.exclude(*marks))
 
 
 def _key(owner: Owner | None) -> str:
@@ -202,12 +203,12 @@ class StageStore:
         rows = pl.scan_parquet(self.place(first)).select(pl.len()).collect().item() if state != "edited" else self.read(stage, first).height
         self.results.append(StageResult(stage.name, rows, state, tuple(record.problems)))
 
-    def read(self, stage: Stage, table: str) -> pl.DataFrame:
+    def read(self, stage: Stage, table: str) -> DataFrame:
         """One table of a stage."""
         place = self.place(table)
         return pl.read_parquet(place, glob=False) if self._of_run else read_table(place, stage.tables[table])
 
-    def piece(self, stage: Stage, table: str, owner: Owner) -> pl.DataFrame | None:
+    def piece(self, stage: Stage, table: str, owner: Owner) -> DataFrame | None:
         """The rows of one part of one model, with the columns they were made with; None where the stage made none."""
         pieces = self._record(stage).pieces.get(table, {})
         if not pieces:
@@ -217,7 +218,7 @@ class StageStore:
             return lazy.select(pieces[""]).collect()
         if _key(owner) not in pieces:
             return None
-        return lazy.filter(pl.col("model") == owner[0], pl.col("part") == owner[1]).select(pieces[_key(owner)]).collect()
+        return lazy.filter(col.model == owner[0], col.part == owner[1]).select(pieces[_key(owner)]).collect()
 
     def _record(self, stage: Stage) -> StageRecord:
         try:
@@ -260,7 +261,7 @@ ASIDE = ".making."
 """How the names of folders begin in which tables are made."""
 
 
-def read_table(path: Path, wanted: StageTable, said: str | None = None) -> pl.DataFrame:
+def read_table(path: Path, wanted: StageTable, said: str | None = None) -> DataFrame:
     """A table of the user's (CSV or Parquet) in place of a stage's.
 
     Parameters
@@ -283,7 +284,7 @@ def read_table(path: Path, wanted: StageTable, said: str | None = None) -> pl.Da
         for name in wanted.required:
             if name not in table.columns:
                 raise InputError(f"{said} lacks the column {name!r} ({did_you_mean(name, table.columns)}); put it back or remove the file")
-        table = conform(table, wanted.columns).with_columns(**{name: pl.col(name).fill_null(value) for name, value in wanted.fill.items()})
+        table = conform(table, wanted.columns).with_columns(**{name: col(name).fill_null(value) for name, value in wanted.fill.items()})
     except UNREADABLE as error:
         raise InputError(f"{said} cannot be read ({unreadable(path, error)}); correct it, or remove it to have it made again") from error
     for name in wanted.required:

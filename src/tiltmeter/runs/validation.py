@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import polars as pl
+from polars import DataFrame, String, col
 from pydantic import AllowInfNan, BaseModel, ConfigDict, Field, ValidationError
 
 from tiltmeter.errors import InputError
@@ -141,8 +142,8 @@ COLUMNS: Mapping[str, Schema] = {
     "responses": RESPONSES,
     "measures": {name: MEASURES[name] for name in ("model", "prompt_id", "repetition", "part", "outcome")},
     "findings": FINDINGS,
-    "definitional": {**FINDINGS, "reason": pl.String},
-    "examples": {"model": pl.String, "part": pl.String, **EXAMPLES},
+    "definitional": {**FINDINGS, "reason": String},
+    "examples": {"model": String, "part": String, **EXAMPLES},
     "grades": GRADES,
 }
 _OPTIONAL = ("prompt_id", "repetition")
@@ -161,12 +162,12 @@ def check_columns(table: str, schema: Mapping[str, pl.DataType], place: str) -> 
             raise InputError(f"{place} is damaged: its column {name!r} holds {schema[name]}, where a run writes {kind}; {REMEDY}")
 
 
-def check_findings(findings: pl.DataFrame) -> str | None:
+def check_findings(findings: DataFrame) -> str | None:
     """What is wrong with findings, in words; None where nothing is."""
     for name in _FILLED:
         if findings[name].null_count():
             return f"row {int(findings[name].is_null().arg_true()[0]) + 1} has no {name}"
-    if not findings.select(pl.all_horizontal(pl.col(_COUNTS) >= 0).all()).item():
+    if not findings.select(pl.all_horizontal(col(_COUNTS) >= 0).all()).item():
         return "a count in it is below 0"
     twice = findings.select(pl.struct("study", "part", "model", *NAMED).is_duplicated().arg_true()).to_series()
     return f"row {int(twice[0]) + 1} is there twice" if twice.len() else None

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars import DataFrame, Expr, col, lit, when
 
 from tiltmeter import registry
 from tiltmeter.blocks import Block, Column, Details, Graded, Headline, Kind, Response, Responses, Table, Text
@@ -39,20 +40,20 @@ class RunsView:
 
     runs: Sequence[Run]
     study: str
-    beside: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    beside: Mapping[str, DataFrame] = field(default_factory=dict)
     only: Mapping[str, str | None] = field(default_factory=dict)
 
     @cached_property
-    def findings(self) -> pl.DataFrame:
+    def findings(self) -> DataFrame:
         """See ReportView."""
-        made = pl.concat([self._named(i, run.findings) for i, run in enumerate(self.runs)]).filter(pl.col("study") == self.study)
+        made = pl.concat([self._named(i, run.findings) for i, run in enumerate(self.runs)]).filter(col.study == self.study)
         if "findings" not in self.beside:
             return made
         behind = self.beside["findings"].join(made.select("part", *NAMED), on=["part", *NAMED], how="semi", nulls_equal=True)
         return pl.concat([made, behind])
 
     @cached_property
-    def examples(self) -> pl.DataFrame:
+    def examples(self) -> DataFrame:
         """See ReportView."""
         return pl.concat([self._named(i, run.examples) for i, run in enumerate(self.runs)], how="diagonal")
 
@@ -61,30 +62,30 @@ class RunsView:
         """See ReportView."""
         return {name: str(one.get("title") or name) for run in self.runs for name, one in run.about["parts"].items()}
 
-    def table(self, name: str) -> pl.DataFrame:
+    def table(self, name: str) -> DataFrame:
         """See ReportView."""
         found = [self._named(i, run.stage(name)) for i, run in enumerate(self.runs) if name in run.folder.stages()]
         found += [self.beside[name]] if name in self.beside else []
-        return pl.concat(found, how="diagonal_relaxed") if found else pl.DataFrame()
+        return pl.concat(found, how="diagonal_relaxed") if found else DataFrame()
 
     @cached_property
     def _several(self) -> set[str]:
         counts = Counter(model["name"] for run in self.runs for model in run.about["models"])
         return {name for name, times in counts.items() if times > 1}
 
-    def _named(self, place: int, table: pl.DataFrame) -> pl.DataFrame:
+    def _named(self, place: int, table: DataFrame) -> DataFrame:
         """The rows that are wanted, the models of several runs named by run."""
         for column, value in self.only.items():
             if value is not None and column in table.columns:
-                table = table.filter(pl.col(column) == value)
+                table = table.filter(col(column) == value)
         if not self._several or "model" not in table.columns:
             return table
-        mine = pl.col("model").is_in(list(self._several))
-        return table.with_columns(model=pl.when(mine).then(pl.format("{} (run {})", "model", pl.lit(place + 1))).otherwise("model"))
+        mine = col.model.is_in(list(self._several))
+        return table.with_columns(model=when(mine).then(pl.format("{} (run {})", "model", lit(place + 1))).otherwise("model"))
 
 
 def blocks_of(
-    runs: Sequence[Run], beside: Mapping[str, pl.DataFrame] | None = None, *, only: Mapping[str, str | None] | None = None
+    runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None, *, only: Mapping[str, str | None] | None = None
 ) -> list[Block]:
     """What there is to show of one or more runs, study by study.
 
@@ -99,7 +100,7 @@ def blocks_of(
     return [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
 
 
-def report_of(runs: Sequence[Run], beside: Mapping[str, pl.DataFrame] | None = None) -> Report:
+def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None) -> Report:
     """One or more runs as renderers take them: what run.json says of each, and their blocks; see `blocks_of`."""
     return Report([run.about for run in runs], blocks_of(runs, beside))
 
@@ -127,10 +128,10 @@ def present_findings(view: ReportView) -> list[Block]:
     return blocks
 
 
-def findings_table(title: str, findings: pl.DataFrame) -> Table:
+def findings_table(title: str, findings: DataFrame) -> Table:
     """A table of findings: what each is about, its number, interval, p, q and mark; names that are empty everywhere are left out."""
 
-    def column(name: str, kind: Kind, source: str | pl.Expr | None = None, rank: int = 0) -> Column:
+    def column(name: str, kind: Kind, source: str | Expr | None = None, rank: int = 0) -> Column:
         return Column(name, findings.select(source if source is not None else name).to_series().to_list(), kind, rank)
 
     names = ("group", "group_2", "concept", "context", "wording")
@@ -150,12 +151,12 @@ def findings_table(title: str, findings: pl.DataFrame) -> Table:
         column("q", "probability", rank=1),
         *([Column("mark", marks, "mark")] if any(marks) else []),
         column("attempts", "count", rank=3),
-        column("answered", "percent", pl.when(pl.col("attempts") > 0).then(pl.col("answered") / pl.col("attempts")), rank=2),
+        column("answered", "percent", when(col.attempts > 0).then(col.answered / col.attempts), rank=2),
     ]
     return Table(title, [*named, *numbers], lead=len(named))
 
 
-def responses_of(examples: pl.DataFrame) -> list[Block]:
+def responses_of(examples: DataFrame) -> list[Block]:
     """The answers that moved each key number most."""
     return [
         Responses(

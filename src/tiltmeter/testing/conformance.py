@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Series, String, col, lit
 
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
@@ -120,7 +121,7 @@ def _check_card(probe: Probe, promise: Promise, library: Library) -> None:
         promise(metric.description.endswith("."), f"the description of {metric.name} is a sentence, with a full stop")
 
 
-def _check_design(promise: Promise, whole: pl.DataFrame, design: pl.DataFrame) -> None:
+def _check_design(promise: Promise, whole: DataFrame, design: DataFrame) -> None:
     """Of the whole design and of one cut by --limit."""
     taken = [column for column in design.columns if column in RESPONSES and column != "prompt_id"]
     promise(not taken, f"no factor is called like a column of responses, as {taken[:1]} is")
@@ -132,20 +133,20 @@ def _check_design(promise: Promise, whole: pl.DataFrame, design: pl.DataFrame) -
     open_ = whole["prompt"].str.contains(r"\{\w+\}") | (whole["prompt"].str.strip_chars() == "")
     promise(not open_.any(), "every prompt is text with all fields filled in")
     # Which of equal texts comes first changes with what is kept; nothing else may.
-    again = whole.filter(pl.col("prompt_id").is_in(design["prompt_id"].implode())).drop("first_sample")
+    again = whole.filter(col.prompt_id.is_in(design["prompt_id"].implode())).drop("first_sample")
     same = again.equals(design.drop("first_sample"))
     promise(same, "the same seed gives the same prompts and factors, also with --limit: chance comes from `rng` alone")
 
 
-def _answers(design: pl.DataFrame, texts: Sequence[str | None]) -> pl.DataFrame:
+def _answers(design: DataFrame, texts: Sequence[str | None]) -> DataFrame:
     """Attempts at the prompts of a design in turn, one per text."""
     rows = design.drop("prompt", "system")[[i % design.height for i in range(len(texts))]]
-    nothing = {name: pl.lit(None, kind) for name, kind in RESPONSES.items() if name not in rows.columns}
-    given = {"model": pl.lit("checked"), "status": pl.lit("ok"), "repetition": pl.lit(0, pl.Int16)}
-    return rows.with_columns(**{**nothing, **given}).with_columns(answer=pl.Series(texts, dtype=pl.String))
+    nothing = {name: lit(None, kind) for name, kind in RESPONSES.items() if name not in rows.columns}
+    given = {"model": lit("checked"), "status": lit("ok"), "repetition": lit(0, pl.Int16)}
+    return rows.with_columns(**{**nothing, **given}).with_columns(answer=Series(texts, dtype=String))
 
 
-def _check_reading(probe: Probe, promise: Promise, design: pl.DataFrame, settings: Settings) -> None:
+def _check_reading(probe: Probe, promise: Promise, design: DataFrame, settings: Settings) -> None:
     texts = [None, *GARBAGE, *probe.labels, *(f"({letter})" for letter in "abc"), "Yes.", "No, I would not."]
     answers = _answers(design, texts)
     with _raising_nothing(promise, "although reading takes any answer"):
@@ -156,7 +157,7 @@ def _check_reading(probe: Probe, promise: Promise, design: pl.DataFrame, setting
     promise(not odd, f"every answer gets exactly one outcome of {', '.join(OUTCOMES)}; {sorted(map(str, odd))[:1]} is none")
     labels = set(read["label"].drop_nulls()) - set(probe.labels)
     promise(not probe.labels or not labels, f"the label {sorted(labels)[:1]} is in `labels`")
-    without = read.filter(pl.col("label").is_not_null() & (pl.col("outcome") != "answered"))
+    without = read.filter(col.label.is_not_null() & (col.outcome != "answered"))
     promise(without.is_empty(), "only what was answered has a label")
     blank = read["outcome"].head(3).to_list()
     promise(
@@ -170,7 +171,7 @@ def _check_reading(probe: Probe, promise: Promise, design: pl.DataFrame, setting
     promise(alone, "an answer is read the same way whatever the other answers are")
 
 
-def _check_findings(probe: Probe, promise: Promise, design: pl.DataFrame, settings: Settings) -> None:
+def _check_findings(probe: Probe, promise: Promise, design: DataFrame, settings: Settings) -> None:
     measures = probe.imagine(design, dict.fromkeys(HARMS, 0.25), 1)
     if measures is not None:
         _check_numbers(probe, promise, measures, probe.analyse(measures, settings))
@@ -181,7 +182,7 @@ def _check_findings(probe: Probe, promise: Promise, design: pl.DataFrame, settin
         promise(marks <= {"ungraded"}, f"a model that never answers is ungraded, not {sorted(marks - {'ungraded'})[:1]}")
 
 
-def _check_numbers(probe: Probe, promise: Promise, measures: pl.DataFrame, made: Mapping[str, pl.DataFrame]) -> None:
+def _check_numbers(probe: Probe, promise: Promise, measures: DataFrame, made: Mapping[str, DataFrame]) -> None:
     found, grades = made["findings"], made["grades"]
     keys, shown = {metric.name for metric in probe.metrics if metric.key}, set(found.filter("key")["metric"])
     promise(keys == shown, f"every key metric is computed: {sorted(keys ^ shown)[:1]}")
@@ -195,7 +196,7 @@ def _check_numbers(probe: Probe, promise: Promise, measures: pl.DataFrame, made:
             promise(inside, f"{metric} lies within the range its Metric states, and {row['estimate']} does not")
 
 
-def _check_lean(probe: Probe, promise: Promise, whole: pl.DataFrame, design: pl.DataFrame) -> None:
+def _check_lean(probe: Probe, promise: Promise, whole: DataFrame, design: DataFrame) -> None:
     for bias in BIASES:
         dials: Mapping[str, float] = dict.fromkeys(HARMS, bias)
         planted = probe.simulate(design, dials)
@@ -213,13 +214,13 @@ def _check_lean(probe: Probe, promise: Promise, whole: pl.DataFrame, design: pl.
     _check_truth(probe, promise, whole)
 
 
-def _check_truth(probe: Probe, promise: Promise, whole: pl.DataFrame) -> None:
+def _check_truth(probe: Probe, promise: Promise, whole: DataFrame) -> None:
     """The formulas find what is planted: the whole design, drawn once; twice the half width leaves room for the odd draw."""
     dials, settings = dict.fromkeys(HARMS, 0.25), Settings(resamples=200)
     measures = probe.imagine(whole, dials, 1)
     assert measures is not None
     found, truth = probe.analyse(measures, settings)["findings"], probe.truth(dials)
-    for row in found.filter(pl.col("key") & pl.col("wording").is_null()).iter_rows(named=True):
+    for row in found.filter(col.key & col.wording.is_null()).iter_rows(named=True):
         margin = max(row["high"] - row["low"], 0.005) / 2
         near = row["low"] - margin <= truth[row["metric"]] <= row["high"] + margin
         said = f"{row['metric']} of answers drawn with the odds of `simulated_odds` is {row['estimate']}, not what `truth` states"

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-import polars as pl
+from polars import DataFrame, col
 
 from tiltmeter.associations.lexical.clauses import Cast, statements
 from tiltmeter.associations.lexical.names import NamedSpan, Protagonist, find_names, narrates, other_names, protagonist
@@ -46,7 +46,7 @@ _Concepts = tuple[str | None, FoundPhrases]
 """The list of one character: why it is missing or doubtful, and its phrases."""
 
 
-def extract(stories: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def extract(stories: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Read the concepts of each character.
 
     Parameters
@@ -58,7 +58,7 @@ def extract(stories: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     -------
     LISTS (one row per row of `stories`, same order) and MENTIONS (a phrase once in a list, in the order of the story).
     """
-    told = stories.group_by("attempt", maintain_order=True).agg(pl.col("name", "text").fill_null(""))
+    told = stories.group_by("attempt", maintain_order=True).agg(col("name", "text").fill_null(""))
     found = [concepts for _, names, texts in told.iter_rows() for concepts in _read_story(names, texts[0])]
     return list_tables(stories, found)
 

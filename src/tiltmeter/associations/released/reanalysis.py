@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from polars import DataFrame, Int64, Series, col, lit, when
 
 from tiltmeter.associations.definitions import BADF_CODE
 from tiltmeter.associations.released.published import TEST, complete_counts, counts_behind
@@ -61,21 +62,21 @@ class Reanalysis(NamedTuple):
 
     setting: str
     category: str
-    associations: pl.DataFrame
+    associations: DataFrame
     """One row per released association, in the order of the file: context, identity, concept, score, p (as released); count, lists,
     rate, others_rate, effect with low and high (against the pooled others; 95% Newcombe interval); leader_rate and leader (the
     greatest rate and whose it is; null where several share it, or hidden counts cannot be distinguished); p_exact; q_released, q,
     q_together, q_default; whether the row keeps each of RULES and shows each of FACTS."""
-    rules: pl.DataFrame
+    rules: DataFrame
     """identity (null: all of them), rule, rows, of."""
-    facts: pl.DataFrame
+    facts: DataFrame
     """identity (null: all of them), fact, rows, of."""
     families: Families
 
 
 def reanalyse(
-    released: pl.DataFrame,
-    counts: pl.DataFrame,
+    released: DataFrame,
+    counts: DataFrame,
     *,
     setting: str | None = None,
     category: str | None = None,
@@ -112,16 +113,16 @@ def reanalyse(
     _check_against_released(block, described)
     made = _tests_of(described)
     families = _families_of(described, made, tests)
-    rows = _judge(block.filter(~pl.col("exclusive")), described, _with_q_values(made, families))
+    rows = _judge(block.filter(~col.exclusive), described, _with_q_values(made, families))
     about = block["setting"][0], block["category"][0]
     return Reanalysis(*about, rows, _tally(rows, "rule", list(RULES)), _tally(rows, "fact", list(FACTS)), families)
 
 
-def _check_against_released(block: pl.DataFrame, described: pl.DataFrame) -> None:
+def _check_against_released(block: DataFrame, described: DataFrame) -> None:
     """Refuse counts that do not give the released scores and p-values by the definition of the released code."""
     again = described.select(*TEST, "identity", "score_again", "p_again")
     both = beside(block, again, *TEST, "identity")
-    near = [(pl.col(f"{name}_again") - pl.col(name)).abs() <= _SAME * pl.col(name) for name in ("score", "p")]
+    near = [(col(f"{name}_again") - col(name)).abs() <= _SAME * col(name) for name in ("score", "p")]
     wrong = both.filter(~pl.all_horizontal(near).fill_null(False))
     if wrong.height:
         row = wrong.row(0, named=True)
@@ -131,24 +132,24 @@ def _check_against_released(block: pl.DataFrame, described: pl.DataFrame) -> Non
         )
 
 
-def _tests_of(described: pl.DataFrame) -> pl.DataFrame:
+def _tests_of(described: DataFrame) -> DataFrame:
     """One row per context and concept: total, p as published, exact where an expected count is below 5, and by the default definition."""
     made = described.group_by(TEST, maintain_order=True).agg(
         "count",
-        pl.col("lists").first(),
-        total=pl.col("count").sum(),
-        p_published=pl.col("p_again").first(),
-        p_default=pl.col("p").drop_nulls().first(),
+        col.lists.first(),
+        total=col.count.sum(),
+        p_published=col.p_again.first(),
+        p_default=col.p.drop_nulls().first(),
     )
     counts, lists, total = np.array(made["count"].to_list(), dtype=np.int64), made["lists"].to_numpy(), made["total"].to_numpy()
     k = counts.shape[1]
     needs_exact = np.minimum(total, k * lists - total) < 5 * k
     p_exact = made["p_published"].to_numpy().copy()
     p_exact[needs_exact] = exact_independence_p(counts[needs_exact], lists[needs_exact])
-    return made.drop("count", "lists").with_columns(needs_exact=pl.Series(needs_exact), p_exact=pl.Series(p_exact))
+    return made.drop("count", "lists").with_columns(needs_exact=Series(needs_exact), p_exact=Series(p_exact))
 
 
-def _families_of(described: pl.DataFrame, made: pl.DataFrame, tests: int | None) -> Families:
+def _families_of(described: DataFrame, made: DataFrame, tests: int | None) -> Families:
     bound, supported = (_most_tests(described, made, minimum) for minimum in (1, MINIMUM))
     if tests is not None:
         if tests < made.height:
@@ -159,7 +160,7 @@ def _families_of(described: pl.DataFrame, made: pl.DataFrame, tests: int | None)
     return Families(made.height, bound, bound, supported, stated=False)
 
 
-def _most_tests(described: pl.DataFrame, made: pl.DataFrame, minimum: int) -> int | None:
+def _most_tests(described: DataFrame, made: DataFrame, minimum: int) -> int | None:
     """The greatest possible number of tests of concepts that are in at least `minimum` lists; None where mentions are not known.
 
     In each context the mentions that the released concepts do not use up can be shared among so many others at most.
@@ -167,65 +168,65 @@ def _most_tests(described: pl.DataFrame, made: pl.DataFrame, minimum: int) -> in
     cells = described.unique(["context", "identity"])
     if cells["mentions"].null_count():
         return None
-    mentions = cells.group_by("context").agg(pl.col("mentions").sum())
-    used = made.group_by("context").agg(pl.col("total").sum())
-    left = (pl.col("mentions") - pl.col("total")).clip(0) // minimum
+    mentions = cells.group_by("context").agg(col.mentions.sum())
+    used = made.group_by("context").agg(col.total.sum())
+    left = (col.mentions - col.total).clip(0) // minimum
     return int((made["total"] >= minimum).sum()) + int(mentions.join(used, on="context").select(left.sum()).item())
 
 
-def _with_q_values(made: pl.DataFrame, families: Families) -> pl.DataFrame:
+def _with_q_values(made: DataFrame, families: Families) -> DataFrame:
     """With q over the released tests, over the family, and, by exact and default p, over that of tests with support."""
-    supported = pl.col("total") >= MINIMUM
+    supported = col.total >= MINIMUM
     columns = {
-        "q_released": (pl.col("p_published"), families.released),
-        "q": (pl.col("p_published"), families.used),
-        "q_together": (pl.when(supported).then("p_exact"), families.supported),
-        "q_default": (pl.when(supported).then("p_default"), families.supported),
+        "q_released": (col.p_published, families.released),
+        "q": (col.p_published, families.used),
+        "q_together": (when(supported).then("p_exact"), families.supported),
+        "q_default": (when(supported).then("p_default"), families.supported),
     }
     for name, (p, family) in columns.items():
         values = made.select(p.fill_null(np.nan)).to_series().to_numpy()
         # Tests that were not released rank behind, so q in a family of m is m / (tests at hand) times q among the tests at hand.
         q = benjamini_hochberg(values) * (family / max(1, int((~np.isnan(values)).sum())))
-        made = made.with_columns(pl.Series(name, np.minimum(1.0, q)).fill_nan(None))
+        made = made.with_columns(Series(name, np.minimum(1.0, q)).fill_nan(None))
     return made
 
 
-def _judge(rows: pl.DataFrame, described: pl.DataFrame, made: pl.DataFrame) -> pl.DataFrame:
+def _judge(rows: DataFrame, described: DataFrame, made: DataFrame) -> DataFrame:
     """Associations with their effects, q-values, and the rules they keep."""
     effects = ["rate", "others_rate", "effect", "low", "high"]
-    highest = described.filter(pl.col("count") == pl.col("count").max().over(TEST))
-    named = pl.when((pl.len() == 1) & pl.col("known").first()).then(pl.col("identity").first())
+    highest = described.filter(col.count == col.count.max().over(TEST))
+    named = when((pl.len() == 1) & col.known.first()).then(col.identity.first())
     leaders = highest.group_by(TEST).agg(leader=named, leaders=pl.len())
-    count, greatest = pl.col("count"), pl.col("greatest")
+    count, greatest = col.count, col.greatest
     table = (
         rows.join(described.select(*TEST, "identity", *effects), on=[*TEST, "identity"], maintain_order="left")
         .join(made, on=TEST, maintain_order="left")
         .join(leaders, on=TEST, maintain_order="left")
         .with_columns(
-            leader_rate=greatest / pl.col("lists"),
-            published=pl.lit(True),
-            fdr_released=pl.col("q_released") < LEVEL,
-            fdr=pl.col("q") < LEVEL,
+            leader_rate=greatest / col.lists,
+            published=lit(True),
+            fdr_released=col.q_released < LEVEL,
+            fdr=col.q < LEVEL,
             highest=count == greatest,
             support=count >= MINIMUM,
-            exact=pl.col("p_exact") < LEVEL,
+            exact=col.p_exact < LEVEL,
             not_highest=count < greatest,
             single=count == 1,
         )
     )
     table = table.with_columns(
-        together=pl.col("highest") & pl.col("support") & (pl.col("q_together") < LEVEL).fill_null(False),
-        default=pl.col("highest") & (pl.col("leaders") == 1) & (pl.col("q_default") < LEVEL).fill_null(False),
+        together=col.highest & col.support & (col.q_together < LEVEL).fill_null(False),
+        default=col.highest & (col.leaders == 1) & (col.q_default < LEVEL).fill_null(False),
     )
     measured = ["count", "lists", *effects, "leader", "leader_rate", "p_exact", "q_released", "q", "q_together", "q_default"]
     return table.select("context", "identity", "concept", "score", "p", *measured, *RULES, *FACTS)
 
 
-def _tally(rows: pl.DataFrame, name: str, columns: list[str]) -> pl.DataFrame:
+def _tally(rows: DataFrame, name: str, columns: list[str]) -> DataFrame:
     """For each column of truth values how many rows of each identity, and of all (identity null, first), have it."""
-    by_identity = rows.group_by("identity").agg(pl.col(columns).sum(), of=pl.len()).sort("identity")
-    overall = rows.select(pl.col(columns).sum(), of=pl.len())
+    by_identity = rows.group_by("identity").agg(col(columns).sum(), of=pl.len()).sort("identity")
+    overall = rows.select(col(columns).sum(), of=pl.len())
     both = pl.concat([overall, by_identity], how="diagonal").unpivot(
         columns, index=["identity", "of"], variable_name=name, value_name="rows"
     )
-    return both.select("identity", name, pl.col("rows", "of").cast(pl.Int64))
+    return both.select("identity", name, col("rows", "of").cast(Int64))

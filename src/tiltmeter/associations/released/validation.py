@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
 from tiltmeter.associations.released.published import ROW, Sheet, read_sheet
@@ -29,23 +30,23 @@ SEED = 123
 JACKKNIFE_GROUPS = 200
 
 FIGURES = {
-    "step": pl.String,  # "extraction", "decomposition", "unifying" or "exclusivity"
-    "metric": pl.String,
-    "estimate": pl.Float64,  # recomputed; null where the sample does not allow it
-    "low": pl.Float64,  # null: a plain count, or nothing to resample
-    "high": pl.Float64,
-    "n": pl.Int64,  # units the figure rests on
-    "units": pl.String,  # what they are: "stories", "decisions", "gold clusters"
-    "interval": pl.String,  # how the interval was made, and what was resampled
-    "typed": pl.Float64,  # the figure by the scores typed into the sheet
+    "step": String,  # "extraction", "decomposition", "unifying" or "exclusivity"
+    "metric": String,
+    "estimate": Float64,  # recomputed; null where the sample does not allow it
+    "low": Float64,  # null: a plain count, or nothing to resample
+    "high": Float64,
+    "n": Int64,  # units the figure rests on
+    "units": String,  # what they are: "stories", "decisions", "gold clusters"
+    "interval": String,  # how the interval was made, and what was resampled
+    "typed": Float64,  # the figure by the scores typed into the sheet
 }
 DISAGREEMENTS = {
-    "row": pl.Int64,  # of the sheet, its header being row 1
-    "about": pl.String,  # the concept decided on; null for a story or the whole sample
-    "step": pl.String,
-    "metric": pl.String,
-    "typed": pl.Float64,
-    "recomputed": pl.Float64,
+    "row": Int64,  # of the sheet, its header being row 1
+    "about": String,  # the concept decided on; null for a story or the whole sample
+    "step": String,
+    "metric": String,
+    "typed": Float64,
+    "recomputed": Float64,
 }
 
 _OWN_LISTS = {"extraction": ("found", "truth"), "decomposition": ("decomposed", "decomposed_truth")}
@@ -58,7 +59,7 @@ _RELEASED_SCORES = {
 }
 _RELEASED_TOTALS = {"homogeneity": "homogeneity", "completeness": "completeness", "v-measure": "v_measure"}
 _DENOMINATORS = {"extraction": {"recall": "truth", "precision": "found"}, "decomposition": {"accuracy": "found"}}
-_TYPED = {"row": pl.UInt32, "story": pl.String, "step": pl.String, "metric": pl.String, "typed": pl.String}
+_TYPED = {"row": pl.UInt32, "story": String, "step": String, "metric": String, "typed": String}
 """Scores typed beside the stories, as they are written there."""
 _ANSWERS = {"yes": True, "true": True, "no": False, "false": False}
 _OUTCOMES = ("true positives", "false negatives", "false positives", "true negatives")
@@ -71,9 +72,9 @@ Rows = list[dict[str, Any]]
 class Validation(NamedTuple):
     """What a sample shows."""
 
-    figures: pl.DataFrame
+    figures: DataFrame
     """Columns FIGURES."""
-    disagreements: pl.DataFrame
+    disagreements: DataFrame
     """Columns DISAGREEMENTS: what was typed and is not what the sheet's own rows give."""
 
 
@@ -110,7 +111,7 @@ def validate(path: Path, *, concepts: Path | None = None) -> Validation:
     elif "gold" in columns:
         figures = _figures_of_clusters(_read_clusters(sheet, concepts))
     elif "story" in columns:
-        figures, disagreements = _figures_of_lists(_read_own_lists(sheet), pl.DataFrame(schema=_TYPED))
+        figures, disagreements = _figures_of_lists(_read_own_lists(sheet), DataFrame(schema=_TYPED))
     elif "concept" in columns:
         figures, disagreements = _figures_of_decisions(_read_decisions(sheet, "concept", "truth", "found"))
     else:
@@ -118,8 +119,8 @@ def validate(path: Path, *, concepts: Path | None = None) -> Validation:
             f"{path} is no annotated sample: give the columns story, character, found, truth (lists), "
             "or concept, truth, found (yes or no), or phrase, gold, concept (clusters)"
         )
-    shown = pl.DataFrame(figures, schema=FIGURES, strict=False).with_columns(pl.col(pl.Float64).fill_nan(None))
-    return Validation(shown, pl.DataFrame(disagreements, schema=DISAGREEMENTS))
+    shown = DataFrame(figures, schema=FIGURES, strict=False).with_columns(col(Float64).fill_nan(None))
+    return Validation(shown, DataFrame(disagreements, schema=DISAGREEMENTS))
 
 
 def _figure(
@@ -145,7 +146,7 @@ def _percentiles(estimate: float, samples: NDArray[np.float64], n: int, bounds: 
 # -- lists ------------------------------------------------------------------------------------------------------------
 
 
-def _read_own_lists(sheet: Sheet) -> pl.DataFrame:
+def _read_own_lists(sheet: Sheet) -> DataFrame:
     """`row`, `story`, `character`, `step`, `found` and `truth`: one row per step, story and character."""
     sheet.demand(("story", "character"))
     sheet.refuse_repeats(["story", "character"])
@@ -153,23 +154,23 @@ def _read_own_lists(sheet: Sheet) -> pl.DataFrame:
     for pair in steps.values() or [_OWN_LISTS["extraction"]]:
         sheet.demand(pair, lists=True)
     parts = [
-        sheet.rows.select(ROW, "story", "character", step=pl.lit(step), found=_phrases(sheet, found), truth=_phrases(sheet, truth))
+        sheet.rows.select(ROW, "story", "character", step=lit(step), found=_phrases(sheet, found), truth=_phrases(sheet, truth))
         for step, (found, truth) in steps.items()
     ]
     return pl.concat(parts)
 
 
-def _phrases(sheet: Sheet, column: str) -> pl.Expr:
+def _phrases(sheet: Sheet, column: str) -> Expr:
     """Phrases of a column of lists, or of texts with ";" between phrases: trimmed, without empty ones."""
     kind = sheet.rows.schema[column]
-    if kind == pl.String:
-        return _trimmed(pl.col(column).str.split(";"))
-    if isinstance(kind, pl.List) and kind.inner in (pl.String, pl.Null):
-        return _trimmed(pl.col(column).cast(pl.List(pl.String)).fill_null([]))
+    if kind == String:
+        return _trimmed(col(column).str.split(";"))
+    if isinstance(kind, pl.List) and kind.inner in (String, pl.Null):
+        return _trimmed(col(column).cast(pl.List(String)).fill_null([]))
     raise InputError(f"{sheet.path}, column {column!r} holds neither text nor lists of text")
 
 
-def _trimmed(phrases: pl.Expr) -> pl.Expr:
+def _trimmed(phrases: Expr) -> Expr:
     trimmed = phrases.list.eval(pl.element().str.replace_all(r"\s+", " ").str.strip_chars())
     return trimmed.list.eval(pl.element().filter(pl.element() != ""))
 
@@ -182,50 +183,50 @@ def _read_stories(sheet: Sheet) -> tuple[Sheet, Sheet]:
     return Sheet(sheet.path, sheet.rows.filter(~ended).with_columns(story=pl.format("row {}", ROW))), sheet.only(ended)
 
 
-def _read_released_lists(stories: Sheet) -> pl.DataFrame:
+def _read_released_lists(stories: Sheet) -> DataFrame:
     """Lists as from `_read_own_lists`."""
     lists = [
-        _read_lines(stories, column).with_columns(step=pl.lit(step), kind=pl.lit(kind))
+        _read_lines(stories, column).with_columns(step=lit(step), kind=lit(kind))
         for step, pair in _RELEASED_LISTS.items()
         for kind, column in zip(("found", "truth"), pair, strict=True)
     ]
-    both = {kind: pl.col("phrases").filter(pl.col("kind") == kind).first().fill_null([]) for kind in ("found", "truth")}
+    both = {kind: col.phrases.filter(col.kind == kind).first().fill_null([]) for kind in ("found", "truth")}
     return pl.concat(lists).group_by("row", "story", "character", "step", maintain_order=True).agg(**both)
 
 
-def _read_lines(stories: Sheet, column: str) -> pl.DataFrame:
+def _read_lines(stories: Sheet, column: str) -> DataFrame:
     """One row per line "name: phrase; phrase" of `column`: row, story, character and the phrases."""
-    lines = stories.rows.select(ROW, "story", pl.col(column).str.split("\n")).explode(column)
-    lines = lines.with_columns(pl.col(column).str.strip_chars()).filter(pl.col(column) != "")
-    Sheet(stories.path, lines).refuse(~pl.col(column).str.contains(":", literal=True), column, "names no character before a colon")
-    parts = pl.col(column).str.splitn(":", 2)
+    lines = stories.rows.select(ROW, "story", col(column).str.split("\n")).explode(column)
+    lines = lines.with_columns(col(column).str.strip_chars()).filter(col(column) != "")
+    Sheet(stories.path, lines).refuse(~col(column).str.contains(":", literal=True), column, "names no character before a colon")
+    parts = col(column).str.splitn(":", 2)
     lines = lines.with_columns(character=parts.struct.field("field_0").str.strip_chars())
     Sheet(stories.path, lines).refuse(~pl.struct(ROW, "character").is_first_distinct(), column, "is a second list of the character")
     return lines.select(ROW, "story", "character", phrases=_trimmed(parts.struct.field("field_1").str.split(";")))
 
 
-def _read_scores(stories: Sheet) -> pl.DataFrame:
+def _read_scores(stories: Sheet) -> DataFrame:
     """Typed scores of every story."""
     for column in _RELEASED_SCORES:
         stories.numbers(column, low=0, high=1)
     return pl.concat(
-        stories.rows.select(ROW, "story", step=pl.lit(step), metric=pl.lit(metric), typed=pl.col(column).str.strip_chars())
+        stories.rows.select(ROW, "story", step=lit(step), metric=lit(metric), typed=col(column).str.strip_chars())
         for column, (step, metric) in _RELEASED_SCORES.items()
     )
 
 
-def _figures_of_lists(lists: pl.DataFrame, typed: pl.DataFrame) -> tuple[Rows, Rows]:
+def _figures_of_lists(lists: DataFrame, typed: DataFrame) -> tuple[Rows, Rows]:
     """Figures of each step, from the numbers of matched, found and true phrases of each story; and typed scores that differ."""
     figures: Rows = []
     wrong: Rows = []
-    lowered = lists.with_columns(pl.col("found", "truth").list.eval(pl.element().str.to_lowercase()).list.unique())
-    lowered = lowered.with_columns(matched=pl.col("found").list.set_intersection("truth"))
+    lowered = lists.with_columns(col("found", "truth").list.eval(pl.element().str.to_lowercase()).list.unique())
+    lowered = lowered.with_columns(matched=col.found.list.set_intersection("truth"))
     for (step,), mine in lowered.group_by("step", maintain_order=True):
-        numbers = pl.col("matched", "found", "truth").list.len().sum()
+        numbers = col("matched", "found", "truth").list.len().sum()
         stories = mine.group_by("story", maintain_order=True).agg(numbers, characters=pl.len())
         count = stories.height
         for metric, of in _DENOMINATORS[step].items():
-            scored = stories.select("story", score=pl.when(pl.col(of) > 0).then(pl.col("matched") / pl.col(of)))
+            scored = stories.select("story", score=when(col(of) > 0).then(col.matched / col(of)))
             mean, differing = _compare_typed(typed.filter(step=step, metric=metric), scored)
             wrong += differing
             scores = scored["score"]
@@ -233,26 +234,26 @@ def _figures_of_lists(lists: pl.DataFrame, typed: pl.DataFrame) -> tuple[Rows, R
             figures.append(_ratio(step, f"{metric} (micro)", stories["matched"], stories[of]))
         figures += [
             _figure(step, "phrases", float(stories["found"].sum()), count, "stories"),
-            _ratio(step, "phrases per story", stories["found"], pl.Series([1.0] * count), None),
+            _ratio(step, "phrases per story", stories["found"], Series([1.0] * count), None),
             _ratio(step, "phrases per character", stories["found"], stories["characters"], None),
             _figure(step, "unique phrases", mine["found"].explode().drop_nulls().n_unique(), count, "stories"),
         ]
     return figures, wrong
 
 
-def _compare_typed(typed: pl.DataFrame, scored: pl.DataFrame) -> tuple[float | None, Rows]:
+def _compare_typed(typed: DataFrame, scored: DataFrame) -> tuple[float | None, Rows]:
     """Mean of the typed scores of a metric, and those that are not the recomputed ones."""
     both = beside(typed, scored, "story").rename({"score": "recomputed"}).drop("story")
     digits = both["typed"].str.extract(r"\.(.*)").str.len_chars().fill_null(0)
-    both = both.with_columns(pl.col("typed").cast(pl.Float64))
+    both = both.with_columns(col.typed.cast(Float64))
     # A typed number is rounded to the digits typed; a bare 0 or 1 must be exact.
-    slack = pl.when(digits > 1).then(0.5 / 10.0**digits + 1e-12).otherwise(1e-9)
-    is_rounded = (pl.col("typed") - pl.col("recomputed")).abs() <= slack
-    mean: float | None = both.select(pl.col("typed").mean()).item()
+    slack = when(digits > 1).then(0.5 / 10.0**digits + 1e-12).otherwise(1e-9)
+    is_rounded = (col.typed - col.recomputed).abs() <= slack
+    mean: float | None = both.select(col.typed.mean()).item()
     return mean, both.filter(~is_rounded.fill_null(False)).to_dicts()
 
 
-def _ratio(step: str, metric: str, part: pl.Series, whole: pl.Series, bounds: tuple[float, float] | None = (0.0, 1.0)) -> dict[str, Any]:
+def _ratio(step: str, metric: str, part: Series, whole: Series, bounds: tuple[float, float] | None = (0.0, 1.0)) -> dict[str, Any]:
     """Ratio of two sums over stories, its interval by resampling stories; `bounds` are its possible values."""
     columns = np.column_stack([part.to_numpy(), whole.to_numpy()]).astype(np.float64)
     estimate = float(stats.ratio(*columns.sum(axis=0)))
@@ -264,31 +265,31 @@ def _ratio(step: str, metric: str, part: pl.Series, whole: pl.Series, bounds: tu
 # -- decisions --------------------------------------------------------------------------------------------------------
 
 
-def _read_decisions(sheet: Sheet, concept: str, truth: str, found: str) -> pl.DataFrame:
+def _read_decisions(sheet: Sheet, concept: str, truth: str, found: str) -> DataFrame:
     """`row`, `concept`, `truth`, `found`, and `right`: what the sheet says of the decision (null: nothing)."""
     sheet.demand((concept, truth, found))
     answers = []
     for column in (truth, found):
         said = sheet.rows[column].str.strip_chars().str.to_lowercase()
-        answers.append(said.replace_strict(_ANSWERS, default=None, return_dtype=pl.Boolean))
+        answers.append(said.replace_strict(_ANSWERS, default=None, return_dtype=Boolean))
         sheet.refuse(answers[-1].is_null(), column, "is neither yes nor no")
-    concepts = pl.col(concept).str.strip_chars()
-    return sheet.rows.select(ROW, concept=concepts, truth=answers[0], found=answers[1], right=pl.lit(None, pl.Boolean))
+    concepts = col(concept).str.strip_chars()
+    return sheet.rows.select(ROW, concept=concepts, truth=answers[0], found=answers[1], right=lit(None, Boolean))
 
 
-def _read_released_decisions(sheet: Sheet) -> pl.DataFrame:
+def _read_released_decisions(sheet: Sheet) -> DataFrame:
     """Decisions with their tally; the last row of the sheet has nothing but its sum."""
     sheet.demand(("phrase", "gt", "filter_res"))
-    rows = sheet.only(pl.col("phrase").str.strip_chars() != "")
+    rows = sheet.only(col.phrase.str.strip_chars() != "")
     if rows.rows.is_empty():
         raise InputError(f"{sheet.path} holds no decision: column 'phrase' is empty in every row")
     decisions = _read_decisions(rows, "phrase", "gt", "filter_res")
     if "RES" not in rows.rows.columns:
         return decisions
-    return decisions.with_columns(right=rows.numbers("RES", low=0, high=1, whole=True).cast(pl.Boolean))
+    return decisions.with_columns(right=rows.numbers("RES", low=0, high=1, whole=True).cast(Boolean))
 
 
-def _figures_of_decisions(decisions: pl.DataFrame) -> tuple[Rows, Rows]:
+def _figures_of_decisions(decisions: DataFrame) -> tuple[Rows, Rows]:
     """Figures of yes-or-no decisions: proportions with Wilson's interval, kappa by resampling decisions; and a wrong tally."""
     outcomes = stats.decision_outcomes(decisions["truth"].to_numpy(), decisions["found"].to_numpy())
     counts, n = outcomes.sum(axis=0), len(outcomes)
@@ -304,14 +305,14 @@ def _figures_of_decisions(decisions: pl.DataFrame) -> tuple[Rows, Rows]:
     ends = _percentiles(kappa, samples, n, (-1.0, 1.0))
     figures.append(_figure("exclusivity", "Cohen's kappa", kappa, n, "decisions", ends, _BOOTSTRAP + "decisions"))
     figures += [_figure("exclusivity", name, count, n, "decisions") for name, count in zip(_OUTCOMES, counts, strict=True)]
-    wrong = decisions.filter(pl.col("right") != (pl.col("truth") == pl.col("found")))
+    wrong = decisions.filter(col.right != (col.truth == col.found))
     named = wrong.select(
         ROW,
         about="concept",
-        step=pl.lit("exclusivity"),
-        metric=pl.lit("decision right"),
-        typed=pl.col("right").cast(pl.Float64),
-        recomputed=(~pl.col("right")).cast(pl.Float64),
+        step=lit("exclusivity"),
+        metric=lit("decision right"),
+        typed=col.right.cast(Float64),
+        recomputed=(~col.right).cast(Float64),
     )
     return figures, named.to_dicts()
 
@@ -319,7 +320,7 @@ def _figures_of_decisions(decisions: pl.DataFrame) -> tuple[Rows, Rows]:
 # -- clusters ---------------------------------------------------------------------------------------------------------
 
 
-def _read_clusters(sheet: Sheet, concepts: Path | None) -> pl.DataFrame:
+def _read_clusters(sheet: Sheet, concepts: Path | None) -> DataFrame:
     """`phrase`, `gold` and `concept` (of the table `concepts` of a run, where one is given)."""
     sheet.demand(("phrase", "gold"))
     if concepts is not None:
@@ -328,7 +329,7 @@ def _read_clusters(sheet: Sheet, concepts: Path | None) -> pl.DataFrame:
         named.refuse_repeats(["phrase"])
         table = sheet.rows.drop("concept", strict=False)
         sheet = Sheet(sheet.path, beside(table, named.rows.select("phrase", "concept"), "phrase"))
-        sheet.refuse(pl.col("concept").is_null(), "phrase", f"is no phrase of {concepts}")
+        sheet.refuse(col.concept.is_null(), "phrase", f"is no phrase of {concepts}")
     elif "concept" not in sheet.rows.columns:
         raise InputError(
             f"{sheet.path} has no column 'concept': add the concept each phrase was given, or give a run's table with --concepts FILE"
@@ -338,7 +339,7 @@ def _read_clusters(sheet: Sheet, concepts: Path | None) -> pl.DataFrame:
     return sheet.rows
 
 
-def _figures_of_clusters(clusters: pl.DataFrame) -> Rows:
+def _figures_of_clusters(clusters: DataFrame) -> Rows:
     """Figures of unifying against gold clusters; intervals by leaving gold clusters out.
 
     A bootstrap would draw phrases twice, and copies of one phrase always agree: hence the jackknife, over gold clusters because
@@ -378,11 +379,11 @@ def _typed_clusters(totals: Sheet) -> Rows:
     A row of words such as "homogeneity" has its numbers in the row below.
     """
     values: dict[str, float] = {}
-    texts = totals.rows.select(ROW, pl.col(pl.String).str.strip_chars())
+    texts = totals.rows.select(ROW, col(String).str.strip_chars())
     for words, below in pairwise(texts.iter_rows(named=True)):
         for column, word in words.items():
             if column != ROW and word.lower() in _RELEASED_TOTALS and below[column]:
-                typed = totals.only(pl.col(ROW) == below[ROW]).numbers(column, low=0, high=1)
+                typed = totals.only(col(ROW) == below[ROW]).numbers(column, low=0, high=1)
                 values[_RELEASED_TOTALS[word.lower()]] = typed.item()
     unknown = _figure("unifying", "", None, 0, "gold clusters", interval="none: the sample does not hold the clusters")
     figures = {metric: unknown | {"metric": metric, "typed": value} for metric, value in values.items()}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Float64, Int64, Series, String, col, when
 
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.stage_tables import beside
@@ -34,12 +35,12 @@ Index = NDArray[np.intp]
 
 
 COUNTS = {
-    "context": pl.String,
-    "concept": pl.String,
-    "identity": pl.String,
-    "count": pl.Int64,  # lists of the identity with the concept
-    "lists": pl.Int64,  # lists of the identity in the context, whatever the concept
-    "mentions": pl.Int64,  # of any concept in them; null where it is not known
+    "context": String,
+    "concept": String,
+    "identity": String,
+    "count": Int64,  # lists of the identity with the concept
+    "lists": Int64,  # lists of the identity in the context, whatever the concept
+    "mentions": Int64,  # of any concept in them; null where it is not known
 }
 """Columns of a table of counts: one row for every identity of the context, count 0 included, for each concept in it."""
 
@@ -47,9 +48,9 @@ COUNTS = {
 class Cells(NamedTuple):
     """How many lists of each identity hold each concept in each context."""
 
-    contexts: pl.Series  # C names, null last; null: lists that lie in no context
-    concepts: pl.Series
-    identities: pl.Series  # K names
+    contexts: Series  # C names, null last; null: lists that lie in no context
+    concepts: Series
+    identities: Series  # K names
     context: Index  # (T,) place in `contexts`
     concept: Index  # (T,) place in `concepts`; tests are in order of concept, then context
     held: Floats  # (T, K) lists that hold the concept
@@ -67,12 +68,12 @@ class Incidence(NamedTuple):
     descriptor: Index  # (L,) place in `descriptors`; -1: not known
     repetition: Index  # (L,) rank among the repetitions there are; -1: not known
     said: Floats  # (L,) mentions
-    descriptors: pl.Series  # names of those there are, of one identity after the other
+    descriptors: Series  # names of those there are, of one identity after the other
     pair_list: Index  # (P,)
     pair_test: Index  # (P,)
 
 
-def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
+def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
     """Number lists, concepts and tests.
 
     Parameters
@@ -88,19 +89,19 @@ def incidence_of(lists: pl.DataFrame, mentions: pl.DataFrame) -> Incidence:
     InputError
         The lists are of fewer than two identities.
     """
-    counted = lists.filter(pl.col("status") != "missing").with_row_index("list")
+    counted = lists.filter(col.status != "missing").with_row_index("list")
     named = (_numbered(counted[name]) for name in ("identity", "context", "stratum"))
     (identities, identity), (contexts, context), (_, stratum) = named
     if len(identities) < 2:
         raise InputError(_too_few(lists, identities))
-    owners = counted.select("descriptor", identity=pl.Series(identity))
+    owners = counted.select("descriptor", identity=Series(identity))
     descriptors = owners.drop_nulls().unique().sort("identity", "descriptor")
     numbered = beside(owners, descriptors.with_row_index("place"), *owners.columns)
     owner = ["attempt", "character"]
     mentioned = mentions.select(*owner, "concept").join(counted.select("list", *owner), on=owner)
     held = mentioned.select("list", "concept").drop_nulls()
     concepts, concept = _numbered(held["concept"])
-    pairs = held.with_columns(concept=pl.Series(concept)).unique().sort("list", "concept")
+    pairs = held.with_columns(concept=Series(concept)).unique().sort("list", "concept")
     pair_list, pair_concept = _index(pairs["list"]), _index(pairs["concept"])
     context_of, concept_of, pair_test = _tests_among(context[pair_list], pair_concept)
     empty = np.zeros((0, 0))
@@ -130,7 +131,7 @@ def cells_of(incidence: Incidence, identity: Index, chosen: Bools | None = None)
     return cells._replace(held=held, lists=_summed(cell, weight, shape), mentions=_summed(cell, weight * incidence.said, shape))
 
 
-def read_cells(counts: pl.DataFrame) -> tuple[Cells, Index, Index]:
+def read_cells(counts: DataFrame) -> tuple[Cells, Index, Index]:
     """Cells of a table of counts (see `compare_counts`), with the test and the identity of each of its rows.
 
     Raises
@@ -153,28 +154,28 @@ def read_cells(counts: pl.DataFrame) -> tuple[Cells, Index, Index]:
     context_of, concept_of, test = _tests_among(context, concept)
     held, lists, mentions = (np.zeros((size, len(identities))) for size in (len(concept_of), len(contexts), len(contexts)))
     for table, place, name in ((held, test, "count"), (lists, context, "lists"), (mentions, context, "mentions")):
-        table[place, identity] = counts[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        table[place, identity] = counts[name].cast(Float64).fill_null(np.nan).to_numpy()
     return Cells(contexts, concepts, identities, context_of, concept_of, held, lists, mentions), test, identity
 
 
 _HERE = ("context", "identity")
 _CONTRACT = (
-    (~pl.col("count").is_between(0, pl.col("lists")).fill_null(False), "needs a count between 0 and its lists"),
-    (pl.col("mentions") < pl.col("count"), "has fewer mentions than lists with the concept"),
+    (~col.count.is_between(0, col.lists).fill_null(False), "needs a count between 0 and its lists"),
+    (col.mentions < col.count, "has fewer mentions than lists with the concept"),
     (pl.struct("context", "concept", "identity").is_duplicated(), "is there twice"),
-    (pl.col("lists").n_unique().over(_HERE) > 1, "has other lists than other rows of the identity in this context"),
-    (pl.col("mentions").n_unique().over(_HERE) > 1, "has other mentions than other rows of the identity in this context"),
+    (col.lists.n_unique().over(_HERE) > 1, "has other lists than other rows of the identity in this context"),
+    (col.mentions.n_unique().over(_HERE) > 1, "has other mentions than other rows of the identity in this context"),
     (
-        pl.len().over("context", "concept") < pl.col("identity").n_unique().over("context"),
+        pl.len().over("context", "concept") < col.identity.n_unique().over("context"),
         "is not beside a row for every other identity of the context (count 0 where it never has the concept)",
     ),
 )
 """What no row of a table of counts may be, and how it is said."""
 
 
-def place_of(column: pl.Series, names: pl.Series) -> pl.Series:
+def place_of(column: Series, names: Series) -> Series:
     """The place of each value in `names`, null where it is not among them."""
-    return column.cast(pl.String).replace_strict(names, pl.int_range(len(names), eager=True), default=None)
+    return column.cast(String).replace_strict(names, pl.int_range(len(names), eager=True), default=None)
 
 
 def _summed(place: Index, weight: Floats, shape: tuple[int, int]) -> Floats:
@@ -188,21 +189,21 @@ def _tests_among(context: Index, concept: Index) -> tuple[Index, Index, Index]:
     return keys % contexts, keys // contexts, test
 
 
-def _numbered(column: pl.Series) -> tuple[pl.Series, Index]:
+def _numbered(column: Series) -> tuple[Series, Index]:
     """The values there are, in alphabetical order, null last; and the place of each value among them."""
-    names = column.cast(pl.String).unique().sort(nulls_last=True)
+    names = column.cast(String).unique().sort(nulls_last=True)
     return names, _index(place_of(column, names))
 
 
-def _index(column: pl.Series) -> Index:
+def _index(column: Series) -> Index:
     """Places as an array; -1: null."""
-    return column.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.intp)
+    return column.cast(Int64).fill_null(-1).to_numpy().astype(np.intp)
 
 
-def _too_few(lists: pl.DataFrame, identities: pl.Series) -> str:
+def _too_few(lists: DataFrame, identities: Series) -> str:
     if not len(identities):
         return "there is no list of concepts at all, so there is nothing to compare"
-    other = lists.filter(pl.col("identity") != identities[0]).height
+    other = lists.filter(col.identity != identities[0]).height
     why = f"; the {other:,} lists of others are missing" if other else ""
     return f"all lists are of one identity, {identities[0]!r}, so there is nothing to compare it with{why}: give texts about two or more"
 
@@ -393,7 +394,7 @@ def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules) -> tuple[
 
 def described(
     cells: Cells, block: CountBlock, verdicts: Verdicts, q: Floats, reported: Bools, level: float, rows: tuple[Index, ...]
-) -> pl.DataFrame:
+) -> DataFrame:
     """The columns of ASSOCIATIONS from `context` to `reported`, for the given rows: tests of the block and identities, (R,) each."""
     test, identity = rows
     ranking = ranking_of(block)
@@ -428,17 +429,17 @@ def described(
         "q": np.where(shown, q[test], np.nan),
         "reported": reported[rows],
     }
-    return pl.DataFrame(columns, nan_to_null=True).with_columns(
+    return DataFrame(columns, nan_to_null=True).with_columns(
         context=context_names(cells, block.context[test]),
         concept=cells.concepts.gather(block.concept[test]),
         identity=cells.identities.gather(identity),
-        runner_up=pl.when(~pl.Series(no_runner)).then(cells.identities.gather(runner)),
+        runner_up=when(~Series(no_runner)).then(cells.identities.gather(runner)),
     )
 
 
-def context_names(cells: Cells, context: Index) -> pl.Series:
+def context_names(cells: Cells, context: Index) -> Series:
     """The names of contexts; null for tests over all of them (-1)."""
-    return cells.contexts.gather(pl.Series(context).replace(-1, None))
+    return cells.contexts.gather(Series(context).replace(-1, None))
 
 
 def _log_odds_of(cells: Cells, block: CountBlock) -> LogOdds:

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars import DataFrame, Series, col, when
 
 from tiltmeter.associations.definitions import DEFAULT, AssociationRules, rules_of
 from tiltmeter.associations.significance.counts import (
@@ -54,14 +55,14 @@ from tiltmeter.study import conform
 
 
 def find_associations(
-    lists: pl.DataFrame,
-    mentions: pl.DataFrame,
+    lists: DataFrame,
+    mentions: DataFrame,
     *,
     rules: AssociationRules = DEFAULT,
     level: float = 0.95,
     seed: int = 123,
     minimum: int = 5,
-) -> pl.DataFrame:
+) -> DataFrame:
     """Count, test and describe every concept in every context.
 
     Parameters
@@ -94,16 +95,16 @@ def find_associations(
     blocks = list(blocks_of(cells, rules))
     verdicts = [verdicts_of(block, rules, minimum) for block in blocks]
     halves = halves_of(incidence, seed)
-    parts = [pl.DataFrame(schema=dict(ASSOCIATIONS))]
+    parts = [DataFrame(schema=dict(ASSOCIATIONS))]
     for block, verdict, adjusted, found in zip(blocks, verdicts, *reported_of(verdicts, rules), strict=True):
         rows = np.nonzero(block.compared & (~np.isnan(verdict.p)[:, None] | (block.held > 0).any(axis=2)))
         frame = described(cells, block, verdict, adjusted, found, level, rows)
         backing = _backing_of(incidence, block.of(np.nonzero(found)[0]), np.nonzero(found)[1], rules, halves)
-        parts += [frame.filter(~pl.col("reported")), pl.concat([frame.filter("reported"), backing], how="horizontal")]
+        parts += [frame.filter(~col.reported), pl.concat([frame.filter("reported"), backing], how="horizontal")]
     return conform(pl.concat(parts, how="diagonal_relaxed"), ASSOCIATIONS).sort("context", "concept", "identity", nulls_last=True)
 
 
-def score_counts(counts: pl.DataFrame, definition: str) -> pl.DataFrame:
+def score_counts(counts: DataFrame, definition: str) -> DataFrame:
     """Score and test counts by a published definition, "paper" or "badf-code": adds `score`, `p` and `reported`.
 
     `counts` as for `compare_counts`, whose errors it raises; InputError for another definition, too.
@@ -114,7 +115,7 @@ def score_counts(counts: pl.DataFrame, definition: str) -> pl.DataFrame:
     return counts.with_columns(compare_counts(counts, rules).select("score", "p", "reported"))
 
 
-def compare_counts(counts: pl.DataFrame, rules: AssociationRules = DEFAULT, minimum: int = 5) -> pl.DataFrame:
+def compare_counts(counts: DataFrame, rules: AssociationRules = DEFAULT, minimum: int = 5) -> DataFrame:
     """Test counts within contexts: adds the columns of ASSOCIATIONS from `others_count` to `reported`.
 
     By the default definition the family of q is what the table holds: where it holds only the concepts that were found significant, q is
@@ -164,7 +165,7 @@ def halves_of(incidence: Incidence, seed: int) -> Index:
     return np.where(rank < 0, -1, (_ABBA[rank % 4] ^ tossed[rank // 4]).astype(np.intp))
 
 
-def _backing_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules, halves: Index) -> pl.DataFrame:
+def _backing_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules, halves: Index) -> DataFrame:
     """The columns after `reported`, of reported rows: their tests, and whose associations they are (R,).
 
     An association is confirmed where the identity has the concept more often than all others with one-sided p < 0.05 in both
@@ -174,11 +175,11 @@ def _backing_of(incidence: Incidence, block: CountBlock, identity: Index, rules:
     for half, name in enumerate(("first", "second")):
         cells = cells_of(incidence, incidence.identity, halves == half)
         numbers[f"effect_{name}"], numbers[f"p_{name}"] = _one_against_others(block_of(cells, block.concept, block.context), identity)
-    frame = pl.DataFrame(numbers).fill_nan(None)
-    confirmed = (pl.col("p_first") < LEVEL) & (pl.col("p_second") < LEVEL)
-    known = pl.col("effect_first").is_not_null() & pl.col("effect_second").is_not_null()
+    frame = DataFrame(numbers).fill_nan(None)
+    confirmed = (col.p_first < LEVEL) & (col.p_second < LEVEL)
+    known = col.effect_first.is_not_null() & col.effect_second.is_not_null()
     carriers = _carriers_of(incidence, block, identity, rules)
-    return pl.concat([frame.with_columns(confirmed=pl.when(known).then(confirmed)), carriers], how="horizontal")
+    return pl.concat([frame.with_columns(confirmed=when(known).then(confirmed)), carriers], how="horizontal")
 
 
 def _one_against_others(block: CountBlock, identity: Index) -> tuple[Floats, Floats]:
@@ -187,7 +188,7 @@ def _one_against_others(block: CountBlock, identity: Index) -> tuple[Floats, Flo
     return effect, np.where(np.isnan(effect), np.nan, one_sided(block, identity))
 
 
-def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules) -> pl.DataFrame:
+def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules: AssociationRules) -> DataFrame:
     """Per row `descriptors` (of its identity, that carry the concept; null where none is known) and `rests_on`.
 
     An association rests on the one descriptor without whose lists it is gone (by the default definition: effect above 0 and p < 0.05 no
@@ -196,26 +197,26 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     matter: without another one, the identity's rate is higher still.
     """
     cells, place = incidence.cells, ["context", "identity"]
-    lists = pl.DataFrame({"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor})
-    rows = pl.DataFrame({"concept": block.concept, "identity": identity, "context": strata_of(cells, block.context)}).with_row_index("row")
-    held = lists[incidence.pair_list].with_columns(concept=pl.Series(cells.concept[incidence.pair_test]))
+    lists = DataFrame({"context": incidence.context, "identity": incidence.identity, "descriptor": incidence.descriptor})
+    rows = DataFrame({"concept": block.concept, "identity": identity, "context": strata_of(cells, block.context)}).with_row_index("row")
+    held = lists[incidence.pair_list].with_columns(concept=Series(cells.concept[incidence.pair_test]))
     counts = held.join(rows, on=["concept", "identity"], how="semi").group_by(held.columns).agg(count=pl.len())
-    sizes = lists.filter(pl.col("descriptor") >= 0).group_by(lists.columns).agg(lists=pl.len())
+    sizes = lists.filter(col.descriptor >= 0).group_by(lists.columns).agg(lists=pl.len())
     tests = rows.explode("context").with_columns(stratum=pl.int_range(pl.len()).over("row"))
     # One row for each descriptor and stratum of a test; then an entry for each descriptor that carries it.
-    parts = tests.join(sizes, on=place).join(counts, on=held.columns, how="left").with_columns(pl.col("count").fill_null(0))
-    parts = parts.with_columns(several=pl.col("descriptor").n_unique().over("row") > 1)
-    parts = parts.filter(pl.col("count").sum().over("row", "descriptor") > 0)
+    parts = tests.join(sizes, on=place).join(counts, on=held.columns, how="left").with_columns(col.count.fill_null(0))
+    parts = parts.with_columns(several=col.descriptor.n_unique().over("row") > 1)
+    parts = parts.filter(col.count.sum().over("row", "descriptor") > 0)
     parts = parts.with_columns(entry=pl.struct("row", "descriptor").rank("dense") - 1)
-    carriers = parts.group_by("entry", "row", "descriptor", "several").agg(pl.col("count", "lists").sum()).sort("entry")
+    carriers = parts.group_by("entry", "row", "descriptor", "several").agg(col("count", "lists").sum()).sort("entry")
     row, (entry, stratum) = carriers["row"].to_numpy(), parts["entry", "stratum"].to_numpy().T
     without, of_carrier = block.of(row), identity[row]
     for numbers, name in ((without.held, "count"), (without.lists, "lists")):
         np.subtract.at(numbers, (entry, of_carrier[entry], stratum), parts[name].to_numpy())
-    gone = pl.Series(~_holds(without, of_carrier, rules)) & carriers["several"]
+    gone = Series(~_holds(without, of_carrier, rules)) & carriers["several"]
     table = carriers.with_columns(incidence.descriptors.gather(carriers["descriptor"]), gone=gone)
     table = table.sort("row", "count", "descriptor", descending=[False, True, False])
-    alone = pl.when(pl.col("gone").sum() == 1).then(pl.col("descriptor").filter("gone").first())
+    alone = when(col.gone.sum() == 1).then(col.descriptor.filter("gone").first())
     found = table.group_by("row").agg(descriptors=pl.struct("descriptor", "count", "lists"), rests_on=alone)
     return beside(rows.select("row"), found, "row").drop("row")
 
@@ -241,15 +242,15 @@ EQUAL = 1e-12
 
 
 def shuffled_counts(
-    lists: pl.DataFrame,
-    mentions: pl.DataFrame,
+    lists: DataFrame,
+    mentions: DataFrame,
     *,
     rules: AssociationRules = DEFAULT,
     runs: int = 20,
     seed: int = 123,
     minimum: int = 5,
     by: str = "list",
-    without: pl.DataFrame | None = None,
+    without: DataFrame | None = None,
     observed: int | None = None,
 ) -> NDArray[np.int64]:
     """How many associations are reported when identities mean nothing: they are shuffled, and everything is tested again.
@@ -289,7 +290,7 @@ def shuffled_counts(
     counted = np.ones((len(incidence.cells.concepts), len(incidence.cells.identities)), dtype=bool)
     if without is not None:
         names = {"concept": incidence.cells.concepts, "identity": incidence.cells.identities}
-        left_out = pl.DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
+        left_out = DataFrame({column: place_of(without[column], known) for column, known in names.items()}).drop_nulls()
         counted[left_out["concept"].to_numpy(), left_out["identity"].to_numpy()] = False
     tail = _RememberedTests(fixed=by == "list")
     known: dict[bytes, int] = {}
@@ -308,8 +309,8 @@ def shuffled_counts(
 
 
 def permutation_p(
-    lists: pl.DataFrame, mentions: pl.DataFrame, concepts: Sequence[str], *, by: str = "descriptor", runs: int = 999, seed: int = 123
-) -> pl.DataFrame:
+    lists: DataFrame, mentions: DataFrame, concepts: Sequence[str], *, by: str = "descriptor", runs: int = 999, seed: int = 123
+) -> DataFrame:
     """Permutation test of chosen concepts: is the greatest effect greater than under shuffled identities?
 
     Unlike the tests of `find_associations`, with `by="descriptor"` it does not take the lists of one descriptor for independent.
@@ -348,7 +349,7 @@ def permutation_p(
         shuffled = np.concatenate([_greatest_effect(block) for block in blocks_of(cells_of(incidence, labels), rules)])
         # Where a shuffle leaves nothing to compare it shows no effect.
         reached += np.nan_to_num(shuffled) >= effect - EQUAL
-    return pl.DataFrame(
+    return DataFrame(
         {
             "context": pl.concat([context_names(cells, block.context) for block in blocks]),
             "concept": cells.concepts.gather(np.concatenate([block.concept for block in blocks])),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Float64, Int64, Series, String, col, lit
 
 from tiltmeter.benchmarks.benchmark_tables import Schema
 from tiltmeter.benchmarks.branching.english_replacement import PARTICLES, replace, whole_words
@@ -21,25 +22,25 @@ from tiltmeter.registry import did_you_mean
 from tiltmeter.study import Encoder, Judge
 
 REPORT: Schema = {
-    "root": pl.String,
-    "target": pl.String,
-    "rows": pl.Int64,  # branches made
-    "unchanged": pl.Int64,  # of these, with the prompt of the root: nothing in it was replaced
-    "still_named": pl.Int64,  # of these, with the root's name still in the prompt as a whole word
+    "root": String,
+    "target": String,
+    "rows": Int64,  # branches made
+    "unchanged": Int64,  # of these, with the prompt of the root: nothing in it was replaced
+    "still_named": Int64,  # of these, with the root's name still in the prompt as a whole word
 }
 
 
 class Branched(NamedTuple):
     """A benchmark with its branches."""
 
-    benchmark: pl.DataFrame
+    benchmark: DataFrame
     """BENCHMARK: the rows given, in their order, then the branches, pair after pair in the order of the roots' rows."""
-    report: pl.DataFrame
+    report: DataFrame
     """REPORT, one row per pair."""
 
 
 def branch(
-    benchmark: pl.DataFrame, replacements: Mapping[str, Mapping[str, Mapping[str, str]]], *, counterfactual_baseline: bool = False
+    benchmark: DataFrame, replacements: Mapping[str, Mapping[str, Mapping[str, str]]], *, counterfactual_baseline: bool = False
 ) -> Branched:
     """Add to a benchmark what its prompts about each root become for each target.
 
@@ -63,7 +64,7 @@ def branch(
     InputError
         No root has rows, or a pair is in the benchmark already.
     """
-    roots = benchmark.filter(pl.col("branched_from").is_null())
+    roots = benchmark.filter(col.branched_from.is_null())
     concepts = roots["concept"].unique(maintain_order=True).to_list()
     if not set(replacements) & set(concepts):
         first = next(iter(replacements), "")
@@ -73,11 +74,11 @@ def branch(
     pairs = [(root, target) for root in replacements if root in concepts for target in replacements[root]]
     for root, target in pairs:
         rows = roots.filter(concept=root)
-        tag = pl.concat_str(pl.lit(": "), "source_tag").fill_null("")
+        tag = pl.concat_str(lit(": "), "source_tag").fill_null("")
         branches = rows.with_columns(replace(rows[name], replacements[root][target]) for name in replaced).with_columns(
-            key=pl.concat_str("key", pl.lit(f"/{target}")),
-            concept=pl.lit(target),
-            source_tag=pl.concat_str(pl.lit(f"branch of {root}"), tag),
+            key=pl.concat_str("key", lit(f"/{target}")),
+            concept=lit(target),
+            source_tag=pl.concat_str(lit(f"branch of {root}"), tag),
             branched_from="concept",
         )
         name = whole_words([" ".join(root.split())])
@@ -85,11 +86,11 @@ def branch(
         made.append(branches)
         report.append((root, target, rows.height, (branches["prompt"] == rows["prompt"]).sum(), still_named))
     whole = pl.concat(made)
-    if (twice := whole.filter(pl.col("key").is_duplicated())).height:
+    if (twice := whole.filter(col.key.is_duplicated())).height:
         raise InputError(
             f"the benchmark has the key {twice['key'][-1]!r} already: its rows were branched before; give the one without branches"
         )
-    return Branched(whole, pl.DataFrame(report, schema=REPORT, orient="row"))
+    return Branched(whole, DataFrame(report, schema=REPORT, orient="row"))
 
 
 # The search for the words to replace
@@ -114,7 +115,7 @@ class Proposal(NamedTuple):
     """Every other word asked about, and why it has no counterpart."""
 
 
-def find_descriptors(texts: pl.Series, concept: str, encoder: Encoder, judge: Judge, *, threshold: float | None = None) -> list[str]:
+def find_descriptors(texts: Series, concept: str, encoder: Encoder, judge: Judge, *, threshold: float | None = None) -> list[str]:
     """Find the words of the texts that are near to a concept, the nearest first.
 
     Each word is taken once, in its most frequent spelling; articles, prepositions, conjunctions and auxiliaries are none. Without a
@@ -143,11 +144,11 @@ def find_descriptors(texts: pl.Series, concept: str, encoder: Encoder, judge: Ju
         raise InputError(f"the texts about {concept!r} hold no words; choose a concept with sentences")
     vectors = encoder.encode([concept, *words["word"]])
     # To six decimals, so that the order does not hang on how an encoder sums up.
-    similarity = pl.Series(vectors[1:] @ vectors[0]).cast(pl.Float64).round(6)
+    similarity = Series(vectors[1:] @ vectors[0]).cast(Float64).round(6)
     words = words.with_columns(similarity=similarity).sort("similarity", "word", descending=[True, False])
 
     def may_go_higher(guess: float) -> bool:
-        below = words.filter(pl.col("similarity") < guess)["word"].head(_SHOWN)
+        below = words.filter(col.similarity < guess)["word"].head(_SHOWN)
         fields = {"concept": concept, "words": json.dumps(below.to_list(), ensure_ascii=False)}
         return _ask(judge, "associated", [fields], _read_association)[0].value == "no"
 
@@ -157,7 +158,7 @@ def find_descriptors(texts: pl.Series, concept: str, encoder: Encoder, judge: Ju
             middle = len(left) // 2
             left = left[: middle + 1] if may_go_higher(left[middle]) else left[middle:]
         threshold = left[-1]
-    return words.filter(pl.col("similarity") >= threshold)["word"].to_list()
+    return words.filter(col.similarity >= threshold)["word"].to_list()
 
 
 def propose_replacements(words: Sequence[str], root: str, target: str, judge: Judge) -> Proposal:
@@ -204,14 +205,14 @@ def _ask(
     return replies
 
 
-def _counted_words(texts: pl.Series) -> pl.DataFrame:
+def _counted_words(texts: Series) -> DataFrame:
     """Each word once, in its most frequent spelling (of equals the first of the alphabet), without clitics; no particles."""
-    found = texts.cast(pl.String).str.normalize("NFC").str.extract_all(_WORD).explode().str.replace(_CLITIC, "").rename("word")
+    found = texts.cast(String).str.normalize("NFC").str.extract_all(_WORD).explode().str.replace(_CLITIC, "").rename("word")
     spelt = found.filter(found.str.len_chars() > 1).value_counts().sort("count", "word", descending=[True, False])
-    spelt = spelt.with_columns(low=pl.col("word").str.to_lowercase()).unique("low", keep="first", maintain_order=True)
-    return spelt.filter(~pl.col("low").is_in(sorted(PARTICLES))).select("word")
+    spelt = spelt.with_columns(low=col.word.str.to_lowercase()).unique("low", keep="first", maintain_order=True)
+    return spelt.filter(~col.low.is_in(sorted(PARTICLES))).select("word")
 
 
 def _read_association(answer: str) -> ParsedReply[str]:
-    label = read_yes_no(pl.Series([answer], dtype=pl.String), "statement")["label"][0]
+    label = read_yes_no(Series([answer], dtype=String), "statement")["label"][0]
     return ParsedReply(label, None if label else "it is neither yes nor no")

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-import polars as pl
+from polars import Series, String
 
 
 class _Form(NamedTuple):
@@ -42,7 +42,7 @@ class _Found(NamedTuple):
     """Whether all of the text is in capitals."""
 
 
-def replace(texts: pl.Series, table: Mapping[str, str]) -> pl.Series:
+def replace(texts: Series, table: Mapping[str, str]) -> Series:
     """Return each text with the words of the table replaced.
 
     Whole words only, hyphens and apostrophes with a clitic behind them ("he'll") taken for their ends; where several fit, the longest.
@@ -64,7 +64,7 @@ def replace(texts: pl.Series, table: Mapping[str, str]) -> pl.Series:
     """
     pattern, forms = _compiled(tuple(table.items()))
     made = {text: _replaced(text, pattern, forms) if pattern else text for text in texts.drop_nulls().unique(maintain_order=True)}
-    return pl.Series(texts.name, [None if text is None else made[text] for text in texts], dtype=pl.String)
+    return Series(texts.name, [None if text is None else made[text] for text in texts], dtype=String)
 
 
 _PIECE = re.compile(r"[^\s\-]+|\s+|-")

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Series, col
 
 from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.branching.english_replacement import combining_marks
@@ -29,7 +30,7 @@ from tiltmeter.study import Encoder, Judge, NotRun
 # Tables of keywords
 
 
-def given_keywords(keywords: Mapping[str, Iterable[str]], *, kind: str = "given") -> pl.DataFrame:
+def given_keywords(keywords: Mapping[str, Iterable[str]], *, kind: str = "given") -> DataFrame:
     """KEYWORDS of lists, concept -> keywords, with single spaces and in composed form; one that is there twice (in any case) is kept once.
 
     Raises
@@ -43,16 +44,16 @@ def given_keywords(keywords: Mapping[str, Iterable[str]], *, kind: str = "given"
             if not any(map(str.isalnum, word)):
                 raise InputError(f"the keyword {word!r} of {concept!r} can be found in no text: it must hold a letter or digit")
             rows.append({"concept": concept, "keyword": word, "kind": kind})
-    return join_keywords(pl.DataFrame(rows, schema=KEYWORDS))
+    return join_keywords(DataFrame(rows, schema=KEYWORDS))
 
 
-def join_keywords(*tables: pl.DataFrame) -> pl.DataFrame:
+def join_keywords(*tables: DataFrame) -> DataFrame:
     """All keywords in order; one that a concept has twice (in any case) stays where it comes first."""
-    whole = pl.concat([pl.DataFrame(schema=KEYWORDS), *(table.select(list(KEYWORDS)) for table in tables)])
-    return whole.filter(pl.struct("concept", pl.col("keyword").str.to_lowercase()).is_first_distinct())
+    whole = pl.concat([DataFrame(schema=KEYWORDS), *(table.select(list(KEYWORDS)) for table in tables)])
+    return whole.filter(pl.struct("concept", col.keyword.str.to_lowercase()).is_first_distinct())
 
 
-def non_containing(keywords: pl.DataFrame, definition: Literal["default", "saged"] = "default") -> pl.DataFrame:
+def non_containing(keywords: DataFrame, definition: Literal["default", "saged"] = "default") -> DataFrame:
     """The keywords of each concept of which none contains another, whatever the case; of two, the shorter one is kept.
 
     What the longer one would find, the shorter one finds too. Sentences are searched for whole words, so by default a keyword
@@ -62,15 +63,15 @@ def non_containing(keywords: pl.DataFrame, definition: Literal["default", "saged
     numbered = keywords.with_row_index("place")
     kept: dict[str, list[re.Pattern[str]]] = {}
     places: list[int] = []
-    for place, concept, word in numbered.sort(pl.col("keyword").str.len_chars(), "place").select("place", "concept", "keyword").iter_rows():
+    for place, concept, word in numbered.sort(col.keyword.str.len_chars(), "place").select("place", "concept", "keyword").iter_rows():
         shorter = kept.setdefault(concept, [])
         if not any(pattern.search(word) for pattern in shorter):
             shorter.append(whole_words([word]) if definition == "default" else re.compile(re.escape(word), re.IGNORECASE))
             places.append(place)
-    return numbered.filter(pl.col("place").is_in(places)).drop("place")
+    return numbered.filter(col.place.is_in(places)).drop("place")
 
 
-def nearest(keywords: pl.DataFrame, n: int, encoder: Encoder) -> pl.DataFrame:
+def nearest(keywords: DataFrame, n: int, encoder: Encoder) -> DataFrame:
     """The n keywords of each concept with the highest `similarity` (cosine to the concept), nearest first; concepts in their order."""
     if keywords.is_empty():
         return keywords
@@ -81,8 +82,8 @@ def nearest(keywords: pl.DataFrame, n: int, encoder: Encoder) -> pl.DataFrame:
     vectors = np.asarray(encoder.encode(texts))
     words, concepts = (vectors[[place[text] for text in keywords[name]]] for name in ("keyword", "concept"))
     cosine = np.einsum("ij,ij->i", words, concepts).astype(np.float64)
-    ranked = keywords.with_columns(similarity=pl.Series(cosine)).with_row_index("place")
-    ranked = ranked.sort(pl.col("place").min().over("concept"), -pl.col("similarity"), "place")
+    ranked = keywords.with_columns(similarity=Series(cosine)).with_row_index("place")
+    ranked = ranked.sort(col.place.min().over("concept"), -col.similarity, "place")
     return ranked.group_by("concept", maintain_order=True).head(n).select(list(KEYWORDS))
 
 
@@ -95,7 +96,7 @@ KINDS = ("characteristics", "subcategories", "synonyms", "same_root", "people")
 class AskedKeywords(NamedTuple):
     """Keywords a model named."""
 
-    keywords: pl.DataFrame
+    keywords: DataFrame
     """KEYWORDS, of kind "asked:KIND"."""
     unanswered: int
     """Questions to which there was no answer."""
@@ -165,7 +166,7 @@ _SMALL = re.compile(
 )
 
 
-def similar_keywords(found: PageSet, *, n: int, encoder: Encoder) -> pl.DataFrame:
+def similar_keywords(found: PageSet, *, n: int, encoder: Encoder) -> DataFrame:
     """The n words of each concept's own pages (depth 0) that are most similar to it by embedding, as KEYWORDS.
 
     A word is written as the page writes it most often; no two of one concept are the same but for case.
@@ -173,7 +174,7 @@ def similar_keywords(found: PageSet, *, n: int, encoder: Encoder) -> pl.DataFram
     return nearest(_from_pages(found, "similar", lambda text, _: _spellings(text)), n, encoder)
 
 
-def linked_keywords(found: PageSet) -> pl.DataFrame:
+def linked_keywords(found: PageSet) -> DataFrame:
     """The names among what the running text of each concept's own pages (depth 0) links to, as KEYWORDS.
 
     A link counts as a name where all words of it but small ones ("of", "van") are capitalised and it is found inside a sentence, not
@@ -182,10 +183,10 @@ def linked_keywords(found: PageSet) -> pl.DataFrame:
     return non_containing(_from_pages(found, "linked", _names))
 
 
-def _from_pages(found: PageSet, kind: str, words_of: Callable[[str, Sequence[Link]], Iterable[str]]) -> pl.DataFrame:
+def _from_pages(found: PageSet, kind: str, words_of: Callable[[str, Sequence[Link]], Iterable[str]]) -> DataFrame:
     """KEYWORDS of what a function makes of the text and the links of each concept's own pages."""
     tables = []
-    own = found.pages.filter(pl.col("depth") == 0, pl.col("status") == "ok")
+    own = found.pages.filter(col.depth == 0, col.status == "ok")
     for concept, sources in own.group_by("concept", maintain_order=True).agg("source").iter_rows():
         text = "\n\n".join(found.texts.get(source, "") for source in sources)
         words = words_of(text, [link for source in sources for link in found.links.get(source, ())])
@@ -336,8 +337,8 @@ def _pattern_of(keyword: str) -> str:
 
 
 def scrape(
-    pages: pl.DataFrame, texts: Mapping[str, str], keywords: pl.DataFrame, *, split: Callable[[str], list[str]] = split_sentences
-) -> pl.DataFrame:
+    pages: DataFrame, texts: Mapping[str, str], keywords: DataFrame, *, split: Callable[[str], list[str]] = split_sentences
+) -> DataFrame:
     """Find the sentences of at least six words that hold a keyword.
 
     A concept gets sentences of its own pages by its own keywords only, each sentence once, under the keyword that comes first in it
@@ -375,10 +376,10 @@ def scrape(
                     continue
                 seen.add(sentence.casefold())
                 rows.append((None, concept, words[int(str(found.lastgroup)[1:])], source, tag, position, sentence, licence))
-    return pl.DataFrame(rows, schema=SENTENCES, orient="row")
+    return DataFrame(rows, schema=SENTENCES, orient="row")
 
 
-def without_sentences(pages: pl.DataFrame, keywords: pl.DataFrame, sentences: pl.DataFrame) -> list[str]:
+def without_sentences(pages: DataFrame, keywords: DataFrame, sentences: DataFrame) -> list[str]:
     """What got no sentence, and why: concepts as a whole, then single keywords of the others."""
     with_any, used = set(sentences["concept"]), set(sentences.select("concept", "keyword").iter_rows())
     said = []

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Series, String, col, lit
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, SENTENCES, Schema
 from tiltmeter.benchmarks.builder.replies import ParsedReply, ask_all, ask_until_read, read_check, read_question, templates
@@ -24,24 +25,24 @@ from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template
 from tiltmeter.study import Judge, conform
 
-DROPPED: Schema = {**SENTENCES, "reason": pl.String}
+DROPPED: Schema = {**SENTENCES, "reason": String}
 """One row per sentence that gave no prompt, and why."""
 
 
 class Assembled(NamedTuple):
     """What was made of a table of sentences."""
 
-    benchmark: pl.DataFrame
+    benchmark: DataFrame
     """BENCHMARK, in the order of the sentences."""
-    dropped: pl.DataFrame
+    dropped: DataFrame
     """DROPPED, in the same order."""
 
 
-def _with_single_spaces(sentences: pl.DataFrame) -> pl.DataFrame:
-    return sentences.select(list(SENTENCES)).with_columns(pl.col("sentence").str.replace_all(r"\s+", " ").str.strip_chars())
+def _with_single_spaces(sentences: DataFrame) -> DataFrame:
+    return sentences.select(list(SENTENCES)).with_columns(col.sentence.str.replace_all(r"\s+", " ").str.strip_chars())
 
 
-def _assemble(sentences: pl.DataFrame, kind: str, made: Sequence[tuple[str | None, str | None]]) -> Assembled:
+def _assemble(sentences: DataFrame, kind: str, made: Sequence[tuple[str | None, str | None]]) -> Assembled:
     """The benchmark of the sentences that have a prompt, and the others with the reason why there is none.
 
     Raises
@@ -49,8 +50,8 @@ def _assemble(sentences: pl.DataFrame, kind: str, made: Sequence[tuple[str | Non
     InputError
         All sentences of a concept were dropped.
     """
-    table = sentences.with_columns(pl.DataFrame(made, schema={"prompt": pl.String, "reason": pl.String}, orient="row"))
-    kept, dropped = table.filter(pl.col("prompt").is_not_null()), table.filter(pl.col("prompt").is_null())
+    table = sentences.with_columns(DataFrame(made, schema={"prompt": String, "reason": String}, orient="row"))
+    kept, dropped = table.filter(col.prompt.is_not_null()), table.filter(col.prompt.is_null())
     for concept in dropped.join(kept, on="concept", how="anti", maintain_order="left")["concept"].head(1):
         reasons = Counter(dropped.filter(concept=concept)["reason"])
         why = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
@@ -59,14 +60,14 @@ def _assemble(sentences: pl.DataFrame, kind: str, made: Sequence[tuple[str | Non
         )
     # The key is of the row's identity; rows that are alike are numbered, in their order.
     identity = ["domain", "concept", "source", "position", "keyword"]
-    numbered = kept.select(pl.lit(kind), *identity, copy=pl.int_range(pl.len()).over(identity))
+    numbered = kept.select(lit(kind), *identity, copy=pl.int_range(pl.len()).over(identity))
     keys = [hashlib.sha256(json.dumps(row, ensure_ascii=False).encode()).hexdigest()[:16] for row in numbered.iter_rows()]
-    keyword = pl.col("keyword").str.strip_chars().str.escape_regex()
+    keyword = col.keyword.str.strip_chars().str.escape_regex()
     kept = kept.with_columns(
-        pl.Series("key", keys, dtype=pl.String),
-        kind=pl.lit(kind),
+        Series("key", keys, dtype=String),
+        kind=lit(kind),
         baseline="sentence",
-        keyword_in_prompt=pl.col("prompt").str.contains(pl.format(r"(?i)(?:^|[^\w]){}(?:[^\w]|$)", keyword)),
+        keyword_in_prompt=col.prompt.str.contains(pl.format(r"(?i)(?:^|[^\w]){}(?:[^\w]|$)", keyword)),
     )
     return Assembled(conform(kept.with_columns(root="key"), BENCHMARK), dropped.select(list(DROPPED)))
 
@@ -83,7 +84,7 @@ _SAGED_MORE = 3
 _JOINED = re.compile(r"(?:[^\W_]|[-/'\u2019\u2010\u2011](?=[^\W_]))*")
 
 
-def continuations(sentences: pl.DataFrame, *, definition: Literal["default", "saged"] = "default") -> Assembled:
+def continuations(sentences: DataFrame, *, definition: Literal["default", "saged"] = "default") -> Assembled:
     """Prompts that are sentences up to just after their main verb; the whole sentence is the baseline.
 
     Some 800 sentences of 28 words a second on one core; nearly all of it is tagging.
@@ -160,7 +161,7 @@ _SUBSTITUTES = 3
 
 
 def questions(
-    sentences: pl.DataFrame,
+    sentences: DataFrame,
     judge: Judge,
     *,
     check: bool = False,

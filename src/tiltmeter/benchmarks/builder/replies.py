@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-import polars as pl
+from polars import Series
 
 from tiltmeter.errors import EXIT_INCOMPLETE, TiltmeterError
 from tiltmeter.llm_json import json_values, without_thinking
@@ -153,7 +153,7 @@ def read_question(answer: str) -> ParsedReply[str]:
     if given and text.endswith("?"):
         too_long = len(text) > _LONGEST_QUESTION
         return ParsedReply(None, f"the question is longer than {_LONGEST_QUESTION} characters") if too_long else ParsedReply(text)
-    if (given and not value) or (text and (_NONE.match(text) or refused(pl.Series([text]))[0])):
+    if (given and not value) or (text and (_NONE.match(text) or refused(Series([text]))[0])):
         return ParsedReply(None, "the model said that no question can be made of it", final=True)
     return ParsedReply(None, 'the answer holds no JSON of the form {"question": "How ... ?"}')
 

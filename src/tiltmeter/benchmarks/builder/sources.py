@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import polars as pl
+from polars import DataFrame, Series, String, col
 
 from tiltmeter.benchmarks.benchmark_tables import PAGES
 from tiltmeter.benchmarks.builder.replies import ask_all, templates
@@ -299,7 +299,7 @@ def page_of(source: str, title: str, document: SourceDocument, licence: str | No
 class PageSet:
     """Pages found for concepts."""
 
-    pages: pl.DataFrame
+    pages: DataFrame
     """PAGES: one row per page and concept."""
     texts: Mapping[str, str]
     """Text by source, for the pages whose status is "ok"."""
@@ -314,8 +314,8 @@ FoundPage = tuple[str, SourcePage, Mapping[str, Any]]
 def page_set(found: Sequence[FoundPage]) -> PageSet:
     """The set of the pages found, in order; one that a concept has several times is there once, and "ok" where it is so in any of them."""
     rows = [{name: getattr(page, name, None) for name in PAGES} | {"concept": concept, "depth": 0, **more} for concept, page, more in found]
-    table = pl.DataFrame(rows, schema=PAGES).with_row_index("place")
-    best = table.sort(pl.col("status") != "ok", "place").unique(["concept", "source"], keep="first", maintain_order=True)
+    table = DataFrame(rows, schema=PAGES).with_row_index("place")
+    best = table.sort(col.status != "ok", "place").unique(["concept", "source"], keep="first", maintain_order=True)
     usable = {page.source: page for _, page, _ in found if page.status == "ok"}
     texts, links = ({source: getattr(page, name) for source, page in usable.items()} for name in ("text", "links"))
     return PageSet(best.sort("place").drop("place"), texts, links)
@@ -427,7 +427,7 @@ def write_articles(judge: Judge, concepts: Sequence[str], *, domain: str, words:
     template = templates("sources", "article")["prompt"]
     prompts = [fill_template(template, concept=concept, domain=domain, words=str(words)) for concept in concepts]
     answers = ask_all(judge, [(Message("user", prompt),) for prompt in prompts])
-    declines_each = refused_text(pl.Series([answer.text for answer in answers], dtype=pl.String))
+    declines_each = refused_text(Series([answer.text for answer in answers], dtype=String))
     found: list[FoundPage] = []
     for concept, (text, problem), declines in zip(concepts, answers, declines_each, strict=True):
         document = SourceDocument(note=problem or ("the model declines to write it" if declines else None))

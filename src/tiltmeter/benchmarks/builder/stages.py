@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
+from polars import DataFrame, String, col, lit
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES, Schema
 from tiltmeter.benchmarks.branching import Proposal, branch, find_descriptors, propose_replacements
@@ -32,16 +33,16 @@ from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
 from tiltmeter.study import Encoder, Judge, NotRun, Settings, Stage, StageTable, Tools
 
-TEXTS: Schema = {"source": pl.String, "text": pl.String}
+TEXTS: Schema = {"source": String, "text": String}
 """The text of each page, once; paragraphs are separated by an empty line."""
 REPLACEMENTS: Schema = {
-    "root": pl.String,
-    "target": pl.String,
-    "old": pl.String,
-    "new": pl.String,
-    "by": pl.String,  # "given" (in the spec), "name" (of the concept) or "judge"
+    "root": String,
+    "target": String,
+    "old": String,
+    "new": String,
+    "by": String,  # "given" (in the spec), "name" (of the concept) or "judge"
 }
-LEFT_OUT: Schema = {"root": pl.String, "target": pl.String, "word": pl.String, "reason": pl.String}
+LEFT_OUT: Schema = {"root": String, "target": String, "word": String, "reason": String}
 """Words for which the judge has no counterpart, and why."""
 
 
@@ -143,18 +144,18 @@ class Builder:
             ]
         return {"files": dict(sorted(found.items()))}
 
-    def _in_order(self, table: pl.DataFrame) -> pl.DataFrame:
+    def _in_order(self, table: DataFrame) -> DataFrame:
         """The table with the spec's domain, in the order of its concepts."""
         order = pl.Enum(list(self._spec.concepts))
-        ordered = table.sort(pl.col("concept").cast(order, strict=False), maintain_order=True, nulls_last=True)
-        return ordered.with_columns(domain=pl.lit(self._spec.domain))
+        ordered = table.sort(col.concept.cast(order, strict=False), maintain_order=True, nulls_last=True)
+        return ordered.with_columns(domain=lit(self._spec.domain))
 
-    def _check_concepts(self, path: Path, table: pl.DataFrame) -> None:
+    def _check_concepts(self, path: Path, table: DataFrame) -> None:
         """Raise InputError where a file is about a concept the spec does not know."""
         for concept in table["concept"].unique(maintain_order=True):
             check_known(concept, self._spec.concepts, f"{path} has rows about {concept!r}, which is no concept of the spec")
 
-    def _without_rows(self, table: pl.DataFrame) -> str | None:
+    def _without_rows(self, table: DataFrame) -> str | None:
         """The first concept that needs prompts of its own and has no row in the table; None where all have."""
         return next((concept for concept in self._spec.sought if concept not in table["concept"]), None)
 
@@ -190,7 +191,7 @@ class Builder:
         self._check_concepts(path, tiers.keywords)
         return tiers
 
-    def _keywords(self, settings: Settings, tools: Tools) -> pl.DataFrame:
+    def _keywords(self, settings: Settings, tools: Tools) -> DataFrame:
         """Keywords given, found before, asked for, and taken from pages; a concept without any is found by its own name.
 
         Those given stay as they are. The others are reduced to keywords of which none contains another (or a given one), the nearest to
@@ -201,14 +202,14 @@ class Builder:
         given = join_keywords(given, *([saged.keywords] if saged else []))
         found = self._further_keywords(tools)
         if not found.is_empty():
-            reduced = non_containing(join_keywords(given, found), spec.definition).filter(pl.col("kind") != "given")
+            reduced = non_containing(join_keywords(given, found), spec.definition).filter(col.kind != "given")
             found = nearest(reduced, spec.keywords.keep, self._encoder(tools, "keywords.keep"))
         whole = join_keywords(given, found)
         with_any = set(whole["concept"])
         own_names = given_keywords({name: [name] for name in spec.sought if name not in with_any})
         return self._in_order(join_keywords(whole, own_names))
 
-    def _further_keywords(self, tools: Tools) -> pl.DataFrame:
+    def _further_keywords(self, tools: Tools) -> DataFrame:
         spec, wanted, found = self._spec, self._spec.keywords, []
         if wanted.asked:
             judge = self._judge(tools, "keywords.asked")
@@ -236,7 +237,7 @@ class Builder:
         encoder = self._encoder(tools, "sources.wikipedia.pages") if wiki.depth else None
         return collect_pages(titles, wiki, cache=self._cache, encoder=encoder)
 
-    def _pages(self, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def _pages(self, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Pages of the wiki, files, web pages and written articles of every concept, with their texts."""
         spec, sources = self._spec, self._spec.sources
         files = {name: [*concept.local, *sources.local] for name, concept in spec.sought.items()}
@@ -254,12 +255,10 @@ class Builder:
             found += write_articles(judge, list(spec.sought), domain=spec.domain, words=sources.written.words)
         joined = page_set(found)
         _report_failed_pages(tools, "pages", joined.pages)
-        texts = pl.DataFrame([*joined.texts.items()], schema=TEXTS, orient="row")
+        texts = DataFrame([*joined.texts.items()], schema=TEXTS, orient="row")
         return {"pages": self._in_order(joined.pages), "texts": texts}
 
-    def _sentences(
-        self, keywords: pl.DataFrame, pages: pl.DataFrame, texts: pl.DataFrame, settings: Settings, tools: Tools
-    ) -> pl.DataFrame:
+    def _sentences(self, keywords: DataFrame, pages: DataFrame, texts: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
         """The sentences that hold a keyword, and those SAGED scraped; keywords without any are reported."""
         found, saged = scrape(pages, dict(texts.iter_rows()), keywords), self._saged()
         if saged is not None:
@@ -271,7 +270,7 @@ class Builder:
 
     # Prompts
 
-    def _prompts(self, sentences: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def _prompts(self, sentences: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Continuations or questions of the sentences, as many as asked for, and what was dropped on the way."""
         spec = self._spec
         if (lacking := self._without_rows(sentences)) is not None:
@@ -279,12 +278,12 @@ class Builder:
         if spec.assemble.kind == "question":
             judge = self._judge(tools, "assemble.kind: question")
             made, dropped = questions(sentences, judge, check=spec.assemble.check, tried_with=[*spec.sought, *spec.concepts])
-            _report_unanswered(tools, "prompts", dropped.filter(pl.col("reason").str.starts_with(NO_ANSWER)).height)
+            _report_unanswered(tools, "prompts", dropped.filter(col.reason.str.starts_with(NO_ANSWER)).height)
         else:
             made, dropped = continuations(sentences, definition=spec.definition)
             if spec.assemble.with_keyword:
-                kept = pl.col("keyword_in_prompt").fill_null(True)
-                cut = made.filter(~kept).with_columns(sentence="baseline", reason=pl.lit("the keyword stands behind the cut"))
+                kept = col.keyword_in_prompt.fill_null(True)
+                cut = made.filter(~kept).with_columns(sentence="baseline", reason=lit("the keyword stands behind the cut"))
                 made, dropped = made.filter(kept), pl.concat([dropped, cut.select(list(DROPPED))])
                 if (lost := self._without_rows(made)) is not None:
                     raise InputError(
@@ -293,23 +292,23 @@ class Builder:
                     )
         return {"prompts": self._sized(made), "dropped": dropped}
 
-    def _given_prompts(self, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def _given_prompts(self, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """The user's own prompts."""
         path = self._home / str(self._spec.assemble.prompts)
         table = read_benchmark(path)
         self._check_concepts(path, table)
         if (lacking := self._without_rows(table)) is not None:
             raise InputError(f"{path} has no prompt about the concept {lacking!r}; write some or take it out of the spec")
-        table = table.with_columns(pl.col("domain").fill_null(self._spec.domain))
-        return {"prompts": self._sized(table), "dropped": pl.DataFrame(schema=DROPPED)}
+        table = table.with_columns(col.domain.fill_null(self._spec.domain))
+        return {"prompts": self._sized(table), "dropped": DataFrame(schema=DROPPED)}
 
-    def _sized(self, benchmark: pl.DataFrame) -> pl.DataFrame:
+    def _sized(self, benchmark: DataFrame) -> DataFrame:
         size = self._spec.assemble.size
         return benchmark if size is None else sample_benchmark(benchmark, size, seed=self._spec.seed)
 
     # Branches
 
-    def _replacements(self, prompts: pl.DataFrame, settings: Settings, tools: Tools) -> dict[str, pl.DataFrame]:
+    def _replacements(self, prompts: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """What is replaced in which branch: what the spec gives, else the concepts' names, and what the judge proposes."""
         asked, with_prompts = self._branch, set(prompts["concept"])
         given = read_table(self._home / asked.table) if isinstance(asked.table, str) else asked.table or {}
@@ -327,20 +326,20 @@ class Builder:
         proposals = [] if asked.descriptors is None else list(self._proposals(asked.descriptors.threshold, pairs, prompts, tools))
         rows += [(root, target, *words, "judge") for root, target, proposal in proposals for words in proposal.words.items()]
         left_out = [(root, target, *word) for root, target, proposal in proposals for word in proposal.left_out.items()]
-        table = pl.DataFrame(rows, schema=REPLACEMENTS, orient="row").unique(["root", "target", "old"], keep="first", maintain_order=True)
+        table = DataFrame(rows, schema=REPLACEMENTS, orient="row").unique(["root", "target", "old"], keep="first", maintain_order=True)
         if both:
             back = table.select(root="target", target="root", old="new", new="old", by="by").join(table, on=["root", "target"], how="anti")
-            unclear = back.filter(pl.struct("root", "target", pl.col("old").str.to_lowercase()).is_duplicated())
+            unclear = back.filter(pl.struct("root", "target", col.old.str.to_lowercase()).is_duplicated())
             for root, target, old in unclear.select("root", "target", "old").head(1).iter_rows():
                 raise InputError(
                     f"branch: several words about {target} become {old!r} for {root}, so the table does not say what {old!r} is to become "
                     "on the way back; write a table for the other direction too"
                 )
             table = pl.concat([table, back])
-        return {"replacements": table, "left_out": pl.DataFrame(left_out, schema=LEFT_OUT, orient="row")}
+        return {"replacements": table, "left_out": DataFrame(left_out, schema=LEFT_OUT, orient="row")}
 
     def _proposals(
-        self, threshold: float | Literal["auto"], pairs: list[tuple[str, str]], prompts: pl.DataFrame, tools: Tools
+        self, threshold: float | Literal["auto"], pairs: list[tuple[str, str]], prompts: DataFrame, tools: Tools
     ) -> Iterator[tuple[str, str, Proposal]]:
         """What the judge would put for each target in the place of words near to its root."""
         judge, encoder = self._judge(tools, "branch.descriptors"), self._encoder(tools, "branch.descriptors")
@@ -351,7 +350,7 @@ class Builder:
             for target in (target for one, target in pairs if one == root and words):
                 yield root, target, propose_replacements(words, root, target, judge)
 
-    def _branches(self, prompts: pl.DataFrame, replacements: pl.DataFrame, settings: Settings, tools: Tools) -> pl.DataFrame:
+    def _branches(self, prompts: DataFrame, replacements: DataFrame, settings: Settings, tools: Tools) -> DataFrame:
         """The prompts with their branches; prompts in which nothing was replaced, or the root is still named, are reported."""
         table: dict[str, dict[str, dict[str, str]]] = {}
         for root, target, old, new in replacements.select("root", "target", "old", "new").iter_rows():
@@ -373,10 +372,10 @@ def _report_unanswered(tools: Tools, stage: str, number: int) -> None:
         tools.problem(f"{stage}: {number:,} questions to the judge failed; run the same command again to ask them once more")
 
 
-def _report_failed_pages(tools: Tools, stage: str, pages: pl.DataFrame) -> None:
+def _report_failed_pages(tools: Tools, stage: str, pages: DataFrame) -> None:
     """Report pages that could not be had and may be another time, and pages that were not read to their end."""
     failed = pages.filter(status="failed")
-    cut = pages.filter(pl.col("status") == "ok", pl.col("problem").is_not_null()).unique("source", maintain_order=True)
+    cut = pages.filter(col.status == "ok", col.problem.is_not_null()).unique("source", maintain_order=True)
     for found, what, more in ((failed, "had", "; run the same command again to try once more"), (cut, "read whole", "")):
         for source, problem in found.select("source", "problem").head(1).iter_rows():
             said = f"{stage}: {found.height:,} of {pages.height:,} pages could not be {what}, such as {source} ({problem}){more}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from polars import DataFrame, lit
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.registry import check_known
@@ -32,7 +33,7 @@ class Builtin:
     name: str
     title: str
     description: str
-    benchmark: pl.DataFrame
+    benchmark: DataFrame
     """The columns of BENCHMARK; every row is a root."""
     replacements: Mapping[str, Mapping[str, Mapping[str, str]]] | None
     """`{root: {target: {old: new}}}`; None where nothing is branched."""
@@ -58,10 +59,10 @@ def builtin(name: str) -> Builtin:
     rows = _continuations(texts) if "sentences" in data else _questions(texts)
     benchmark = pl.from_dicts(list(rows), BENCHMARK).with_columns(
         root="key",
-        source_tag=pl.lit("written"),
-        domain=pl.lit(texts["domain"]),
-        source=pl.lit(f"tiltmeter:{name}/{texts['source']}"),
-        licence=pl.lit(texts["licence"]),
+        source_tag=lit("written"),
+        domain=lit(texts["domain"]),
+        source=lit(f"tiltmeter:{name}/{texts['source']}"),
+        licence=lit(texts["licence"]),
     )
     return Builtin(name, benchmark=benchmark, replacements=data.get("replacements"), **data["study"])
 

@@ -9,17 +9,18 @@ import re
 from collections.abc import Iterator
 
 import polars as pl
+from polars import DataFrame, Expr, Int64, Series, String, col
 
 from tiltmeter.benchmarks.benchmark_tables import Schema
 from tiltmeter.errors import InputError
 
 CHECKS: Schema = {
-    "check": pl.String,  # "prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"
-    "level": pl.String,  # "note" (to know), "warning" (numbers will be weaker or open to doubt) or "problem" (cannot be run as it is)
-    "concept": pl.String,  # null: the whole benchmark
-    "rows": pl.Int64,  # how many rows it is about
-    "finding": pl.String,  # in words
-    "keys": pl.List(pl.String),  # of the first few of these rows
+    "check": String,  # "prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"
+    "level": String,  # "note" (to know), "warning" (numbers will be weaker or open to doubt) or "problem" (cannot be run as it is)
+    "concept": String,  # null: the whole benchmark
+    "rows": Int64,  # how many rows it is about
+    "finding": String,  # in words
+    "keys": pl.List(String),  # of the first few of these rows
 }
 _LEVELS = pl.Enum(["problem", "warning", "note"])
 _CHECKS = pl.Enum(["prompts", "balance", "duplicates", "names", "keywords", "baselines", "licences", "branches"])
@@ -34,23 +35,23 @@ ALONE = 0.5
 _Row = tuple[str, str, str | None, int, str, list[str]]
 """A row of CHECKS."""
 
-_FOLDED = pl.col("prompt").str.strip_chars().str.to_lowercase()
-_ASKED = pl.col("concept").is_not_null() & pl.col("prompt").is_not_null()
-_NO_BASELINE = pl.col("baseline").is_null()
-_IS_BRANCH = pl.col("branched_from").is_not_null()
-_LOOSE = _IS_BRANCH & ((pl.col("root") == pl.col("key")) | ~pl.col("root").is_in(pl.col("key").implode()))
-_WITHOUT_REST = (pl.col("kind") == "continuation") & (pl.col("prompt").str.strip_chars() == pl.col("baseline").str.strip_chars())
-_FOR_SEVERAL = pl.col("concept").drop_nulls().n_unique().over(_FOLDED) > 1
+_FOLDED = col.prompt.str.strip_chars().str.to_lowercase()
+_ASKED = col.concept.is_not_null() & col.prompt.is_not_null()
+_NO_BASELINE = col.baseline.is_null()
+_IS_BRANCH = col.branched_from.is_not_null()
+_LOOSE = _IS_BRANCH & ((col.root == col.key) | ~col.root.is_in(col.key.implode()))
+_WITHOUT_REST = (col.kind == "continuation") & (col.prompt.str.strip_chars() == col.baseline.str.strip_chars())
+_FOR_SEVERAL = col.concept.drop_nulls().n_unique().over(_FOLDED) > 1
 
 
-def _is_blank(column: str) -> pl.Expr:
-    return pl.col(column).str.strip_chars().fill_null("") == ""
+def _is_blank(column: str) -> Expr:
+    return col(column).str.strip_chars().fill_null("") == ""
 
 
 ROW_CHECKS = (
     ("prompts", "problem", _is_blank("concept"), "row", "without a concept; fill them in or take them out"),
     ("prompts", "problem", _is_blank("prompt"), "row", "without a prompt; fill them in or take them out"),
-    ("prompts", "problem", pl.col("key").is_duplicated(), "row", "with a key that is there twice; give each a key of its own"),
+    ("prompts", "problem", col.key.is_duplicated(), "row", "with a key that is there twice; give each a key of its own"),
     ("prompts", "warning", _WITHOUT_REST, "continuation", "with nothing left to continue: prompt and baseline are the same"),
     ("duplicates", "warning", _ASKED & ~pl.struct("concept", _FOLDED).is_first_distinct(), "prompt", "repeated for the same concept"),
     (
@@ -60,7 +61,7 @@ ROW_CHECKS = (
         "prompt",
         "reading the same for several concepts, so that nothing sets the concepts apart",
     ),
-    ("keywords", "note", ~pl.col("keyword_in_prompt"), "prompt", "cut before their keyword, so that it is not said"),
+    ("keywords", "note", ~col.keyword_in_prompt, "prompt", "cut before their keyword, so that it is not said"),
     (
         "baselines",
         "note",
@@ -78,7 +79,7 @@ ROW_CHECKS = (
     (
         "licences",
         "warning",
-        pl.col("licence").is_null() & pl.col("source").is_not_null(),
+        col.licence.is_null() & col.source.is_not_null(),
         "prompt",
         "from sources of unknown licence; look it up before you publish them",
     ),
@@ -88,7 +89,7 @@ ROW_CHECKS = (
 """Flaws of single rows: check, level, where the flaw is, and what is said of how many of what."""
 
 
-def check_benchmark(table: pl.DataFrame) -> pl.DataFrame:
+def check_benchmark(table: DataFrame) -> DataFrame:
     """Look at every row of a benchmark and report its flaws.
 
     Parameters
@@ -101,18 +102,18 @@ def check_benchmark(table: pl.DataFrame) -> pl.DataFrame:
     Columns CHECKS; problems first, then warnings, then notes. Nothing but notes: the benchmark can be used as it is.
     """
     steps = (_sizes, _leaked_names, _keyword_shares, _row_flaws, _families)
-    found = pl.DataFrame([row for step in steps for row in step(table)], schema=CHECKS, orient="row")
-    return found.sort(pl.col("level").cast(_LEVELS), pl.col("check").cast(_CHECKS), maintain_order=True)
+    found = DataFrame([row for step in steps for row in step(table)], schema=CHECKS, orient="row")
+    return found.sort(col.level.cast(_LEVELS), col.check.cast(_CHECKS), maintain_order=True)
 
 
-def _found(check: str, level: str, rows: pl.DataFrame | int, finding: str, concept: str | None = None) -> _Row:
+def _found(check: str, level: str, rows: DataFrame | int, finding: str, concept: str | None = None) -> _Row:
     """What was found in rows, of which the first keys are shown, or in so many rows."""
     if isinstance(rows, int):
         return check, level, concept, rows, finding, []
     return check, level, concept, rows.height, finding, rows["key"].head(FEW).to_list()
 
 
-def _sizes(table: pl.DataFrame) -> Iterator[_Row]:
+def _sizes(table: DataFrame) -> Iterator[_Row]:
     """How much there is of each concept and licence, and whether concepts can be compared."""
     if table.is_empty():
         yield _found("prompts", "problem", 0, "there are no prompts")
@@ -133,16 +134,16 @@ def _sizes(table: pl.DataFrame) -> Iterator[_Row]:
         yield _found("licences", "note", rows, f"{_count_of(rows, 'prompt')} under {licence}")
 
 
-def _row_flaws(table: pl.DataFrame) -> Iterator[_Row]:
+def _row_flaws(table: DataFrame) -> Iterator[_Row]:
     for check, level, flawed, noun, finding in ROW_CHECKS:
         rows = table.filter(flawed)
         if rows.height:
             yield _found(check, level, rows, f"{_count_of(rows.height, noun)} {finding}")
 
 
-def _leaked_names(table: pl.DataFrame) -> Iterator[_Row]:
+def _leaked_names(table: DataFrame) -> Iterator[_Row]:
     """Does a prompt name another concept? In a branch the root's own name shows that a replacement was missed."""
-    is_root = pl.col("other").str.to_lowercase() == pl.col("branched_from").fill_null("").str.to_lowercase()
+    is_root = col.other.str.to_lowercase() == col.branched_from.fill_null("").str.to_lowercase()
     leaks = _leaks(table)
     for (concept, root), rows in leaks.filter(is_root).group_by("concept", "branched_from", maintain_order=True):
         finding = f"{_count_of(rows.height, 'branch')} still naming {root}, the concept they were made from; add the missing words"
@@ -154,7 +155,7 @@ def _leaked_names(table: pl.DataFrame) -> Iterator[_Row]:
         yield _found("names", "warning", prompts, finding, str(concept))
 
 
-def _leaks(table: pl.DataFrame) -> pl.DataFrame:
+def _leaks(table: DataFrame) -> DataFrame:
     """Rows (`row`, `key`, `concept`, `branched_from`) and the `other` concept each names, once per pair."""
     named = table.with_row_index("row").drop_nulls(["concept", "prompt"])
     names = named["concept"].unique(maintain_order=True).to_list()
@@ -164,14 +165,14 @@ def _leaks(table: pl.DataFrame) -> pl.DataFrame:
     pattern = "(?i)" + "|".join(
         re.sub(r"^(?=\w)|(?<=\w)$", lambda _: r"\b", re.escape(name)) for name in sorted(names, key=len, reverse=True)
     )
-    spelt = pl.DataFrame({"found": [name.lower() for name in names], "other": names}).unique("found", keep="first")
-    found = named.select("row", "key", "concept", "branched_from", found=pl.col("prompt").str.extract_all(pattern)).explode("found")
-    found = found.drop_nulls("found").with_columns(pl.col("found").str.to_lowercase()).unique(["row", "found"], maintain_order=True)
+    spelt = DataFrame({"found": [name.lower() for name in names], "other": names}).unique("found", keep="first")
+    found = named.select("row", "key", "concept", "branched_from", found=col.prompt.str.extract_all(pattern)).explode("found")
+    found = found.drop_nulls("found").with_columns(col.found.str.to_lowercase()).unique(["row", "found"], maintain_order=True)
     joined = found.join(spelt, on="found", how="inner", maintain_order="left")
-    return joined.filter(pl.col("other").str.to_lowercase() != pl.col("concept").str.to_lowercase())
+    return joined.filter(col.other.str.to_lowercase() != col.concept.str.to_lowercase())
 
 
-def _keyword_shares(table: pl.DataFrame) -> Iterator[_Row]:
+def _keyword_shares(table: DataFrame) -> Iterator[_Row]:
     counts = table.drop_nulls(["concept", "keyword"]).group_by("concept", "keyword", maintain_order=True).len("n")
     for (concept,), mine in counts.group_by("concept", maintain_order=True):
         ordered = mine.sort("n", descending=True, maintain_order=True).select("keyword", "n")
@@ -182,13 +183,13 @@ def _keyword_shares(table: pl.DataFrame) -> Iterator[_Row]:
             yield _found("keywords", "warning", most, finding, str(concept))
 
 
-def _families(table: pl.DataFrame) -> Iterator[_Row]:
+def _families(table: DataFrame) -> Iterator[_Row]:
     """Roots of which some branches are missing."""
-    with_roots = table.filter(~pl.col("root").is_in(pl.col("root").filter(_LOOSE).implode()))
+    with_roots = table.filter(~col.root.is_in(col.root.filter(_LOOSE).implode()))
     families = with_roots.group_by("root", maintain_order=True).len("n")
-    part = families.filter(pl.col("n") < pl.col("n").max())
+    part = families.filter(col.n < col.n.max())
     if part.height and table.select(_IS_BRANCH.any()).item():
-        rows = table.filter(pl.col("key").is_in(part["root"].implode()))
+        rows = table.filter(col.key.is_in(part["root"].implode()))
         finding = f"{_count_of(part.height, 'root')} with fewer branches than the others; paired comparisons leave out what is missing"
         yield _found("branches", "note", rows, finding)
 
@@ -198,13 +199,13 @@ def _count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else plural}"
 
 
-def _first_names(counts: pl.DataFrame) -> str:
+def _first_names(counts: DataFrame) -> str:
     """Names and their numbers, the first few."""
     more = f" and {counts.height - FEW:,} more" if counts.height > FEW else ""
     return ", ".join(f"{name} {n:,}" for name, n in counts.head(FEW).iter_rows()) + more
 
 
-def describe_benchmark(table: pl.DataFrame) -> pl.DataFrame:
+def describe_benchmark(table: DataFrame) -> DataFrame:
     """Return one row per concept, in the order of the table: how much there is of it.
 
     Returns
@@ -215,14 +216,14 @@ def describe_benchmark(table: pl.DataFrame) -> pl.DataFrame:
     return table.group_by("concept", maintain_order=True).agg(
         prompts=pl.len(),
         branches=_IS_BRANCH.sum(),
-        keywords=pl.col("keyword").drop_nulls().n_unique(),
-        baselines=pl.col("baseline").count(),
-        sources=pl.col("source").drop_nulls().n_unique(),
-        **{f"{name}s": pl.col(name).drop_nulls().unique(maintain_order=True) for name in ("kind", "source_tag", "licence")},
+        keywords=col.keyword.drop_nulls().n_unique(),
+        baselines=col.baseline.count(),
+        sources=col.source.drop_nulls().n_unique(),
+        **{f"{name}s": col(name).drop_nulls().unique(maintain_order=True) for name in ("kind", "source_tag", "licence")},
     )
 
 
-def sample_benchmark(table: pl.DataFrame, size: int, *, seed: int = 123) -> pl.DataFrame:
+def sample_benchmark(table: DataFrame, size: int, *, seed: int = 123) -> DataFrame:
     """Draw about `size` rows by seeded lots, balanced over the concepts of the roots; the order of the table is kept.
 
     Roots are drawn, and every branch goes with its root, so that what is compared stays paired: the result has `size` rows where
@@ -240,7 +241,7 @@ def sample_benchmark(table: pl.DataFrame, size: int, *, seed: int = 123) -> pl.D
         raise InputError(f"the size of a sample must be at least 1, found {size}")
     families = table.group_by("root").agg(rows=pl.len(), of=pl.coalesce("branched_from", "concept").first())
     # Lots are drawn over sorted roots, so that the order of the rows in a file does not decide who is kept.
-    families = families.sort("root").with_columns(lot=pl.Series(np.random.default_rng(seed).permutation(families.height)))
-    turns = families.sort(pl.col("lot").rank("ordinal").over("of"), "lot")
-    kept = turns.filter((pl.col("rows").cum_sum() <= size) | (pl.int_range(pl.len()) == 0))
+    families = families.sort("root").with_columns(lot=Series(np.random.default_rng(seed).permutation(families.height)))
+    turns = families.sort(col.lot.rank("ordinal").over("of"), "lot")
+    kept = turns.filter((col.rows.cum_sum() <= size) | (pl.int_range(pl.len()) == 0))
     return table.join(kept, on="root", how="semi", maintain_order="left")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Int32, String, col, lit, when
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
@@ -44,7 +45,7 @@ _YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
 _NEEDED = ("concept", "prompt")
 
 
-def read_benchmark(path: str | Path, *, strict: bool = True) -> pl.DataFrame:
+def read_benchmark(path: str | Path, *, strict: bool = True) -> DataFrame:
     """Return a benchmark with the columns BENCHMARK, in the order of the file.
 
     Parquet, CSV or JSON (a list of rows, or one row a line). Only `concept` and `prompt` must be there: `key` is then the number of
@@ -76,7 +77,7 @@ def read_benchmark(path: str | Path, *, strict: bool = True) -> pl.DataFrame:
     return table.select(list(BENCHMARK))
 
 
-def _rows_of_file(path: Path) -> pl.DataFrame:
+def _rows_of_file(path: Path) -> DataFrame:
     """The table in a file, before anything is made of it; raises InputError where there is none, or it is damaged."""
     if not is_file(path):
         raise InputError(f"there is no file {path}")
@@ -111,7 +112,7 @@ def load_json(path: Path) -> list[Any] | dict[str, Any]:
     return loaded
 
 
-def _table_of_json(path: Path) -> pl.DataFrame:
+def _table_of_json(path: Path) -> DataFrame:
     loaded = load_json(path)
     rows: list[Any]
     if _is_tier(loaded):
@@ -131,7 +132,7 @@ def _table_of_json(path: Path) -> pl.DataFrame:
         if wrong := next((name for name, value in row.items() if isinstance(value, (list, dict))), None):
             raise InputError(f"{path}: row {number}, column {wrong!r} holds a list or an object, not text; give the text itself")
     texts = [{name: value if value is None or isinstance(value, str) else str(value) for name, value in row.items()} for row in rows]
-    return pl.DataFrame(texts, schema=dict.fromkeys((name for row in rows for name in row), pl.String))
+    return DataFrame(texts, schema=dict.fromkeys((name for row in rows for name in row), String))
 
 
 def _of_concept(path: Path, concept: str, given: object) -> Iterator[dict[str, Any]]:
@@ -142,7 +143,7 @@ def _of_concept(path: Path, concept: str, given: object) -> Iterator[dict[str, A
         yield from ({"concept": concept, "keyword": keyword, "prompt": prompt} for prompt in prompts)
 
 
-def _renamed_columns(path: Path, table: pl.DataFrame) -> pl.DataFrame:
+def _renamed_columns(path: Path, table: DataFrame) -> DataFrame:
     """The columns by our names; raises InputError for a needed one that is missing and for one that looks misspelt."""
     given = table.columns
     if {"concept", "category"} <= set(given) and "domain" not in given:
@@ -161,24 +162,24 @@ def _renamed_columns(path: Path, table: pl.DataFrame) -> pl.DataFrame:
             raise InputError(f"{path}: unknown column {extra!r}: did you mean {close[0]}? (another column may have any other name)")
     # SAGED's two kinds differ in the name of the column.
     kind = "question" if "questions" in used else "continuation" if "prompts" in used else None
-    filled = {name: pl.lit(kind if name == "kind" else None, pl.String) for name in absent}
+    filled = {name: lit(kind if name == "kind" else None, String) for name in absent}
     return table.with_columns(**filled).select(list(BENCHMARK))
 
 
-def _typed_columns(path: Path, table: pl.DataFrame, first: int) -> pl.DataFrame:
+def _typed_columns(path: Path, table: DataFrame, first: int) -> DataFrame:
     """Columns of their types; blank texts are null, prompt and baseline keep their outer spaces."""
     if nested := next((name for name, kind in table.schema.items() if kind.is_nested() or kind == pl.Binary), None):
         raise InputError(f"{path}: the column {nested!r} holds {table.schema[nested]}, not text; give the text itself")
     try:
-        texts = table.with_columns(pl.all().cast(pl.String))
+        texts = table.with_columns(pl.all().cast(String))
     except pl.exceptions.PolarsError as error:
         raise InputError(f"{path} cannot be read as text: {why(error)}") from error
-    texts = texts.with_columns(pl.when(pl.all().str.strip_chars() != "").then(pl.all()))
+    texts = texts.with_columns(when(pl.all().str.strip_chars() != "").then(pl.all()))
     texts = texts.with_columns(pl.exclude("prompt", "baseline").str.strip_chars())
-    said = pl.col("keyword_in_prompt").str.to_lowercase()
+    said = col.keyword_in_prompt.str.to_lowercase()
     read = texts.with_columns(
-        keyword_in_prompt=pl.when(said.is_in(_YES)).then(True).when(said.is_in(_NO)).then(False),
-        position=pl.col("position").str.replace(r"\.0$", "").cast(pl.Int32, strict=False),
+        keyword_in_prompt=when(said.is_in(_YES)).then(True).when(said.is_in(_NO)).then(False),
+        position=col.position.str.replace(r"\.0$", "").cast(Int32, strict=False),
     )
     for name, expected in (("keyword_in_prompt", "true or false"), ("position", "a whole number")):
         wrong = (texts[name].is_not_null() & read[name].is_null()).arg_true()
@@ -187,17 +188,17 @@ def _typed_columns(path: Path, table: pl.DataFrame, first: int) -> pl.DataFrame:
     return read
 
 
-def _completed_rows(table: pl.DataFrame) -> pl.DataFrame:
+def _completed_rows(table: DataFrame) -> DataFrame:
     """Everything that follows from the rest: key, root, kind, and of a branch the concept of its root."""
-    number = (pl.int_range(pl.len()) + 1).cast(pl.String)
-    table = table.with_columns(key=pl.coalesce("key", number), kind=pl.col("kind").fill_null("given"))
+    number = (pl.int_range(pl.len()) + 1).cast(String)
+    table = table.with_columns(key=pl.coalesce("key", number), kind=col.kind.fill_null("given"))
     table = table.with_columns(root=pl.coalesce("root", "key"))
     roots = table.unique("key", keep="first", maintain_order=True)
-    concept = pl.col("root").replace_strict(roots["key"], roots["concept"], default=None)
-    return table.with_columns(branched_from=pl.coalesce("branched_from", pl.when(pl.col("root") != pl.col("key")).then(concept)))
+    concept = col.root.replace_strict(roots["key"], roots["concept"], default=None)
+    return table.with_columns(branched_from=pl.coalesce("branched_from", when(col.root != col.key).then(concept)))
 
 
-def _refuse_unusable(path: Path, table: pl.DataFrame, first: int) -> None:
+def _refuse_unusable(path: Path, table: DataFrame, first: int) -> None:
     if table.is_empty():
         raise InputError(f"{path} holds no prompts; a benchmark needs at least one row")
     for _, level, flawed, _, finding in ROW_CHECKS:
@@ -247,9 +248,9 @@ class _TierConcept(BaseModel):
 class SagedTiers(NamedTuple):
     """What a JSON tier of SAGED holds."""
 
-    keywords: pl.DataFrame
+    keywords: DataFrame
     """Columns KEYWORDS."""
-    sentences: pl.DataFrame
+    sentences: DataFrame
     """Columns SENTENCES; `source` is null, since SAGED does not keep where a sentence was found."""
 
 
@@ -270,7 +271,7 @@ def read_tiers(path: str | Path) -> SagedTiers:
         {"domain": item.domain, "concept": item.concept, "keyword": keyword, "kind": "given"} for item in tier for keyword in item.keywords
     ]
     sentences = [row | {"sentence": sentence} for row, sentence in _texts_of(tier, "scraped_sentences")]
-    return SagedTiers(pl.DataFrame(keywords, schema=KEYWORDS), pl.DataFrame(sentences, schema=SENTENCES))
+    return SagedTiers(DataFrame(keywords, schema=KEYWORDS), DataFrame(sentences, schema=SENTENCES))
 
 
 def _is_tier(loaded: object) -> bool:
@@ -293,7 +294,7 @@ def _texts_of(tier: list[_TierConcept], name: Literal["scraped_sentences", "prom
                 yield about | {"source_tag": tag, "position": position}, text
 
 
-def _tied_to_roots(table: pl.DataFrame) -> pl.DataFrame:
+def _tied_to_roots(table: DataFrame) -> DataFrame:
     """A table of SAGED's with its branches tied to their roots: `branched_from`, and `root` where it can be found out.
 
     SAGED notes the root's concept only, in the source tag. The rows of a branch are together and in the order of the roots they were
@@ -301,12 +302,12 @@ def _tied_to_roots(table: pl.DataFrame) -> pl.DataFrame:
     and each row is then its own root.
     """
     tagged = table.drop("root").with_columns(
-        branched_from=pl.col("source_tag").str.extract(_BRANCH_TAG, 2),
-        source_tag=pl.coalesce(pl.col("source_tag").str.extract(_BRANCH_TAG, 1), "source_tag"),
-        key=(pl.int_range(pl.len()) + 1).cast(pl.String),
-        folded=pl.col("concept").str.to_lowercase(),
+        branched_from=col.source_tag.str.extract(_BRANCH_TAG, 2),
+        source_tag=pl.coalesce(col.source_tag.str.extract(_BRANCH_TAG, 1), "source_tag"),
+        key=(pl.int_range(pl.len()) + 1).cast(String),
+        folded=col.concept.str.to_lowercase(),
     )
-    is_root = pl.col("branched_from").is_null()
+    is_root = col.branched_from.is_null()
     # SAGED lower-cases the names of branches: a concept keeps the name its roots have.
     names = tagged.filter(is_root).select("folded", name="concept").unique("folded", keep="first")
     group = ("branched_from", "concept", "source_tag")
@@ -314,11 +315,11 @@ def _tied_to_roots(table: pl.DataFrame) -> pl.DataFrame:
         tagged.join(names, on="folded", how="left", maintain_order="left")
         .with_columns(concept=pl.coalesce("name", "concept"))
         .with_columns(block=pl.struct(group).rle_id(), turn=pl.int_range(pl.len()).over(group), size=pl.len().over(group))
-        .with_columns(whole=pl.col("block").n_unique().over(group) == 1)
+        .with_columns(whole=col.block.n_unique().over(group) == 1)
     )
-    roots = blocks.filter(is_root, "whole").select(pl.col("concept").alias("branched_from"), "source_tag", "turn", "size", root="key")
+    roots = blocks.filter(is_root, "whole").select(col.concept.alias("branched_from"), "source_tag", "turn", "size", root="key")
     tied = blocks.join(roots, on=["branched_from", "source_tag", "turn", "size"], how="left", maintain_order="left")
-    tag = pl.concat_str(pl.lit("branch of "), "branched_from", pl.lit(": "), "source_tag")  # as in a branch made here
+    tag = pl.concat_str(lit("branch of "), "branched_from", lit(": "), "source_tag")  # as in a branch made here
     return tied.with_columns(
-        root=pl.when("whole").then(pl.coalesce("root", "key")).otherwise("key"), source_tag=pl.coalesce(tag, "source_tag")
+        root=when("whole").then(pl.coalesce("root", "key")).otherwise("key"), source_tag=pl.coalesce(tag, "source_tag")
     ).drop("folded", "name", "block", "turn", "size", "whole")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any, NamedTuple
 
 import polars as pl
+from polars import DataFrame, Float64, Int64, String, col
 from polars.io.plugins import register_io_source
 from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 from sqlalchemy import Connection, literal_column, or_, select
@@ -27,8 +28,8 @@ BATCH = 10_000
 """Rows in memory at a time."""
 _KINDS = (".parquet", ".jsonl", ".ndjson")
 _SQLITE = b"SQLite format 3\0"
-_TYPES = {"BLOB": pl.Binary(), "FLOAT": pl.Float64(), "INTEGER": pl.Int64()}
-COLUMNS = {name: _TYPES.get(str(completions.c[name].type), pl.String()) for name in Row._fields}
+_TYPES = {"BLOB": pl.Binary(), "FLOAT": Float64(), "INTEGER": Int64()}
+COLUMNS = {name: _TYPES.get(str(completions.c[name].type), String()) for name in Row._fields}
 """Names and types of the columns of a file, in the order of `Row`."""
 
 
@@ -81,8 +82,8 @@ def export_rows(where: str | Path, file: str | Path | IO[bytes], *, models: Sequ
     with _opened_journal(where, models) as (read, _):
         rows = sum(1 for _ in read())  # all of them are checked before anything is written
 
-        def frames() -> Iterator[pl.DataFrame]:
-            return (pl.DataFrame(batch, schema=COLUMNS, orient="row") for batch in _batches(read()))
+        def frames() -> Iterator[DataFrame]:
+            return (DataFrame(batch, schema=COLUMNS, orient="row") for batch in _batches(read()))
 
         if not isinstance(file, str | Path):
             _write_lines(frames(), file)
@@ -220,9 +221,9 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-def _write_lines(frames: Iterator[pl.DataFrame], file: IO[bytes]) -> None:
+def _write_lines(frames: Iterator[DataFrame], file: IO[bytes]) -> None:
     for frame in frames:
-        frame.with_columns(pl.col("key").bin.encode("hex")).write_ndjson(file)
+        frame.with_columns(col.key.bin.encode("hex")).write_ndjson(file)
 
 
 def _is_sqlite(path: Path) -> bool:
