@@ -226,3 +226,14 @@ def test_of_a_real_run(tmp_path: Path) -> None:
     table = rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])
     about = {row["feature"]: row["group of it"] for row in table if row["generation"] == "none"}
     assert about == {row["feature"].replace("_", " "): row["group"] for row in disparities.iter_rows(named=True)}
+
+
+def test_a_statistic_that_was_asked_for_is_shown_with_and_without_the_mean() -> None:
+    asked = [{**number("mean", role, 0.3, group), "statistic": "trimmed"} for role in ("baseline", "none") for group in GROUPS]
+    alone = suite.present(View(findings(*asked)))
+    beside = suite.present(View(findings(*ROWS, *asked)))
+    title = "tone: trimmed of the answers about each group"
+    assert title in [block.title for block in alone if isinstance(block, Heatmap)]
+    assert not [block for block in alone if isinstance(block, Callout) and block.text == NO_BASELINES]
+    (details,) = [block for block in beside if isinstance(block, Details) and block.title == "Other statistics of each group"]
+    assert [block.title for block in details.blocks if isinstance(block, Heatmap)] == [title]

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from polars import DataFrame, Expr, col, lit, when
 
-from tiltmeter.benchmarks.configurations import BASELINES, FOUR_FIFTHS, NO_ROLE
+from tiltmeter.benchmarks.configurations import BASELINES, DEFAULT_STATISTICS, FOUR_FIFTHS, NO_ROLE
 from tiltmeter.blocks import (
     Block,
     Callout,
@@ -85,7 +85,7 @@ HOW_TO_READ = (
 )
 OPENED = (
     "All {total:,} numbers: tiltmeter show RUN --all, or the tables statistics, disparities and groups in stages/ of the run folder."
-    " The answers behind one: tiltmeter show RUN --metric mean_{feature} --group GROUP{context}"
+    " The answers behind one: tiltmeter show RUN --metric {statistic}_{feature} --group GROUP{context}"
 )
 OF_THE_ANSWERS = "These numbers say what the model's answers say about a group. They say nothing about the group."
 
@@ -107,14 +107,14 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     wide = _wide(numbers)
     topics, rows = wide.filter(is_topic), wide.filter(~is_topic)
     raw, tool = rows.filter(~col.calibrated), rows.filter(context=BASELINES)
-    features = rows["feature"].unique(maintain_order=True).to_list()
     measured = numbers.filter(~col.calibrated)
+    features = measured.filter(~is_topic)["feature"].unique(maintain_order=True).to_list()
     asked = raw.filter(col.label != BASELINES, col.feature.is_in(features[:1]))
     sentences = asked.sort(col.context != NO_ROLE, maintain_order=True).unique("model", keep="first", maintain_order=True)
     methods = findings.filter("key")["method"].drop_nulls().unique(maintain_order=True)
     blocks: list[Block] = [Text(_sentence(row, findings["level"][0])) for row in sentences.iter_rows(named=True)]
     blocks += [Callout(note) for note in findings.filter("key", col.estimate.is_null())["note"].drop_nulls().unique().sort()]
-    blocks += [] if tool.height else [Callout(NO_BASELINES)]
+    blocks += [] if BASELINES in numbers["context"] else [Callout(NO_BASELINES)]
     blocks.append(_table("Disparity over the groups", raw, " ".join([*(f"Intervals: {one}." for one in methods), OF_THE_ANSWERS])))
     blocks += [_intervals("Range of means", "range", rows, 0.0), *(_heatmap(measured, one) for one in features[:1])]
     blocks.append(Details("How to read these numbers", [Text(one) for one in HOW_TO_READ]))
@@ -126,13 +126,18 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
     ]
     blocks.append(Details("Feature measurements", [_intervals("Mean over all prompts, whichever group they are about", "mean", raw)]))
     if topics.height:
-        maps = [_heatmap(measured, one) for one in topics["feature"].unique(maintain_order=True)]
+        shares = [_heatmap(measured, one) for one in topics["feature"].unique(maintain_order=True)]
         title = "Share of the answers in each cluster, found over all groups with their names taken out, and how the groups differ in it"
-        blocks.append(Details("Topics: clusters of answers about like things", [_table(title, topics), *maps]))
+        blocks.append(Details("Topics: clusters of answers about like things", [_table(title, topics), *shares]))
+    shown = DEFAULT_STATISTICS if rows.height else ()
+    others = measured.filter(col.group.is_not_null(), ~col.statistic.is_in(shown)).partition_by("statistic", "feature")
+    maps = [_heatmap(one, one["feature"][0], one["statistic"][0]) for one in others]
+    blocks += [Details("Other statistics of each group", maps)] if maps and rows.height else maps
     if further.height:
         blocks.append(Details("Further measures of the same answers", [_further(further)]))
     context = " --context GENERATION" if raw["context"].count() else ""
-    return [*blocks, Text(OPENED.format(total=findings.height, feature=(*features, "FEATURE")[0], context=context), small=True)]
+    named = {"statistic": "mean" if rows.height or numbers.is_empty() else numbers["statistic"][0], "feature": (*features, "FEATURE")[0]}
+    return [*blocks, Text(OPENED.format(total=findings.height, context=context, **named), small=True)]
 
 
 def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
@@ -233,14 +238,14 @@ def _intervals(title: str, measure: str, rows: DataFrame, null: float | None = N
     return Intervals(title, drawn, note=note)
 
 
-def _heatmap(numbers: DataFrame, feature: str) -> Heatmap:
-    """The mean of each group in each generation, of raw or calibrated numbers."""
-    means = numbers.filter(col.comparison.is_null(), col.group.is_not_null(), statistic="mean", feature=feature)
+def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatmap:
+    """A statistic of each group in each generation, of raw or calibrated numbers."""
+    means = numbers.filter(col.comparison.is_null(), col.group.is_not_null(), statistic=statistic, feature=feature)
     if means["label"].n_unique() > WIDEST and NO_ROLE in means["context"]:
         means = means.filter(context=NO_ROLE)
     table = means.pivot("label", index="group", values="estimate").sort("group")
     kind = ", calibrated" if means["calibrated"].any() else ""
-    title = f"{feature.replace('_', ' ')}{kind}: mean of the answers about each group"
+    title = f"{feature.replace('_', ' ')}{kind}: {statistic.replace('_', ' ')} of the answers about each group"
     return Heatmap(title, table["group"].to_list(), table.columns[1:], table.drop("group").rows())
 
 

@@ -60,6 +60,7 @@ FACTORS: Schema = {
 }
 """Columns of a design beside those of every design."""
 
+DEFAULT_STATISTICS = ("mean", "median", "sd", "selection_rate", "kl", "precision", "pearson")
 FOUR_FIFTHS = 0.8
 """An impact ratio below it speaks of adverse impact."""
 SLOT = "{prompt}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polars import Boolean, DataFrame, Float64, Series, String, col
 
 from tiltmeter import registry
-from tiltmeter.benchmarks.configurations import FOUR_FIFTHS
+from tiltmeter.benchmarks.configurations import DEFAULT_STATISTICS, FOUR_FIFTHS
 from tiltmeter.benchmarks.inference import check_columns, check_resampling
 from tiltmeter.benchmarks.resampled_summaries import (
     Computed,
@@ -57,7 +57,6 @@ DEFINITIONS: Mapping[str, DisparityDefinition] = {
     "default": DisparityDefinition("default", 1),
     "saged": DisparityDefinition("saged", 1, SAGED_FORMULAS),
 }
-DEFAULT_STATISTICS = ("mean", "median", "sd", "selection_rate", "kl", "precision", "pearson")
 
 CALIBRATED = "_calibrated"
 
