@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 from polars import DataFrame, Expr, String, col, lit
 
+from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
+from tiltmeter.stats import STATISTICS, Statistic
 from tiltmeter.study import DESIGN, Schema, Settings, conform
 from tiltmeter.subsampling import first_samples, keep_limit
 from tiltmeter.yaml_files import read_yaml
@@ -93,8 +95,6 @@ def options_of(settings: Settings) -> BenchmarkOptions:
     given = {"features": "vader", "group": "concept", "encoder": "all-MiniLM-L6-v2", **settings.params}
     listed = {key: _several(key, given[key], known) for key, known in LISTED.items() if key in given}
     if "statistics" in given:
-        from tiltmeter.benchmarks.diagnosis import find_statistics
-
         try:  # a slip shows before anything is asked
             find_statistics(listed["statistics"])
         except InputError as error:
@@ -107,6 +107,31 @@ def options_of(settings: Settings) -> BenchmarkOptions:
         also=listed.get("also", ()),
         statistics=listed.get("statistics"),
     )
+
+
+def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
+    """Return the statistics of these names, in order: of `stats.summary.STATISTICS`, or of the entry point group `tiltmeter.statistics`.
+
+    Raises
+    ------
+    InputError
+        There is no such statistic, or an outside one is called like one of ours or is no `Statistic`.
+    """
+    outside = registry.names("statistics")
+    known = dict.fromkeys([*STATISTICS, *outside])
+    for name in names:
+        check_known(name, known, f"there is no statistic {name!r}")
+    return {name: _outside_statistic(name) if name in outside else STATISTICS[name] for name in names}
+
+
+def _outside_statistic(name: str) -> Statistic:
+    place = registry.reference("statistics", name)
+    if name in STATISTICS:
+        raise InputError(f"{place} cannot be the statistic {name!r}: Tiltmeter has one of that name; rename its entry point")
+    found: Any = registry.load("statistics", name)
+    if not isinstance(found, Statistic):
+        raise InputError(f"{place} is no tiltmeter.stats.Statistic but {type(found).__name__}; correct the package it is in")
+    return found
 
 
 def _clusters(text: str | None) -> int | Literal["silhouette"] | None:

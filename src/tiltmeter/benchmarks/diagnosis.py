@@ -11,8 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import Boolean, DataFrame, Float64, Series, String, col
 
-from tiltmeter import registry
-from tiltmeter.benchmarks.configurations import DEFAULT_STATISTICS, FOUR_FIFTHS
+from tiltmeter.benchmarks.configurations import DEFAULT_STATISTICS, FOUR_FIFTHS, find_statistics
 from tiltmeter.benchmarks.inference import check_columns, check_resampling
 from tiltmeter.benchmarks.resampled_summaries import (
     Computed,
@@ -228,31 +227,6 @@ def overall_means(
         drawn = summaries(alone, request, together(bootstrap(design, resamples, seed)), standard)[0, :, 0]
         low, _, high = column_quantiles(drawn, level)
     return _filled(DataFrame({"column": columns}), estimate=estimate, low=low, high=high)
-
-
-def find_statistics(names: Sequence[str]) -> Mapping[str, Statistic]:
-    """Return the statistics of these names, in order: of `stats.summary.STATISTICS`, or of the entry point group `tiltmeter.statistics`.
-
-    Raises
-    ------
-    InputError
-        There is no such statistic, or an outside one is called like one of ours or is no `Statistic`.
-    """
-    outside = registry.names("statistics")
-    known = dict.fromkeys([*STATISTICS, *outside])
-    for name in names:
-        check_known(name, known, f"there is no statistic {name!r}")
-    return {name: _outside_statistic(name) if name in outside else STATISTICS[name] for name in names}
-
-
-def _outside_statistic(name: str) -> Statistic:
-    place = registry.reference("statistics", name)
-    if name in STATISTICS:
-        raise InputError(f"{place} cannot be the statistic {name!r}: Tiltmeter has one of that name; rename its entry point")
-    found: Any = registry.load("statistics", name)
-    if not isinstance(found, Statistic):
-        raise InputError(f"{place} is no tiltmeter.stats.Statistic but {type(found).__name__}; correct the package it is in")
-    return found
 
 
 def cross(*tables: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -101,3 +102,15 @@ class Catalogue(_Record):
 def load_catalogue() -> Catalogue:
     """The catalogue that ships with Tiltmeter."""
     return Catalogue.model_validate(packaged_yaml(Path(__file__).with_name("catalogue.yaml")))
+
+
+class SourceError(Exception):
+    """One source did not give the file; the message says why, in a few words. The next source is tried."""
+
+
+def flaw(data: bytes, expected: Entry | Package) -> str | None:
+    """What is wrong with `data`, in a few words; None when it is what was expected."""
+    if len(data) != expected.size:
+        return f"is {len(data)} bytes long, expected {expected.size}"
+    found = sha256(data).hexdigest()
+    return None if found == expected.sha256 else f"has sha256 {found}, expected {expected.sha256}"

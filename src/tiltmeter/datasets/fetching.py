@@ -18,8 +18,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from tiltmeter.datasets.catalogue import Catalogue, Entry, HubSource, PackageSource, Source
-from tiltmeter.datasets.library import SourceError, flaw
+from tiltmeter.datasets.catalogue import Catalogue, Entry, HubSource, PackageSource, Source, SourceError, flaw
 from tiltmeter.errors import InputError
 
 _LEAST_LIMIT, _LEAST_RATE = 120.0, 200_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import shutil
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from tiltmeter.datasets.catalogue import SourceError, flaw
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError, TiltmeterError
 from tiltmeter.paths import default_cache
 from tiltmeter.registry import check_known
@@ -19,7 +19,7 @@ from tiltmeter.safe_writing import IN_CACHE, writing
 if TYPE_CHECKING:
     from polars import DataFrame
 
-    from tiltmeter.datasets.catalogue import Catalogue, Entry, Package
+    from tiltmeter.datasets.catalogue import Catalogue, Entry
     from tiltmeter.datasets.fetching import Fetcher
 
 ENCODERS: Final = ("all-MiniLM-L6-v2",)
@@ -44,18 +44,6 @@ class DataUnavailable(TiltmeterError):
     def __init__(self, name: str, reason: str, remedy: str) -> None:
         super().__init__(f"{name} cannot be had ({reason}); {remedy}")
         self.name, self.reason, self.remedy = name, reason, remedy
-
-
-class SourceError(Exception):
-    """One source did not give the file; the message says why, in a few words. The next source is tried."""
-
-
-def flaw(data: bytes, expected: Entry | Package) -> str | None:
-    """What is wrong with `data`, in a few words; None when it is what was expected."""
-    if len(data) != expected.size:
-        return f"is {len(data)} bytes long, expected {expected.size}"
-    found = hashlib.sha256(data).hexdigest()
-    return None if found == expected.sha256 else f"has sha256 {found}, expected {expected.sha256}"
 
 
 def file_flaw(path: Path, entry: Entry) -> str | None:
