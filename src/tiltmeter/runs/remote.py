@@ -73,7 +73,8 @@ class Store:
                 return []
         # Some tools create an empty object to mark a folder; an object with content where a folder should be is one of the names.
         inside = [one for one in found if str(one["name"]).strip("/") != folder or one.get("size")]
-        return [str(one["name"]).rstrip("/").rpartition("/")[2] + "/" * (one.get("type") == "directory") for one in inside]
+        names = [str(one["name"]).rstrip("/").rpartition("/")[2] or "." for one in inside]
+        return [name + "/" * (one.get("type") == "directory") for name, one in zip(names, inside, strict=True)]
 
     def read(self, name: str) -> bytes | None:
         """A small object, None where there is none."""
@@ -108,7 +109,7 @@ class Store:
     def _calling(self, what: str, name: str = "") -> Iterator[None]:
         """The package of each protocol has errors of its own, of no common kind; such a block holds nothing but calls of the store."""
         try:
-            self._system.invalidate_cache()  # a listing kept from before lacks objects that another process has written since
+            self._system.fs.invalidate_cache()  # a listing kept from before lacks objects that another process has written since
             yield
         except Exception as error:
             place = f"{self.url}/{name}" if name else self.url
