@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import re
@@ -113,7 +114,8 @@ class Visit:
         for _ in range(10):
             self.settle()
             self.page.get_by_role("combobox", name=facet).click()
-            self.page.get_by_role("option", name=value).click()
+            with contextlib.suppress(sync_api.TimeoutError):  # the list closed as the page was drawn anew
+                self.page.get_by_role("option", name=value).click(timeout=5_000)
             self.page.keyboard.press("Escape")
             self.settle()
             if value in field.first.inner_text():

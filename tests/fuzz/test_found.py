@@ -96,6 +96,7 @@ REFUSED = {
     "a model's configuration nested without end": ("model configuration", _DEEP),
     "a date that is none in a grid": ("grid", b"categories: 2024-99-99"),
     "a date that is none in a file of prices": ("prices", b"models: 2024-99-99"),
+    "a number as the name of a model in a file of prices": ("prices", b"models: {1: {input: 1}}"),
     "a number that is none in wordings": ("wordings", b"direct: 0x_"),
     "a number of five thousand digits in terms": ("terms", b"identities: " + b"9" * 5_000),
     "wordings nested without end": ("wordings", b"[" * 2_000),

@@ -85,6 +85,7 @@ def _read_price_file(path: Path) -> dict[str, Price]:
     models = content.get("models") if isinstance(content, dict) else None
     if not isinstance(models, dict):
         raise InputError(f"price file {path}: needs a key 'models' with entries such as 'openai/my-model: {{input: 0.5, output: 1.5}}'")
+    models = {str(name): price for name, price in models.items()}
     try:
         return _PRICES.validate_python(models)
     except ValidationError as error:
