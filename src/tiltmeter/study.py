@@ -16,6 +16,7 @@ import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int32, Int64, LazyFrame, String, col, lit, when
 
 from tiltmeter.models import Classifier as Classifier, Encoder as Encoder, Message, Sampling
+from tiltmeter.readers.outcomes import OUTCOMES as OUTCOMES
 
 if TYPE_CHECKING:
     from tiltmeter.datasets import Library
@@ -25,9 +26,6 @@ Schema = Mapping[str, pl.DataType | type[pl.DataType]]
 
 MARKS = ("healthy", "cautionary", "critical", "catastrophic")
 """Tiers of a graded metric, best first; a graded metric of which too little was readable is "ungraded"."""
-
-OUTCOMES = ("answered", "refused", "unreadable", "empty", "failed")
-"""How every attempt ends, exactly one of these."""
 
 DESIGN: Schema = {
     "prompt_id": String,  # "gest/12/0/plain": part, item, prompt of the item, wording; unique in a study

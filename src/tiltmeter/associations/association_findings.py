@@ -11,7 +11,8 @@ from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 from tiltmeter.associations.definitions import AssociationOptions, options_of
 from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
-from tiltmeter.study import CONTRASTS, OUTCOMES, NotRun, Settings, as_findings, conform, sql_where
+from tiltmeter.readers.outcomes import outcome_counts
+from tiltmeter.study import CONTRASTS, NotRun, Settings, as_findings, conform, sql_where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,8 +69,7 @@ class Basis:
 
     def findings(self, rows: DataFrame) -> DataFrame:
         """FINDINGS of rows with `metric`, `identity` and `context`; where a row has no `attempts` of its own, these are the stories."""
-        ended = dict(self.measures.group_by("outcome").len().iter_rows())
-        counts = {"attempts": self.measures.height, **{name: ended.get(name, 0) for name in OUTCOMES}}
+        counts = self.measures.select(outcome_counts()).drop("items").row(0, named=True)
         known = {"identity": String, "context": String, "evidence": String, **dict.fromkeys(counts, Int64)}
         rows = conform(rows, known, further=True)
         rows = beside(rows, self._items(), *_PLACE)

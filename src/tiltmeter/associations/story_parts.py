@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
-from polars import DataFrame, Series, String, col, lit, when
+from polars import DataFrame, String, col, lit, when
 
 from tiltmeter.associations.association_findings import (
     HARM,
@@ -44,7 +44,7 @@ from tiltmeter.associations.stage_tables import (
     beside,
 )
 from tiltmeter.errors import InputError
-from tiltmeter.readers import refused_text
+from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.registry import check_known
 from tiltmeter.study import DESIGN, FINDINGS, MEASURES, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, conform
 
@@ -196,16 +196,9 @@ class Stories(Part):
         waiting = col.problem.eq(NOT_ASKED).fill_null(False)
         read = lists.group_by("attempt").agg(usable=(col.status != "missing").any(), waiting=waiting.all())
         phrases = mentions.group_by("attempt").agg(phrases=pl.len())
-        blank = col.answer.is_null() | (col.answer.str.strip_chars() == "")
-        endings = {
-            "failed": (col.status != "ok") | col.waiting,
-            "refused": lit(declined(answers)),
-            "empty": blank,
-            "answered": col.usable,
-        }
-        outcome = pl.coalesce(*(when(ends).then(lit(name)) for name, ends in endings.items()), lit("unreadable"))
-        made = beside(answers.select("status", "answer", attempt=ATTEMPT), read, "attempt")
-        made = beside(made, phrases, "attempt").with_columns(outcome=outcome)
+        made = beside(answers.select(attempt=ATTEMPT), read, "attempt")
+        made = beside(made, phrases, "attempt").with_columns(free_texts(answers)["without"])
+        made = made.with_columns(outcome=pl.coalesce("without", decide_outcome(failed="waiting", answered="usable")))
         label = when(col.outcome == "answered").then(col.phrases.fill_null(0).cast(String))
         return made.select("attempt", "outcome", label=label)
 
@@ -359,11 +352,6 @@ class OwnTexts(Stories):
         return pl.concat([conform(made, DESIGN), own], how="horizontal")
 
 
-def declined(answers: DataFrame) -> Series:
-    """Whether each answer refuses to tell a story."""
-    return refused_text(answers["answer"]) | answers["refusal"].is_not_null()
-
-
 ATTEMPT = pl.concat_str("prompt_id", lit("#"), "repetition")
 """Names one story of one model: "gender/17/0/plain#3"."""
 _FACTORS = (*(f"{name}_{number}" for number in (1, 2) for name in ("identity", "descriptor", "name")), "type", "context", "location")
@@ -378,10 +366,9 @@ def stories_of(answers: DataFrame) -> DataFrame:
         The design's factors (`identity_1`, ..., `identity_2` where there is a second character, `context`, `location`, `type`) and
         the responses' columns.
     """
-    usable = (col.status == "ok") & (col.answer.str.strip_chars() != "") & ~declined(answers)
     rows = conform(answers, dict.fromkeys(_FACTORS, String), further=True).with_columns(
         attempt=ATTEMPT,
-        text=when(usable).then("answer"),
+        text=free_texts(answers)["text"],
         row=pl.int_range(pl.len()),
         repetition="turn" if "turn" in answers.columns else "repetition",
         stratum=col.type.fill_null("all"),

@@ -23,7 +23,7 @@ from tiltmeter.benchmarks.configurations import (
     options_of,
 )
 from tiltmeter.errors import InputError
-from tiltmeter.readers import refused_text
+from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.study import (
     DESIGN,
     EXAMPLES,
@@ -103,9 +103,7 @@ class Answers(Part):
         from tiltmeter.features import measure_features, open_features
 
         options = options_of(settings)
-        declined = refused_text(answers["answer"]) | answers["refusal"].is_not_null()
-        blank = answers["answer"].fill_null("").str.strip_chars() == ""
-        texts = answers.select(when((answers["status"] == "ok") & ~declined & ~blank).then("answer")).to_series()
+        without, texts = free_texts(answers)
         has_baselines = "baseline" in answers.columns and answers["baseline"].null_count() < answers.height
         opened = open_features(options.features, encoder=tools.encoder, classifier=tools.classifier)
         found = measure_features(opened, texts, answers["baseline"] if has_baselines else None)
@@ -116,13 +114,7 @@ class Answers(Part):
         if options.also:
             tables["further"] = further_measures(grouped.with_columns(text=texts), found, settings, options, tools)
         scored = found.values.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
-        outcome = (
-            when(answers["status"] != "ok").then(lit("failed"))
-            .when(declined).then(lit("refused"))
-            .when(blank).then(lit("empty"))
-            .when(scored).then(lit("answered"))
-            .otherwise(lit("unreadable"))
-        )  # fmt: skip
+        outcome = pl.coalesce(without, decide_outcome(answered=scored))
         label = when(scored).then(found.values.to_series(0).round(PLACES).cast(String))
         made = [pl.select(outcome=outcome, label=label), grouped.select("generation", "subject"), _named(VALUE, found.values)]
         if options.clusters is not None:

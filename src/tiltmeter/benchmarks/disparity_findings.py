@@ -12,8 +12,9 @@ from tiltmeter.benchmarks.configurations import BASELINE, BASELINES, VALUE, opti
 from tiltmeter.benchmarks.diagnosis import CALIBRATED, DEFAULT_STATISTICS, DEFINITIONS, calibrate, cross, diagnose, overall_means
 from tiltmeter.benchmarks.resampled_summaries import DisparityDefinition
 from tiltmeter.features import FEATURES
+from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.stats import COMPARISONS, GroupValues
-from tiltmeter.study import EXAMPLES, NAMED, OUTCOMES, Part, Settings, as_findings, conform, sql_where
+from tiltmeter.study import EXAMPLES, NAMED, Part, Settings, as_findings, conform, sql_where
 
 COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 """Comparisons that are findings; all of them are in the table `disparities`."""
@@ -134,8 +135,7 @@ def _counts(measures: DataFrame) -> DataFrame:
     prompts = answers.unique("prompt_key").with_columns(generation=lit(BASELINES), outcome=lit("answered"))
     rows = pl.concat([answers, prompts])
     rows = pl.concat([rows, rows.with_columns(group=None)], how="vertical_relaxed")
-    ended = ((col.outcome == one).sum().alias(one) for one in OUTCOMES)
-    return rows.group_by("generation", "group").agg(*ended, attempts=pl.len(), items=col.item.n_unique())
+    return rows.group_by("generation", "group").agg(outcome_counts())
 
 
 def wide_of(measures: DataFrame) -> Wide:

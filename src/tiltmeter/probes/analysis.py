@@ -26,6 +26,7 @@ from tiltmeter.probes.metric import (
     Values,
     describe_metric,
 )
+from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.study import CONTRASTS, EXAMPLES, Settings, conform
 
 if TYPE_CHECKING:
@@ -110,11 +111,8 @@ class CountedItems:
 
     def outcomes(self, where: Mapping[str, str]) -> OutcomeCounts:
         """What became of the attempts whose factors have these values (given as text)."""
-        attempts = self.measures.select("item", "outcome", *where)
-        for factor, value in where.items():
-            attempts = attempts.filter(col(factor).cast(String) == value)
-        readable = attempts.filter(outcome="answered")["item"].n_unique()
-        return OutcomeCounts(attempts.height, readable, **dict(attempts["outcome"].value_counts().iter_rows()))
+        attempts = self.measures.filter(lit(True), *(col(factor).cast(String) == value for factor, value in where.items()))
+        return OutcomeCounts(**attempts.select(outcome_counts()).row(0, named=True))
 
     def compute(self, totals: Array) -> Values:
         """All metrics from totals of shape (R, columns)."""

@@ -21,6 +21,7 @@ from tiltmeter.datasets import DataUnavailable, Library
 from tiltmeter.probes import analysis
 from tiltmeter.probes.metric import DEFAULT, HARMS, Band, Estimate, Mark, Metric, ProbeDefinition, Sums, Values, definition_named
 from tiltmeter.prompt_templates import Wording, fill, wordings
+from tiltmeter.readers.outcomes import decide_outcome
 from tiltmeter.study import (
     DESIGN,
     GRADES,
@@ -193,8 +194,8 @@ class Probe(MeasuredPart):
         """See Part.measure."""
         read = self.under(settings.definition).read(answers)
         failed, refused = answers["status"] != "ok", answers["refusal"].is_not_null()
-        without = when(failed).then(lit("failed")).when(refused).then(lit("refused"))
-        return read.with_columns(when(without.is_null()).then(pl.all())).with_columns(outcome=pl.coalesce(without, "outcome"))
+        outcome = decide_outcome(lit(read["outcome"]), failed=failed, refused=refused)
+        return read.select(when(~failed & ~refused).then(pl.all())).with_columns(outcome=outcome)
 
     def analyse(self, measures: DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, DataFrame]:
         """See MeasuredPart.analyse: the tables `findings` and `grades`. With several wordings, the key metrics are also given for each."""

@@ -26,7 +26,7 @@ from tiltmeter.probes.metric import (
     with_distance,
 )
 from tiltmeter.readers import genderbench
-from tiltmeter.readers.normalising import verdict
+from tiltmeter.readers.outcomes import verdict
 
 if TYPE_CHECKING:
     import numpy as np

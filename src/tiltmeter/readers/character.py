@@ -28,7 +28,8 @@ from functools import cache
 import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import ascii_text, load_data, text_table, verdict
+from tiltmeter.readers.normalising import ascii_text, load_data, text_table
+from tiltmeter.readers.outcomes import verdict
 from tiltmeter.readers.refusal import declines_to_write
 
 _GENDERS = ("female", "male", "nonbinary")

@@ -21,7 +21,8 @@ from collections.abc import Mapping
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import first_match, lowered, only_one, padded, rewritten, squash, text_table, verdict
+from tiltmeter.readers.normalising import first_match, lowered, only_one, padded, rewritten, squash, text_table
+from tiltmeter.readers.outcomes import verdict
 from tiltmeter.readers.refusal import declines
 
 _LETTERS = "abcde"

@@ -129,13 +129,6 @@ def text_table(answer: Series, **factors: Series) -> DataFrame:
     return text.with_columns(rewritten(col.text, _MARKUP).str.strip_chars(), blank=col.text.str.strip_chars() == "")
 
 
-def verdict(table: DataFrame, label: Expr, refused: Expr) -> DataFrame:
-    """Columns `outcome` and `label` from what was read: blank is "empty", a label "answered", the rest "refused" or "unreadable"."""
-    read = table.select(label=when(~col.blank).then(label).cast(String), refused=refused, blank="blank")
-    outcome = when("blank").then(lit("empty")).when(col.label.is_not_null()).then(lit("answered"))
-    return read.select(outcome=outcome.when("refused").then(lit("refused")).otherwise(lit("unreadable")), label="label")
-
-
 def load_data(name: str) -> Any:
     """Word lists and phrases of one reader: `data/<name>.yaml` of this package."""
     return packaged_yaml(Path(__file__).parent / "data" / f"{name}.yaml")

@@ -36,7 +36,8 @@ from functools import cache
 import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
-from tiltmeter.readers.normalising import alternatives, count_words, load_data, lowered, only_one, padded, rewritten, text_table, verdict
+from tiltmeter.readers.normalising import alternatives, count_words, load_data, lowered, only_one, padded, rewritten, text_table
+from tiltmeter.readers.outcomes import verdict
 from tiltmeter.readers.refusal import conceded, declines, declines_to_write
 
 _CONDITION = (

@@ -24,7 +24,8 @@ from typing import Literal
 import polars as pl
 from polars import DataFrame, Expr, Series, col, lit, when
 
-from tiltmeter.readers.normalising import alternatives, load_data, lowered, rewritten, text_table, verdict
+from tiltmeter.readers.normalising import alternatives, load_data, lowered, rewritten, text_table
+from tiltmeter.readers.outcomes import verdict
 from tiltmeter.readers.refusal import conceded, declines
 
 About = Literal["statement", "decision", "stress"]

@@ -24,6 +24,7 @@ from tiltmeter.engine import Keys, Request
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Message, Model, Sampling
 from tiltmeter.paths import sha256
+from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.runs.asking import RunTools
 from tiltmeter.runs.folder import ERRORS, STAGES, RunFolder, without_foreign
 from tiltmeter.runs.resolving import Resolved, replaced_tables
@@ -319,10 +320,10 @@ def _add_findings(found: Mapping[Owner, Mapping[str, DataFrame]], pieces: Pieces
 
 def _unused(whose: str, measures: DataFrame) -> list[str]:
     """A sentence where answers came, but none could be used. (That requests failed is told of the model as a whole.)"""
-    counts = dict(measures.group_by("outcome").len().iter_rows())
-    if counts.get("answered") or not set(counts) - {"failed"}:
+    counts = measures.select(outcome_counts()).row(0, named=True)
+    if counts["answered"] or counts["failed"] == counts["attempts"]:
         return []
-    ended = ", ".join(f"{counts[one]:,} {one}" for one in OUTCOMES if one in counts)
+    ended = ", ".join(f"{counts[one]:,} {one}" for one in OUTCOMES if counts[one])
     return [
         f"{whose}: none of {measures.height:,} responses could be used ({ended}), so its metrics have no value; look at the responses, and"
         " change the model's settings, the prompts or the features"
