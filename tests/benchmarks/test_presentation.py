@@ -14,7 +14,7 @@ import tiltmeter as tm
 from tiltmeter.benchmarks import suite
 from tiltmeter.benchmarks.benchmark_blocks import MOST, NO_BASELINES, WIDEST
 from tiltmeter.blocks import Block, Callout, Column, Details, Heatmap, Intervals, Responses, Table, Text
-from tiltmeter.runs.viewing import RunsView
+from tiltmeter.runs.opened_run import RunsView
 from tiltmeter.study import EXAMPLES, FINDINGS, conform
 
 BlockKind = TypeVar("BlockKind")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tiltmeter.engine import Engine, open_engine
-from tiltmeter.engine.engines import RayOptions
+from tiltmeter.engine.ray_engine import RayOptions
 from tiltmeter.errors import InputError, ProviderError
 
 

@@ -21,13 +21,13 @@ ANSWERS = pl.DataFrame(
 )
 
 
-def test_a_free_text_is_usable_or_has_one_reason_why_not():
+def test_a_free_text_is_usable_or_has_one_reason_why_not() -> None:
     made = free_texts(ANSWERS)
     assert made["without"].to_list() == [None, "refused", "refused", "empty", "empty", "failed", "failed"]
     assert made["text"].to_list() == [ANSWERS["answer"][0], *[None] * 6]
 
 
-def test_counts_add_up_to_the_attempts_and_items_are_those_with_an_answer():
+def test_counts_add_up_to_the_attempts_and_items_are_those_with_an_answer() -> None:
     measures = pl.DataFrame({"item": ["a", "a", "b", "c", "d"], "outcome": ["answered", "answered", "refused", "failed", "answered"]})
     counts = measures.select(outcome_counts()).row(0, named=True)
     assert counts == {"attempts": 5, "answered": 3, "refused": 1, "unreadable": 0, "empty": 0, "failed": 1, "items": 2}

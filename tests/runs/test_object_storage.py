@@ -25,7 +25,7 @@ from tiltmeter.cli.application import app
 from tiltmeter.errors import InputError
 from tiltmeter.exports import export
 from tiltmeter.paths import sha256
-from tiltmeter.runs import Run, RunFolder, known_runs, load, remote
+from tiltmeter.runs import Run, folder_to_fill, known_runs, load, remote
 from tiltmeter.runs.places import place_of, runs_root
 
 BEING_WRITTEN = "being written"
@@ -178,7 +178,7 @@ def test_killed_while_publishing_then_again(store: ObjectStore, url: str) -> Non
 
 
 def test_two_in_one_process_and_machine_are_refused_by_its_lock(url: str) -> None:
-    with RunFolder.at(url).filling({"study": "genderbench"}), pytest.raises(InputError, match=f"another process is filling {url}; wait"):
+    with folder_to_fill(url).filling({"study": "genderbench"}), pytest.raises(InputError, match=f"another process is filling {url}; wait"):
         fill(url, 2)
 
 
@@ -196,7 +196,7 @@ def test_refusals(store: ObjectStore, url: str) -> None:
         fill(url, 1)
     fill(f"{url}/run", 1)
     with pytest.raises(InputError, match="holds a run with other settings"):
-        RunFolder.at(f"{url}/run").filling({"study": "another"}).__enter__()
+        folder_to_fill(f"{url}/run").filling({"study": "another"}).__enter__()
     assert states(load(f"{url}/run")) == {1}
     assert store.get(f"{url.removeprefix('s3://')}/notes.txt") == b"mine"
     with pytest.raises(InputError, match=r"cannot write s3://nowhere/run/study.yaml: .*bucket.*; create the bucket, or check the URL"):
@@ -204,7 +204,7 @@ def test_refusals(store: ObjectStore, url: str) -> None:
 
 
 def test_an_error_while_filling_leaves_nothing(store: ObjectStore, url: str) -> None:
-    with pytest.raises(KeyboardInterrupt), RunFolder.at(url).filling({"study": "genderbench"}):
+    with pytest.raises(KeyboardInterrupt), folder_to_fill(url).filling({"study": "genderbench"}):
         raise KeyboardInterrupt
     assert objects(store, url) == []
 

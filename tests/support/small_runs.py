@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from tiltmeter.errors import InputError
-from tiltmeter.runs import RunFolder
+from tiltmeter.runs import folder_to_fill
 from tiltmeter.study import DESIGN, FINDINGS, RESPONSES
 
 __all__ = ["TABLES", "about", "fill", "table"]
@@ -20,7 +20,7 @@ TABLES = ("design", "responses", "measures", "findings")
 
 def fill(url: str, value: int, pause: float = 0.0) -> None:
     """A run whose every table says `value`; between its claim and its end it pauses."""
-    folder = RunFolder.at(url)
+    folder = folder_to_fill(url)
     with folder.filling({"study": "genderbench"}):
         print("filling", flush=True)
         time.sleep(pause)

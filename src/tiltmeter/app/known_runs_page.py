@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tiltmeter.app.run_data import file_stamp
 from tiltmeter.errors import InputError
-from tiltmeter.runs import RunFolder, runs_root
+from tiltmeter.runs import RunFolder, open_folder, runs_root
 from tiltmeter.safe_writing import LOCK
 from tiltmeter.yaml_files import yaml_of
 
@@ -58,7 +58,7 @@ def find_run(name: str) -> Path:
     for path in (Path(name), runs_root() / name):
         if file_stamp(path / "run.json") or file_stamp(path / "study.yaml"):
             return path
-    return RunFolder.open(name).whole()  # says which runs there are
+    return open_folder(name).whole()  # says which runs there are
 
 
 def _read(name: str, path: Path) -> KnownRun:

@@ -47,7 +47,7 @@ def show(
     output: o.Format = "table",
 ) -> None:
     """Print the findings of a run, or the very answers behind one of them."""
-    from tiltmeter.runs.viewing import blocks_of, findings_table
+    from tiltmeter.runs.plain_findings import findings_table
     from tiltmeter.study import metric_name
 
     as_json = o.as_json(output)
@@ -70,7 +70,7 @@ def show(
     elif single:
         reports.print_blocks([findings_table("Findings", findings)])
     else:
-        reports.print_blocks(blocks_of([run], only={"model": model, "part": part}), everything=all_metrics)
+        reports.print_blocks(runs.blocks_of([run], only={"model": model, "part": part}), everything=all_metrics)
 
 
 def _print_normalised(run: runs.Run, findings: DataFrame, *, as_json: bool) -> None:
@@ -111,10 +111,9 @@ def report(
 ) -> None:
     """Write one self-contained HTML page about one or more runs."""
     from tiltmeter.probes.published import read_published
-    from tiltmeter.runs.viewing import report_of
 
     opened = [runs.load(name) for name in names]
-    made = report_of(opened, None if published is None else read_published(published))
+    made = runs.report_of(opened, None if published is None else read_published(published))
     if figures is not None:
         for path in reports.write_charts(made.blocks, figures):
             typer.echo(path, err=True)

@@ -160,10 +160,8 @@ def _inside(out: str | None, name: str) -> str | None:
 
 def _write(made: list[runs.Run], out: str | None) -> str:
     """The page about all three beside them, or in the folder of the first where they have none in common; where it is."""
-    from tiltmeter.runs.viewing import report_of
-
-    folder = made[0].folder if out is None else runs.RunFolder.at(out)
-    return folder.write_page(report_of(made))
+    folder = made[0].folder if out is None else runs.folder_to_fill(out)
+    return folder.write_page(runs.report_of(made))
 
 
 def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:

@@ -1,4 +1,5 @@
-from .engines import Engine as Engine, generate as generate, open_engine as open_engine
+from .engines import open_engine as open_engine
+from .generation import Engine as Engine, generate as generate
 from .journal import Journal as Journal, Row as Row, Taken as Taken, open_journal as open_journal
 from .prices import Cost as Cost, Price as Price, Prices as Prices
 from .progress import (

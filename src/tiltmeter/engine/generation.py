@@ -15,11 +15,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields
 from functools import partial
+from pathlib import Path
 from time import monotonic
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tiltmeter.engine.journal import Journal, Row, new_owner
 from tiltmeter.engine.prices import Prices
@@ -29,6 +30,9 @@ from tiltmeter.engine.work_queue import ClaimedRequest, Keys, Request, WorkQueue
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Completion, Model, ModelError, Sampling
 from tiltmeter.models.base import outcome_of
+
+if TYPE_CHECKING:
+    from tiltmeter.models.text_models import CachedTextModel, SentenceEncoder, TextClassifier
 
 GRACE = 10.0
 """Seconds that requests in flight get to finish when a run is asked to stop."""
@@ -345,3 +349,69 @@ def _stop_on_signal(run: Generation) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+class Engine:
+    """Carries out what costs: answers of models and judges, vectors of encoders, scores of classifiers.
+
+    This one does everything in the calling process. What comes out does not depend on the engine. The journal is read and written by
+    the calling process alone.
+    """
+
+    name = "local"
+    """As the user wrote it, without credentials; kept in run.json."""
+
+    def generate(
+        self,
+        model: Model,
+        requests: Iterable[Request],
+        sampling: Sampling,
+        *,
+        journal: Journal,
+        limits: Limits | None = None,
+        progress: Display | None = None,
+        prices: Prices | None = None,
+    ) -> Tally:
+        """Ask `model` every request that `journal` does not yet hold an answer to, and keep each answer there.
+
+        `requests` is read lazily, a thousand or so at a time, in the thread of the run. Answers are committed at least twice a
+        second. Requests another process is asking through the same journal are awaited, not asked again. Failures that pass are
+        retried, with the whole endpoint slowed down when it says so; a request given up becomes a row with status "failed".
+
+        SIGINT, SIGTERM and SIGHUP (in the main thread) end the run in order: requests in flight finish, for ten seconds at most, and are
+        committed; a second signal does not wait for them. May be called inside a running event loop (a notebook), where it
+        runs in a thread of its own and Ctrl-C acts like SIGINT.
+
+        Raises
+        ------
+        ProviderError
+            Nothing was answered in this run nor held before it, and nothing will be: wrong key, wrong model, no server.
+        InputError
+            The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
+        """
+        with self._placed(model, limits or Limits()) as (placed, bounds):
+            return run_to_end(Generation(placed, requests, sampling, journal, bounds, progress or Display(), prices or Prices.load()))
+
+    def _placed(self, model: Model, limits: Limits) -> AbstractContextManager[tuple[Model, Limits]]:
+        """The model as this engine asks it, and the limits under which it does."""
+        return nullcontext((model, limits))
+
+    def encoder(self, name_or_path: str | Path, *, store: Path | None) -> SentenceEncoder:
+        """See `tiltmeter.models.text_models.SentenceEncoder`."""
+        from tiltmeter.models.text_models import SentenceEncoder
+
+        return SentenceEncoder(name_or_path, store=store, **self._elsewhere(SentenceEncoder, name_or_path))
+
+    def classifier(self, name_or_path: str | Path, *, store: Path | None) -> TextClassifier:
+        """See `tiltmeter.models.text_models.TextClassifier`."""
+        from tiltmeter.models.text_models import TextClassifier
+
+        return TextClassifier(name_or_path, store=store, **self._elsewhere(TextClassifier, name_or_path))
+
+    def _elsewhere(self, kind: type[CachedTextModel], name_or_path: str | Path) -> dict[str, Any]:
+        """Further arguments of an encoder or classifier: on which machines it computes."""
+        return {}
+
+
+generate = Engine().generate
+"""As the local engine does it."""

@@ -14,18 +14,19 @@ import gc
 import math
 import pickle
 import platform
+import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
-from tiltmeter.engine.engines import Engine, RayOptions, last_line
+from tiltmeter.engine.generation import Engine
 from tiltmeter.engine.rate_limit import Limits
 from tiltmeter.errors import InputError, ProviderError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
@@ -33,6 +34,7 @@ from tiltmeter.models.base import outcome_of
 from tiltmeter.models.huggingface import BulkModel
 from tiltmeter.models.text_models import CachedTextModel
 from tiltmeter.models.weights import find_weights, is_out_of_memory
+from tiltmeter.registry import check_known
 
 BATCHES = 4
 """Batches of texts that a worker has at a time."""
@@ -44,6 +46,54 @@ FIRST = 20.0
 """Seconds a session waits for its first worker before it takes calls, which then wait (and can be interrupted)."""
 IDLE = 15.0
 """Seconds after which a worker with nothing to do is ended, where there are more than the fewest."""
+
+
+_WHOLE = "[1-9][0-9]{0,5}"
+_AMOUNT = "0?[.][0-9]*[1-9]|[1-9][0-9]{0,5}"
+_WHOLE_WORDS = "a whole number of 1 or more"
+_AMOUNT_WORDS = "a number above 0; above 1, Ray takes whole numbers only"
+_FORMS = {
+    "workers": (f"{_WHOLE}(?:-{_WHOLE})?", f"{_WHOLE_WORDS}, or two as in 2-8"),
+    "cpus": (_AMOUNT, _AMOUNT_WORDS),
+    "gpus": (f"{_AMOUNT}|0", _AMOUNT_WORDS),
+    "batch": (_WHOLE, _WHOLE_WORDS),
+}
+"""How the value of each option is written, in a pattern and in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class RayOptions:
+    """How many workers there are, what each one takes of a machine, and how much it is given at a time."""
+
+    workers: tuple[int, int] = (0, 0)
+    """Fewest and most workers; 0: as many as fit into the cluster when it is opened."""
+    cpus: float = 1.0
+    """Cores of each worker; may be a fraction."""
+    gpus: float = 0.0
+    """GPUs of each worker; a fraction lets several workers share one."""
+    batch: int | None = None
+    """Prompts a worker has at a time at most; None: as many as there are connections."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> RayOptions:
+        """Read what the user wrote after -E. Raises InputError: an unknown option, or a value that is none of its kind."""
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            check_known(name, sorted(_FORMS), f"-E {name}={value}: ray takes no such option")
+            form, wanted = _FORMS[name]
+            if not re.fullmatch(form, value):
+                raise InputError(f"-E {name}={value}: give {wanted}")
+            numbers = [float(number) for number in value.split("-")]
+            if numbers[0] > numbers[-1]:
+                raise InputError(f"-E {name}={value}: the smaller number comes first, as in 2-8")
+            values[name] = {"workers": (int(numbers[0]), int(numbers[-1])), "batch": int(numbers[0])}.get(name, numbers[0])
+        return cls(**values)
+
+
+def last_line(error: Exception) -> str:
+    """Return the last line of what Ray said, without its traceback."""
+    said = str(error).strip().rpartition("\n")[2]
+    return f"{type(error).__name__}: {said}"
 
 
 class ModelWork:

@@ -21,7 +21,7 @@ from tiltmeter.exports.plain_tables import findings_of
 from tiltmeter.reports import markdown
 from tiltmeter.runs import RunFolder
 from tiltmeter.runs.folder import reading
-from tiltmeter.runs.viewing import findings_table
+from tiltmeter.runs.plain_findings import findings_table
 from tiltmeter.study import NAMED, metric_name
 
 HOW_TO_SPEAK = (

@@ -13,7 +13,7 @@ from tiltmeter.exports.plain_tables import findings_of, normalised_of
 from tiltmeter.probes.presentation import normalised_block
 from tiltmeter.reports import latex, markdown, writing
 from tiltmeter.reports.words import not_run, table_of
-from tiltmeter.runs.viewing import findings_table
+from tiltmeter.runs.plain_findings import findings_table
 
 HOW_TO_READ = (
     "Intervals say how far a number could be from that of endlessly many such prompts; p is against the value that means no bias, q is p"

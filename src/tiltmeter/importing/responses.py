@@ -27,6 +27,7 @@ from tiltmeter.paths import sha256
 from tiltmeter.readers import without_thinking
 from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import RunFolder
+from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what_is_missing
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.study_run import RunInProgress, RunResult, default_folder
@@ -90,7 +91,7 @@ def analyse_responses(
     else:
         tables = {path: (read_inspect_log if is_inspect_log(path) else read_responses)(path) for path in paths if path not in logs}
     document = resolved.as_document() | document
-    folder = RunFolder.at(out or default_folder(document, [path.stem for path in paths]))
+    folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
     with folder.filling(document), (asking or Asking()).open() as asker:
         run = RunInProgress(folder, resolved, asker, judge)
         run.make_design(designed)

@@ -1,7 +1,15 @@
 from .api import Judging as Judging, run as run, run_named as run_named
 from .asking import Asking as Asking
 from .folder import RunFolder as RunFolder
-from .opened_run import Run as Run, known_runs as known_runs, load as load, narrowed as narrowed
+from .opened_run import (
+    Run as Run,
+    blocks_of as blocks_of,
+    known_runs as known_runs,
+    load as load,
+    narrowed as narrowed,
+    report_of as report_of,
+)
+from .opening import folder_to_fill as folder_to_fill, open_folder as open_folder
 from .places import runs_place as runs_place, runs_root as runs_root
 from .planning import Plan as Plan, make_plan as make_plan
 from .resolving import Resolved as Resolved, parse_limit as parse_limit, resolve as resolve

@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from tiltmeter.outside_files import UNREADABLE, json_of
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.reports import Report, write_page
 from tiltmeter.runs.first_edition import grades, upgraded
-from tiltmeter.runs.places import candidates, place_of, runs_place
 from tiltmeter.runs.validation import REMEDY, check_columns, check_document, check_findings
 from tiltmeter.safe_writing import LOCK, only_writer, writable, writing
 from tiltmeter.study import DESIGN, RESPONSES
@@ -61,33 +60,6 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @classmethod
-    def at(cls, place: str | Path) -> RunFolder:
-        """The folder to fill at a path or URL (see `filling`); raises InputError for a URL that cannot be used."""
-        where = place_of(place)
-        if isinstance(where, Path):
-            return cls(where)
-        from tiltmeter.runs.remote import UploadedFolder
-
-        return UploadedFolder(where)
-
-    @classmethod
-    def open(cls, name: str | Path) -> RunFolder:
-        """An existing run, by path, URL or its name under the runs folder; raises InputError if there is none."""
-        if not str(name).strip():
-            raise InputError("the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows")
-        where, root = place_of(name), runs_place()
-        for place in candidates(where, root):
-            if isinstance(place, Path):
-                if is_file(place / "run.json"):
-                    return cls(place)
-            else:
-                from tiltmeter.runs.remote import FetchedFolder
-
-                if (found := FetchedFolder.find(place)) is not None:
-                    return found
-        raise InputError(f"{name} is not a run folder (it has no run.json); {_hint(where, root)}")
 
     @property
     def place(self) -> str:
@@ -266,27 +238,6 @@ def document_of(read: Callable[[], bytes | None], place: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{place} cannot be read as JSON ({error}); run the study again to create it again") from error
     return check_document(loaded, place)
-
-
-def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and run.json of each run under a path or URL; what cannot be read is left out."""
-    readers: Mapping[str, Callable[[], bytes | None]]
-    if isinstance(root, Path):
-        readers = {path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json"))}
-    else:
-        from tiltmeter.runs.remote import readers_of_runs
-
-        readers = readers_of_runs(root)
-    for name, read in readers.items():
-        with suppress(InputError):
-            yield name, document_of(read, f"{root}/{name}/run.json")
-
-
-def _hint(where: str | Path, root: str | Path) -> str:
-    if isinstance(where, str):
-        return f"check the URL, or make a run there with --out {where}"
-    known = [name for name, _ in runs_in(root)]
-    return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"
 
 
 _COMMON = {*DESIGN, *RESPONSES, "outcome", "label", "stratum"}

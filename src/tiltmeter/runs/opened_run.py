@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
-from polars import DataFrame, LazyFrame, col
+from polars import DataFrame, LazyFrame, col, lit, when
 
-from tiltmeter import reports
-from tiltmeter.blocks import Block
+from tiltmeter import registry, reports
+from tiltmeter.blocks import Block, Details, Text
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known, did_you_mean
-from tiltmeter.runs.folder import RunFolder, reading, runs_in
+from tiltmeter.reports import Report
+from tiltmeter.runs.folder import RunFolder, reading
+from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
+from tiltmeter.runs.plain_findings import present_findings
 from tiltmeter.runs.validation import COLUMNS, check_columns
-from tiltmeter.runs.viewing import blocks_of, report_of
 from tiltmeter.sanitising import printable
-from tiltmeter.study import Finding, metric_name
+from tiltmeter.study import NAMED, Finding, metric_name
 
 _QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
 _TABLE: Final = re.compile(r"\bFROM\s+([A-Za-z_]\w*)", re.IGNORECASE)
@@ -168,7 +173,7 @@ class Run:
         """What there is to show of the run (see `tiltmeter.blocks`)."""
         return blocks_of([self])
 
-    def report_of(self) -> reports.Report:
+    def report_of(self) -> Report:
         """The run as renderers take it: what run.json says of it, and its blocks."""
         return report_of([self])
 
@@ -296,7 +301,7 @@ def load(path: Run | str | Path) -> Run:
     InputError
         There is none.
     """
-    return path if isinstance(path, Run) else Run(RunFolder.open(path))
+    return path if isinstance(path, Run) else Run(open_folder(path))
 
 
 def known_runs() -> list[dict[str, Any]]:
@@ -307,3 +312,93 @@ def known_runs() -> list[dict[str, Any]]:
         shown = {"study": about["study"], "models": models, "complete": about["complete"], "written": about["written"]}
         found.append({"name": name} | shown)
     return sorted(found, key=lambda run: str(run["written"]))
+
+
+@dataclass(frozen=True)
+class RunsView:
+    """The findings of one kind of study in one or more runs; see `tiltmeter.study.ReportView`.
+
+    Parameters
+    ----------
+    beside
+        Further tables, such as published findings, that are shown with those of the runs.
+    only
+        The `model` or `part` it is narrowed to.
+    """
+
+    runs: Sequence[Run]
+    study: str
+    beside: Mapping[str, DataFrame] = field(default_factory=dict)
+    only: Mapping[str, str | None] = field(default_factory=dict)
+
+    @cached_property
+    def findings(self) -> DataFrame:
+        """See ReportView."""
+        made = pl.concat([self._named(i, run.findings) for i, run in enumerate(self.runs)]).filter(col.study == self.study)
+        if "findings" not in self.beside:
+            return made
+        behind = self.beside["findings"].join(made.select("part", *NAMED), on=["part", *NAMED], how="semi", nulls_equal=True)
+        return pl.concat([made, behind])
+
+    @cached_property
+    def examples(self) -> DataFrame:
+        """See ReportView."""
+        return pl.concat([self._named(i, run.examples) for i, run in enumerate(self.runs)], how="diagonal")
+
+    @cached_property
+    def titles(self) -> Mapping[str, str]:
+        """See ReportView."""
+        return {name: str(one.get("title") or name) for run in self.runs for name, one in run.about["parts"].items()}
+
+    def table(self, name: str) -> DataFrame:
+        """See ReportView."""
+        found = [self._named(i, run.stage(name)) for i, run in enumerate(self.runs) if name in run.folder.stages()]
+        found += [self.beside[name]] if name in self.beside else []
+        return pl.concat(found, how="diagonal_relaxed") if found else DataFrame()
+
+    @cached_property
+    def _several(self) -> set[str]:
+        counts = Counter(model["name"] for run in self.runs for model in run.about["models"])
+        return {name for name, times in counts.items() if times > 1}
+
+    def _named(self, place: int, table: DataFrame) -> DataFrame:
+        """The rows that are wanted, the models of several runs named by run."""
+        for column, value in self.only.items():
+            if value is not None and column in table.columns:
+                table = table.filter(col(column) == value)
+        if not self._several or "model" not in table.columns:
+            return table
+        mine = col.model.is_in(list(self._several))
+        return table.with_columns(model=when(mine).then(pl.format("{} (run {})", "model", lit(place + 1))).otherwise("model"))
+
+
+def blocks_of(
+    runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None, *, only: Mapping[str, str | None] | None = None
+) -> list[Block]:
+    """What there is to show of one or more runs, study by study.
+
+    Parameters
+    ----------
+    beside
+        Tables that are shown with those of the runs: `findings` published elsewhere, and what belongs to them.
+    only
+        The `model` or `part` to show.
+    """
+    studies = dict.fromkeys(study for run in runs for study in run.findings["study"])
+    return [block for study in studies for block in _presented(RunsView(runs, study, beside or {}, only or {}))]
+
+
+def report_of(runs: Sequence[Run], beside: Mapping[str, DataFrame] | None = None) -> Report:
+    """One or more runs as renderers take them: what run.json says of each, and their blocks; see `blocks_of`."""
+    return Report([run.about for run in runs], blocks_of(runs, beside))
+
+
+def _presented(view: RunsView) -> list[Block]:
+    """What the method shows, and where it was published."""
+    try:
+        suite: Any = registry.load("studies", view.study)
+    except InputError:  # the package that made the run is not installed here
+        suite = None
+    present, source = (getattr(suite, name, None) for name in ("present", "source"))
+    blocks = present(view) if callable(present) else present_findings(view)
+    return [*blocks, *([Details("Where the method was published", [Text(source)])] if source else [])]

@@ -1,4 +1,4 @@
-"""Where a run folder is: a path of this machine, or a URL."""
+"""Where run folders are: a path of this machine, or a URL."""
 
 from __future__ import annotations
 
@@ -54,13 +54,3 @@ def runs_root() -> Path:
 def journal_of_runs(given: str | None) -> str:
     """The journal a user means: the one given, or that of all runs."""
     return given or str(runs_root() / "journal.sqlite")
-
-
-def candidates(where: str | Path, root: str | Path) -> list[str | Path]:
-    """Where a run may be that a user calls so: at this path or URL itself, or under the place run folders are kept at."""
-    if isinstance(where, str):
-        return [where]
-    if isinstance(root, Path):
-        return [where, root / where]
-    is_name = len(where.parts) == 1 and where.name not in ("", "..")
-    return [where, f"{root}/{where}"] if is_name else [where]

@@ -22,6 +22,7 @@ from tiltmeter.runs import pipeline as steps
 from tiltmeter.runs.asking import Asker, Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import RunFolder
 from tiltmeter.runs.opened_run import Run
+from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
 from tiltmeter.runs.resolving import Resolved
@@ -180,7 +181,7 @@ def run_study(
     document = resolved.as_document() | {"models": [identity(model, sampling) for model, sampling in models]}
     if judge is not None:
         document |= {"judged_by": identity(*judge)}
-    folder = RunFolder.at(out or default_folder(document, names))
+    folder = folder_to_fill(out or default_folder(document, names))
     with asking.open() as asker, folder.filling(document):
         run, journal = RunInProgress(folder, resolved, asker, judge), asker.journal
         run.make_design(resolved)

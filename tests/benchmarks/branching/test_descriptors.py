@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from tiltmeter.benchmarks.branching import find_descriptors, propose_replacements
-from tiltmeter.benchmarks.builder import Unfinished
+from tiltmeter.benchmarks.judge_replies import Unfinished
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Message
 

@@ -18,7 +18,6 @@ from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, PAGES
 from tiltmeter.benchmarks.builder import (
     Link,
     PageSet,
-    Unfinished,
     ask_keywords,
     given_keywords,
     join_keywords,
@@ -28,7 +27,7 @@ from tiltmeter.benchmarks.builder import (
     similar_keywords,
 )
 from tiltmeter.benchmarks.builder.keywords import KINDS
-from tiltmeter.benchmarks.builder.replies import read_words
+from tiltmeter.benchmarks.judge_replies import Unfinished, read_words
 from tiltmeter.engine import open_journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message

@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 
 from support.judging import EngineJudge, ScriptedModel
 from tiltmeter.benchmarks.benchmark_tables import SENTENCES
-from tiltmeter.benchmarks.builder import Unfinished, questions
-from tiltmeter.benchmarks.builder.replies import read_check, read_question
+from tiltmeter.benchmarks.builder import questions
+from tiltmeter.benchmarks.judge_replies import Unfinished, read_check, read_question
 from tiltmeter.engine import Journal, open_journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message

@@ -14,7 +14,8 @@ from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 from support.judging import EngineJudge, ScriptedModel
 from support.mediawiki import Fault, Wiki, WikiServer
 from tiltmeter.benchmarks.benchmark_tables import PAGES
-from tiltmeter.benchmarks.builder import Manners, Unfinished, page_set, read_files, read_urls, write_articles
+from tiltmeter.benchmarks.builder import Manners, page_set, read_files, read_urls, write_articles
+from tiltmeter.benchmarks.judge_replies import Unfinished
 from tiltmeter.engine import open_journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message

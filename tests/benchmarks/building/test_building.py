@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from support.judging import EngineJudge, ScriptedModel
 from support.mediawiki import Wiki, WikiServer
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
-from tiltmeter.benchmarks.builder import Unfinished, read_spec
+from tiltmeter.benchmarks.builder import read_spec
 from tiltmeter.benchmarks.files import read_benchmark
+from tiltmeter.benchmarks.judge_replies import Unfinished
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Journal, open_journal
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError

@@ -14,8 +14,7 @@ import pytest
 
 from engine.ray.conftest import prompts
 from tiltmeter.engine import Journal, Limits, generate, ray_engine as pool
-from tiltmeter.engine.engines import RayOptions
-from tiltmeter.engine.ray_engine import PoolSession, RayEngine, RayWorker, WorkerPool
+from tiltmeter.engine.ray_engine import PoolSession, RayEngine, RayOptions, RayWorker, WorkerPool
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, ModelError, Sampling, create_model
 from tiltmeter.models.huggingface import BulkModel

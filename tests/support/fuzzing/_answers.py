@@ -123,7 +123,7 @@ def _json(text: str) -> object:
 
 
 def _replies(text: str) -> object:
-    from tiltmeter.benchmarks.builder.replies import read_check, read_pairs, read_question, read_words
+    from tiltmeter.benchmarks.judge_replies import read_check, read_pairs, read_question, read_words
 
     return read_check(text), read_question(text), read_words(text), read_pairs(text)
 

@@ -12,7 +12,6 @@ from .keywords import (
     without_sentences as without_sentences,
 )
 from .prompts import DROPPED as DROPPED, Assembled as Assembled, continuations as continuations, questions as questions
-from .replies import Unfinished as Unfinished
 from .sources import (
     Link as Link,
     PageSet as PageSet,

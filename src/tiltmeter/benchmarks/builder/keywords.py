@@ -20,8 +20,8 @@ from polars import DataFrame, Series, col
 
 from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.branching.english_replacement import combining_marks
-from tiltmeter.benchmarks.builder.replies import ask_all, read_words, templates
 from tiltmeter.benchmarks.builder.sources import Link, PageSet
+from tiltmeter.benchmarks.judge_replies import ask_all, read_words, templates
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template

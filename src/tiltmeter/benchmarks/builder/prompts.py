@@ -17,8 +17,8 @@ import polars as pl
 from polars import DataFrame, Series, String, col, lit
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, SENTENCES, Schema
-from tiltmeter.benchmarks.builder.replies import ParsedReply, ask_all, ask_until_read, read_check, read_question, templates
 from tiltmeter.benchmarks.builder.verbs import main_verb_of, tag_words
+from tiltmeter.benchmarks.judge_replies import ParsedReply, ask_all, ask_until_read, read_check, read_question, templates
 from tiltmeter.errors import InputError
 from tiltmeter.llm_json import object_schema
 from tiltmeter.models import Message

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 from polars import DataFrame, Series, String, col
 
 from tiltmeter.benchmarks.benchmark_tables import PAGES
-from tiltmeter.benchmarks.builder.replies import ask_all, templates
+from tiltmeter.benchmarks.judge_replies import ask_all, templates
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template

@@ -24,10 +24,10 @@ from tiltmeter.benchmarks.builder.keywords import (
     without_sentences,
 )
 from tiltmeter.benchmarks.builder.prompts import DROPPED, continuations, questions
-from tiltmeter.benchmarks.builder.replies import NO_ANSWER
 from tiltmeter.benchmarks.builder.sources import FoundPage, page_set, read_files, write_articles
 from tiltmeter.benchmarks.builder.spec import Branch, Spec, Wikipedia, read_table
 from tiltmeter.benchmarks.files import SagedTiers, read_benchmark, read_tiers, sample_benchmark
+from tiltmeter.benchmarks.judge_replies import NO_ANSWER
 from tiltmeter.datasets import ENCODERS
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known

@@ -48,7 +48,7 @@ class ParsedReply(NamedTuple, Generic[T]):
 
 def templates(file: str, subject: str) -> Wording:
     """The templates of a subject, from a file in the folder `wordings`."""
-    return next(iter(wordings(subject, None, Path(__file__).parents[1] / "wordings" / f"{file}.yaml").values()))
+    return next(iter(wordings(subject, None, Path(__file__).parent / "wordings" / f"{file}.yaml").values()))
 
 
 def ask_all(judge: Judge, conversations: Sequence[tuple[Message, ...]], **options: Any) -> list[JudgeAnswer]:
