@@ -50,6 +50,7 @@ def test_nothing_from_outside_is_obeyed_by_the_terminal(tiltmeter: Tiltmeter, ev
     shown = tiltmeter("show", "run", "--metric", "fail_rate", "--examples", "1").stdout
     assert "Yes.␛]0;owned␇\ufffd2J" in shown
     assert "end\nnext" in shown
+    assert "90% interval" in shown.partition("answer 1")[0]  # the number stands before its answers
     done = tiltmeter("show", "run", "--metric", "fail_rate", "--examples", "1", "-f", "json")
     assert not {"\x1b", "\x07", "\x9b"} & set(done.stdout)
     assert strict(done.stdout)[0]["answer"] == "Yes.\x1b]0;owned\x07\x9b2J\tend\nnext"

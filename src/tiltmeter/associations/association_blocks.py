@@ -240,6 +240,8 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
             only = [_only(labels[a], sets[a], labels[b], sets[b]) for a, b in ((i, j), (j, i))]
             pairs.append((labels[i], labels[j], len(names[i] & names[j]), only[0].height, only[1].height, overlap[i][j]))
             alone += [rows.head(FEW) for rows in only]
+    if not pairs:  # no two of them share a model or a part
+        return []
     kinds: dict[str, Kind] = {"first": "name", "second": "name"}
     kinds |= {"shared": "count", "only first": "count", "only second": "count", "overlap": "number"}
     columns = [Column(name, values, kind) for (name, kind), values in zip(kinds.items(), zip(*pairs, strict=True), strict=True)]

@@ -47,14 +47,19 @@ def show(
     output: o.Format = "table",
 ) -> None:
     """Print the findings of a run, or the very answers behind one of them."""
+    from polars import DataFrame
+
     from tiltmeter.runs.plain_findings import findings_table
-    from tiltmeter.study import metric_name
+    from tiltmeter.study import FINDINGS, metric_name
 
     as_json = o.as_json(output)
     _refuse_together(metric, normalised, all_metrics, examples)
     run = runs.load(name)
     narrow = {"model": model, "part": part, "group": group, "concept": concept, "context": context, "wording": wording}
     if metric is not None:
+        if not as_json:
+            one = DataFrame([run.finding(metric, **narrow).values], schema_overrides=dict(FINDINGS))
+            reports.print_blocks([findings_table("Finding", one)])
         reports.print_evidence(run.evidence(metric, limit=examples or EXAMPLES, **narrow), as_json=as_json)
         return
     findings = runs.narrowed(run.findings, narrow)

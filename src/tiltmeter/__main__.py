@@ -1,0 +1,5 @@
+"""`python -m tiltmeter` is the command `tiltmeter`."""
+
+from tiltmeter.cli import main
+
+main()
