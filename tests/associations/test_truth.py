@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tiltmeter.associations.design import make_design
-from tiltmeter.associations.grid import load_grid
+from tiltmeter.associations.design import load_grid, make_design
 from tiltmeter.associations.planted_concepts import planted_associations, planted_stories
 from tiltmeter.associations.significance import find_associations
 from tiltmeter.models.sim import Dials

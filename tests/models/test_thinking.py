@@ -8,7 +8,7 @@ import time
 import pytest
 from hypothesis import given, strategies as st
 
-from tiltmeter.models.base import split_thinking
+from tiltmeter.thinking import split_thinking
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<>"))
 

@@ -56,7 +56,7 @@ class AssociationSuite:
         InputError
             There is no such category or setting, or the grid cannot be used.
         """
-        from tiltmeter.associations.grid import load_grid
+        from tiltmeter.associations.design import load_grid
         from tiltmeter.associations.story_parts import StoryGrid
 
         params = params or {}

@@ -49,7 +49,7 @@ from tiltmeter.registry import check_known
 from tiltmeter.study import DESIGN, FINDINGS, MEASURES, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, conform
 
 if TYPE_CHECKING:
-    from tiltmeter.associations.grid import Grid
+    from tiltmeter.associations.design import Grid
     from tiltmeter.datasets import Library
 
 Tables = Mapping[str, DataFrame]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tiltmeter.engine.generation import Engine
+from tiltmeter.engine.local_engine import Engine
 from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.sanitising import redacted
 

@@ -1,38 +1,247 @@
 """Very many answers from one model, each asked and paid for once.
 
-A run is one event loop with a work queue, workers, a writer and a display. `run_to_end` starts one and ends it in
-order when a signal comes.
+A run is one event loop. A work queue looks requests up in the journal and claims them before they are asked, workers ask them, a writer
+commits finished rows in batches, and a display shows how far it is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from itertools import islice
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from tiltmeter.errors import InputError
+from tiltmeter.models import Message, Sampling
+from tiltmeter.models.base import request_parameters
+
+if TYPE_CHECKING:
+    from tiltmeter.engine.journal import Journal, Owner, Row
+    from tiltmeter.engine.progress import Tally
+
 import gc
 import math
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from tiltmeter.engine.journal import Journal, Row, new_owner
 from tiltmeter.engine.prices import Prices
 from tiltmeter.engine.progress import Display, Snapshot, Tally
 from tiltmeter.engine.rate_limit import Limits, Streak, is_overload, rate_limit_of, retry_delay, within_open_files
-from tiltmeter.engine.work_queue import ClaimedRequest, Keys, Request, WorkQueue, Writer
-from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models import Completion, Model, ModelError, Sampling
-from tiltmeter.models.base import outcome_of
+from tiltmeter.errors import ProviderError
+from tiltmeter.models import Completion, Model, ModelError
 
 if TYPE_CHECKING:
-    from tiltmeter.models.text_models import CachedTextModel, SentenceEncoder, TextClassifier
+    pass
+
+
+_Result = TypeVar("_Result")
+
+LOOK_UP = 1000
+"""Requests looked up at a time."""
+POLL = 0.25
+"""Seconds between two looks at requests that another process is asking."""
+MOST_AWAITED = 2000
+COMMIT_INTERVAL = 0.25
+HEARTBEAT = 10.0
+_KEY_VERSION = b"tiltmeter completion 1\n"
+
+
+class Request(NamedTuple):
+    """One prompt to be answered once; `sample` numbers independent answers to the same messages, from 0."""
+
+    messages: tuple[Message, ...]
+    sample: int = 0
+
+
+class Keys:
+    """Makes the journal keys of one model with one set of sampling parameters.
+
+    What all requests share is hashed once, so that a key costs about two microseconds.
+
+    Raises
+    ------
+    InputError
+        A vendor extra is not a JSON value.
+    """
+
+    def __init__(self, fingerprint: str, sampling: Sampling) -> None:
+        shared = json.dumps([fingerprint, _canonical_sampling(sampling)]).encode("ascii")
+        self._shared = hashlib.sha256(_KEY_VERSION + b"%d\n" % len(shared) + shared)
+
+    def __call__(self, messages: Sequence[Message], sample: int) -> bytes:
+        """The 32-byte key: SHA-256 of an encoding in which every part is preceded by its length, so no two requests collide."""
+        digest = self._shared.copy()
+        parts = [b"%d" % sample]
+        for role, content in messages:
+            body = content.encode("utf-8", "surrogatepass")
+            parts.append(b"%s %d\n%s" % (role.encode("utf-8", "surrogatepass"), len(body), body))
+        digest.update(b"\n".join(parts))
+        return digest.digest()
+
+
+def _canonical_sampling(sampling: Sampling) -> str:
+    """Sampling parameters as JSON that is equal exactly when the endpoint is sent the same; unset ones leave no trace."""
+    values = request_parameters(sampling, 0)
+    values |= {name: float(values[name]) for name in ("temperature", "top_p") if name in values}
+    if sampling.extra:
+        values["extra"] = dict(sampling.extra)
+    try:
+        return json.dumps(values, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sampling parameters must be plain JSON values to be sent and kept: {error}") from None
+
+
+class ClaimedRequest(NamedTuple):
+    """A request this run has claimed and will ask."""
+
+    key: bytes
+    request: Request
+
+
+class WorkQueue:
+    """Requests that the journal lacks and no other process is asking, read lazily: only those looked up, claimed or awaited are in memory.
+
+    Parameters
+    ----------
+    claim_size
+        Requests claimed at a time. Small enough that a second process on the same journal finds work, too.
+    """
+
+    def __init__(
+        self, requests: Iterable[Request], keys: Keys, journal: Journal, executor: Executor, owner: Owner, claim_size: int, tally: Tally
+    ) -> None:
+        self._requests = iter(requests)
+        self._keys, self._journal, self._executor = keys, journal, executor
+        self._owner, self.claim_size, self._tally = owner, claim_size, tally
+        self._exhausted = False
+        self._lacking: list[ClaimedRequest] = []
+        """Looked up, and not yet claimed."""
+        self._awaited: dict[bytes, ClaimedRequest] = {}
+        """Asked by another process."""
+        self._polled = 0.0
+        self._pending: set[bytes] = set()
+        """Keys of requests that were looked up and have no answer yet, or failed."""
+
+    def finished(self, rows: list[Row]) -> None:
+        """The journal has committed `rows`."""
+        self._pending.difference_update([row.key for row in rows if row.status == "ok"])
+
+    async def batches(self) -> AsyncIterator[list[ClaimedRequest]]:
+        """Requests to ask, in their order, at most `claim_size` at a time; ends when nothing is left to ask or to await."""
+        while not self._exhausted or self._lacking or self._awaited:
+            idle = self._exhausted or len(self._awaited) >= MOST_AWAITED
+            if not self._lacking and not idle:
+                await self._look_up()
+            if self._lacking:
+                chunk, self._lacking = self._lacking[: self.claim_size], self._lacking[self.claim_size :]
+                yield await self._claim(chunk)
+            if self._awaited:
+                if idle and not self._lacking:
+                    await asyncio.sleep(max(0.0, self._polled + POLL - monotonic()))
+                if monotonic() - self._polled >= POLL:
+                    self._polled = monotonic()
+                    yield await self._claim([*self._awaited.values()])
+
+    async def _look_up(self) -> None:
+        """Read and look up the next requests."""
+        fresh: dict[bytes, Request] = {}
+        read = 0
+        for request in islice(self._requests, LOOK_UP):
+            read += 1
+            key = self._keys(request.messages, request.sample)
+            if key in fresh or key in self._pending:
+                self._tally.repeated += 1
+            else:
+                fresh[key] = request
+        self._tally.total += read
+        self._exhausted = read == 0
+        if fresh:
+            held = await self._call(self._journal.held, list(fresh))
+            self._tally.held += len(held)
+            self._lacking = [ClaimedRequest(*item) for item in fresh.items() if item[0] not in held]
+            self._pending.update(one.key for one in self._lacking)
+
+    async def _claim(self, wanted: list[ClaimedRequest]) -> list[ClaimedRequest]:
+        taken = await self._call(lambda keys: self._journal.claim(keys, self._owner), [one.key for one in wanted])
+        self._tally.held += len(taken.held)
+        self._pending -= taken.held
+        for one in wanted:
+            self._awaited.pop(one.key, None)
+        self._awaited |= {one.key: one for one in wanted if one.key in taken.others}
+        return [one for one in wanted if one.key in taken.mine]
+
+    async def _call(self, function: Callable[[list[bytes]], _Result], keys: list[bytes]) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, function, keys)
+
+
+class Writer:
+    """Gathers rows and commits them in batches, on the thread that owns the journal, so that no request waits for a disk.
+
+    `committed` is called, in the event loop, with the rows of each commit.
+    """
+
+    def __init__(self, journal: Journal, executor: Executor, owner: Owner, committed: Callable[[list[Row]], None]) -> None:
+        self._journal, self._executor, self._owner, self._committed = journal, executor, owner, committed
+        self._rows: list[Row] = []
+        self._writing: list[Row] = []
+        self._beat = monotonic()
+
+    @property
+    def backlog(self) -> int:
+        """Rows not yet committed."""
+        return len(self._rows) + len(self._writing)
+
+    def add(self, row: Row) -> None:
+        """Queue a row for the next commit."""
+        self._rows.append(row)
+
+    async def run(self) -> None:
+        """Commit every quarter of a second until cancelled; raises InputError when the journal refuses."""
+        due = monotonic() + COMMIT_INTERVAL
+        while True:
+            await asyncio.sleep(max(0.0, due - monotonic()))
+            due = monotonic() + COMMIT_INTERVAL  # from here and not from the end of the commit: a slow disk must not make commits rarer
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Commit what is queued. When the journal refuses, the rows stay queued and its InputError is raised."""
+        loop = asyncio.get_running_loop()
+        if self._rows:
+            self._writing, self._rows = self._rows, []
+            # Shielded: a commit under way when the run is cancelled is waited for, and must not be done twice.
+            commit = loop.run_in_executor(self._executor, self._journal.record, self._writing)
+            try:
+                await asyncio.shield(commit)
+            except asyncio.CancelledError:
+                await asyncio.wait([commit])
+                raise
+            finally:
+                if commit.done():
+                    self._settle(commit)
+        if monotonic() - self._beat > HEARTBEAT:
+            self._beat = monotonic()
+            await loop.run_in_executor(self._executor, self._journal.beat, self._owner)
+
+    def _settle(self, commit: asyncio.Future[None]) -> None:
+        rows, self._writing = self._writing, []
+        if commit.cancelled() or commit.exception() is not None:
+            self._rows = rows + self._rows
+        else:
+            self._committed(rows)
+
+
+# The run
 
 GRACE = 10.0
 """Seconds that requests in flight get to finish when a run is asked to stop."""
@@ -292,30 +501,6 @@ class Generation:
         return Snapshot(self.tally, self._pace.in_flight, self._pace.width, rate, max(0.0, self._pace.paused_until - now))
 
 
-def run_to_end(run: Generation) -> Tally:
-    """Carry out a run, also inside a running event loop (of a notebook): then in a thread of its own, where Ctrl-C acts like SIGINT."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_carry_out(run))
-    with ThreadPoolExecutor(1, thread_name_prefix="tiltmeter-generate") as executor:
-        outcome = executor.submit(asyncio.run, _carry_out(run))
-        while True:
-            try:
-                return outcome.result()
-            except KeyboardInterrupt:
-                if outcome.done():
-                    raise
-                run.interrupt()
-
-
-async def _carry_out(run: Generation) -> Tally:
-    """Run in this event loop; ended in order by signals."""
-    run.loop = asyncio.get_running_loop()
-    with _stop_on_signal(run):
-        return await run.go()
-
-
 @contextmanager
 def _rarer_collections() -> Iterator[None]:
     """Raise the collector's first threshold during a run; a higher one (of the user, or of a run under way) or 0 (off) stays."""
@@ -330,88 +515,14 @@ def _rarer_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-@contextmanager
-def _stop_on_signal(run: Generation) -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP (unless it is ignored, as under nohup) into an orderly end of `run`.
-
-    Handlers can be set in the main thread only; elsewhere this does nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, run.interrupt) for number in numbers}
+async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion | ModelError:
+    """Ask a model once; whatever goes wrong is a ModelError, which is returned."""
     try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-
-
-class Engine:
-    """Carries out what costs: answers of models and judges, vectors of encoders, scores of classifiers.
-
-    This one does everything in the calling process. What comes out does not depend on the engine. The journal is read and written by
-    the calling process alone.
-    """
-
-    name = "local"
-    """As the user wrote it, without credentials; kept in run.json."""
-
-    def generate(
-        self,
-        model: Model,
-        requests: Iterable[Request],
-        sampling: Sampling,
-        *,
-        journal: Journal,
-        limits: Limits | None = None,
-        progress: Display | None = None,
-        prices: Prices | None = None,
-    ) -> Tally:
-        """Ask `model` every request that `journal` does not yet hold an answer to, and keep each answer there.
-
-        `requests` is read lazily, a thousand or so at a time, in the thread of the run. Answers are committed at least twice a
-        second. Requests another process is asking through the same journal are awaited, not asked again. Failures that pass are
-        retried, with the whole endpoint slowed down when it says so; a request given up becomes a row with status "failed".
-
-        SIGINT, SIGTERM and SIGHUP (in the main thread) end the run in order: requests in flight finish, for ten seconds at most, and are
-        committed; a second signal does not wait for them. May be called inside a running event loop (a notebook), where it
-        runs in a thread of its own and Ctrl-C acts like SIGINT.
-
-        Raises
-        ------
-        ProviderError
-            Nothing was answered in this run nor held before it, and nothing will be: wrong key, wrong model, no server.
-        InputError
-            The journal cannot be written (disk full, read-only, locked), or the price file cannot be used.
-        """
-        with self._placed(model, limits or Limits()) as (placed, bounds):
-            return run_to_end(Generation(placed, requests, sampling, journal, bounds, progress or Display(), prices or Prices.load()))
-
-    def _placed(self, model: Model, limits: Limits) -> AbstractContextManager[tuple[Model, Limits]]:
-        """The model as this engine asks it, and the limits under which it does."""
-        return nullcontext((model, limits))
-
-    def encoder(self, name_or_path: str | Path, *, store: Path | None) -> SentenceEncoder:
-        """See `tiltmeter.models.text_models.SentenceEncoder`."""
-        from tiltmeter.models.text_models import SentenceEncoder
-
-        return SentenceEncoder(name_or_path, store=store, **self._elsewhere(SentenceEncoder, name_or_path))
-
-    def classifier(self, name_or_path: str | Path, *, store: Path | None) -> TextClassifier:
-        """See `tiltmeter.models.text_models.TextClassifier`."""
-        from tiltmeter.models.text_models import TextClassifier
-
-        return TextClassifier(name_or_path, store=store, **self._elsewhere(TextClassifier, name_or_path))
-
-    def _elsewhere(self, kind: type[CachedTextModel], name_or_path: str | Path) -> dict[str, Any]:
-        """Further arguments of an encoder or classifier: on which machines it computes."""
-        return {}
-
-
-generate = Engine().generate
-"""As the local engine does it."""
+        return await model.complete(messages, sampling, sample)
+    except ModelError as error:
+        return error
+    except TimeoutError:
+        return ModelError("timeout", "no answer in time")
+    except Exception as error:
+        # A provider's slip on one odd answer must not end a study; its message is not kept, for it might hold a key.
+        return ModelError("internal", f"the provider failed with {type(error).__name__}", scope="permanent")

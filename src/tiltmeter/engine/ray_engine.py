@@ -26,11 +26,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
-from tiltmeter.engine.generation import Engine
+from tiltmeter.engine.generation import outcome_of
+from tiltmeter.engine.local_engine import Engine
 from tiltmeter.engine.rate_limit import Limits
 from tiltmeter.errors import InputError, ProviderError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
-from tiltmeter.models.base import outcome_of
 from tiltmeter.models.huggingface import BulkModel
 from tiltmeter.models.text_models import CachedTextModel
 from tiltmeter.models.weights import find_weights, is_out_of_memory

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, ru
 
 from tiltmeter import registry
 from tiltmeter.errors import InputError
-from tiltmeter.thinking import CLOSES, OPENS, UNMARKED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -172,19 +171,6 @@ class Model(Protocol):
         ...
 
 
-async def outcome_of(model: Model, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion | ModelError:
-    """Ask a model once; whatever goes wrong is a ModelError, which is returned."""
-    try:
-        return await model.complete(messages, sampling, sample)
-    except ModelError as error:
-        return error
-    except TimeoutError:
-        return ModelError("timeout", "no answer in time")
-    except Exception as error:
-        # A provider's slip on one odd answer must not end a study; its message is not kept, for it might hold a key.
-        return ModelError("internal", f"the provider failed with {type(error).__name__}", scope="permanent")
-
-
 class NamedModel:
     """What the models of this package have in common: their names, and nothing to open or close. Subclasses add `complete`.
 
@@ -217,41 +203,6 @@ def request_parameters(sampling: Sampling, sample: int) -> dict[str, Any]:
         "stop": list(sampling.stop) or None,
     }
     return {name: value for name, value in named.items() if value is not None}
-
-
-def split_thinking(text: str) -> tuple[str, str | None]:
-    """Separate the answer from thinking that the model wrote into it (None when there is none).
-
-    Thinking between marks (`<think>...</think>`, `[THINK]...[/THINK]`, the channels of gpt-oss and those of other families) is taken
-    out wherever it occurs. What precedes a closing mark without an opening one is thinking (chat templates often swallow the opening
-    one). An opening mark that is never closed begins thinking that was cut off, provided no answer precedes it; otherwise it is part
-    of the answer. A text without marks is returned unchanged; one pass, linear in its length.
-    """
-    for pattern, ends in _UNMARKED_THINKING:
-        if start := pattern.match(text):
-            text = f"<think>{start[1]}{'</think>' if ends else ''}{text[start.end() :]}"
-    answer = ""
-    thinking: list[str] = []
-    position, opened = 0, -1
-    for mark in _THINKING_MARK.finditer(text):
-        closes = mark[1] is not None
-        if closes:
-            thinking.append(text[opened : mark.start()] if opened >= 0 else answer + text[position : mark.start()])
-            answer = answer if opened >= 0 else ""
-            position, opened = mark.end(), -1
-        elif opened < 0:
-            answer += text[position : mark.start()]
-            position, opened = mark.start(), mark.end()
-    if opened >= 0 and not answer.strip():
-        thinking.append(text[opened:])
-        position = len(text)
-    if not thinking:
-        return text, None
-    return (answer + text[position:]).strip(), "\n".join(part for piece in thinking if (part := piece.strip())) or None
-
-
-_THINKING_MARK = re.compile(f"({CLOSES})|{OPENS}")
-_UNMARKED_THINKING = [(re.compile(pattern), ends) for pattern, ends in UNMARKED]
 
 
 # From what a user writes to a model ---------------------------------------------------------------------------------------------------

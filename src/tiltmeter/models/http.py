@@ -31,7 +31,6 @@ from tiltmeter.models.base import (
     check_options,
     request_parameters,
     split_system,
-    split_thinking,
 )
 from tiltmeter.models.endpoints import (
     ENDPOINTS,
@@ -46,6 +45,7 @@ from tiltmeter.models.endpoints import (
     read_complaint,
 )
 from tiltmeter.outside_files import json_of
+from tiltmeter.thinking import split_thinking
 
 OPTIONS: frozenset[str] = frozenset()
 """Options `create` takes itself; all others are vendor extras."""

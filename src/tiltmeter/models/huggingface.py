@@ -30,11 +30,11 @@ from tiltmeter.models.base import (
     check_local,
     check_options,
     parse_number,
-    split_thinking,
 )
 from tiltmeter.models.generation import Generator, generate_batch
 from tiltmeter.models.prompts import PromptReader, PromptRow
 from tiltmeter.models.weights import Weights, check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device
+from tiltmeter.thinking import split_thinking
 
 SMALL = 20_000_000
 """Parameters below which a model is computed by one thread on a CPU: several would mostly wait for each other."""

@@ -19,10 +19,10 @@ from tiltmeter.models.base import (
     check_local,
     check_options,
     split_system,
-    split_thinking,
 )
 from tiltmeter.outside_files import table_of, why
 from tiltmeter.paths import is_file, sha256
+from tiltmeter.thinking import split_thinking
 
 _NAMES = {"sample": ("sample", "repetition"), "answer": ("answer", "text", "response", "completion")}
 """The names that a column may have, best first, where it may have several."""

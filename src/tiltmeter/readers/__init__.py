@@ -10,7 +10,7 @@ from __future__ import annotations
 from tiltmeter.readers.character import read_character
 from tiltmeter.readers.choice import read_choice
 from tiltmeter.readers.normalising import without_thinking
-from tiltmeter.readers.refusal import refused, refused_text
+from tiltmeter.readers.outcomes import refused, refused_text
 from tiltmeter.readers.wording import count_vocabulary, read_decision, read_emotion, read_first_ranked
 from tiltmeter.readers.yes_no import read_yes_no
 

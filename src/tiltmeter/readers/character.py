@@ -29,8 +29,7 @@ import polars as pl
 from polars import DataFrame, Expr, Series, String, col, lit, when
 
 from tiltmeter.readers.normalising import ascii_text, load_data, text_table
-from tiltmeter.readers.outcomes import verdict
-from tiltmeter.readers.refusal import declines_to_write
+from tiltmeter.readers.outcomes import declines_to_write, verdict
 
 _GENDERS = ("female", "male", "nonbinary")
 _PRONOUNS = {

@@ -22,8 +22,7 @@ import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter.readers.normalising import first_match, lowered, only_one, padded, rewritten, squash, text_table
-from tiltmeter.readers.outcomes import verdict
-from tiltmeter.readers.refusal import declines
+from tiltmeter.readers.outcomes import declines, verdict
 
 _LETTERS = "abcde"
 _NOUN = r"(?:answer|choice|option|selection|response|pick|guess)"

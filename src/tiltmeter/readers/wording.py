@@ -37,8 +37,7 @@ import polars as pl
 from polars import DataFrame, Expr, Int32, Series, String, col, lit, when
 
 from tiltmeter.readers.normalising import alternatives, count_words, load_data, lowered, only_one, padded, rewritten, text_table
-from tiltmeter.readers.outcomes import verdict
-from tiltmeter.readers.refusal import conceded, declines, declines_to_write
+from tiltmeter.readers.outcomes import conceded, declines, declines_to_write, verdict
 
 _CONDITION = (
     r"\b(?:if|when|whether|in case|in the event|should you be|assuming|unless)\b"

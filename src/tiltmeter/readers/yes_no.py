@@ -25,8 +25,7 @@ import polars as pl
 from polars import DataFrame, Expr, Series, col, lit, when
 
 from tiltmeter.readers.normalising import alternatives, load_data, lowered, rewritten, text_table
-from tiltmeter.readers.outcomes import verdict
-from tiltmeter.readers.refusal import conceded, declines
+from tiltmeter.readers.outcomes import conceded, declines, verdict
 
 About = Literal["statement", "decision", "stress"]
 

@@ -238,7 +238,7 @@ def test_limits_are_for_all_workers_together(journal: Journal, monkeypatch: pyte
     def note(run: Any) -> None:
         seen.append((run._model._slots, run._limits.max_connections))
 
-    monkeypatch.setattr("tiltmeter.engine.generation.run_to_end", note)
+    monkeypatch.setattr("tiltmeter.engine.local_engine.run_to_end", note)
     engine = RayEngine("ray", RayOptions((2, 8)))
     here, away = create_model(f"hf/{STORYTELLER}"), create_model("sim/mild")
     for model in (away, here):

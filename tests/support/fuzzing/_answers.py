@@ -144,9 +144,9 @@ def _sentences(text: str) -> object:
 
 
 def _thinking(text: str) -> object:
-    from tiltmeter.models.base import split_thinking
     from tiltmeter.models.endpoints import clean
     from tiltmeter.sanitising import printable, redacted
+    from tiltmeter.thinking import split_thinking
 
     return split_thinking(text), printable(text), redacted(text), clean(text, ("secret",))
 
