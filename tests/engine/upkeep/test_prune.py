@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.journals import NANO, SIM, dead_owner, failure, far_owner, fill, key, row, rows_of
+from support.programs import run_code
 from tiltmeter.engine import open_journal
 from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import prune, stats
@@ -50,10 +48,7 @@ def test_what_goes(where: str, chosen: dict[str, Any], gone: list[int]) -> None:
 
 
 def test_names_that_only_begin_alike_stay(where: str) -> None:
-    fill(
-        where,
-        [row(1, model="openai/gpt-4@x"), row(2, model="openai/gpt-4o@x"), row(3, model="openai/gpt_4@x"), row(4, model="openai/gpt-4")],
-    )
+    fill(where, [row(number, model=f"openai/{name}") for number, name in enumerate(("gpt-4@x", "gpt-4o@x", "gpt_4@x", "gpt-4"), 1)])
     prune(where, model="openai/gpt-4", apply=True)
     assert set(rows_of(where)) == {key(2), key(3)}
     with pytest.raises(InputError, match="did you mean openai/gpt_4@x"):
@@ -107,8 +102,7 @@ def test_runs_elsewhere_are_watched(where: str, monkeypatch: pytest.MonkeyPatch)
         finally:
             ended.set()
             heart.join()
-        assert len(said) == 1
-        assert len(rows_of(where)) == 1
+        assert (len(said), len(rows_of(where))) == (1, 1)
         assert prune(where, failed=True, apply=True).claims == 1
     assert rows_of(where) == {}
 
@@ -117,10 +111,9 @@ def test_the_file_becomes_smaller(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
     fill(path, [row(number, "x" * 2000, model=SIM if number % 4 else NANO) for number in range(1000)])
     done = prune(path, model=SIM, apply=True)
-    assert done.size_after is not None
     assert done.note is None
-    assert done.size_after < done.size_before / 3
-    assert path.stat().st_size < done.size_before / 3
+    assert done.size_after is not None
+    assert max(done.size_after, path.stat().st_size) < done.size_before / 3
     assert len(rows_of(path)) == 250
 
 
@@ -139,7 +132,7 @@ def test_without_room_to_shrink_the_rows_are_gone_all_the_same(tmp_path: Path) -
         resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
         print(prune(sys.argv[1], failed=True, apply=True).note)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(path)], capture_output=True, text=True, check=True)
-    assert "the rows are removed" in done.stdout
-    assert "stays as large as it was" in done.stdout
+    said = run_code(code, path).stdout
+    assert "the rows are removed" in said
+    assert "stays as large as it was" in said
     assert len(rows_of(path)) == 1000

@@ -16,17 +16,9 @@ from tiltmeter.errors import InputError
 
 
 def test_by_model(where: str) -> None:
-    fill(
-        where,
-        [
-            *(row(number, "ähm") for number in range(10)),
-            row(10, "yes", thinking="why not", output_tokens=None, input_tokens=None),
-            row(11)._replace(text=None, refusal="no"),
-            *(failure(20 + number) for number in range(2)),
-            *(failure(30 + number, "timeout") for number in range(3)),
-            row(50, "hm", model=SIM, created_at=5.0),
-        ],
-    )
+    odd = [row(10, "yes", thinking="why not", output_tokens=None, input_tokens=None), row(11)._replace(text=None, refusal="no")]
+    failures = [failure(20), failure(21), *(failure(30 + number, "timeout") for number in range(3))]
+    fill(where, [*(row(number, "ähm") for number in range(10)), *odd, *failures, row(50, "hm", model=SIM, created_at=5.0)])
     with open_journal(where) as journal:
         journal.name_model(SIM, "sim/mine")
     found = stats(where)
@@ -45,11 +37,8 @@ def test_who_claims(where: str) -> None:
         journal.claim([key(3)], far)
         journal.claim([key(4)], dead)
         found = {one.owner: one for one in stats(where).claimants}
-    assert {token: (one.state, one.claims) for token, one in found.items()} == {
-        mine.token: ("alive", 2),
-        "far": ("elsewhere", 1),
-        "dead": ("dead", 1),
-    }
+    states = {mine.token: ("alive", 2), "far": ("elsewhere", 1), "dead": ("dead", 1)}
+    assert {token: (one.state, one.claims) for token, one in found.items()} == states
     assert found["far"].process == f"another-host, process {os.getpid()}"
 
 
