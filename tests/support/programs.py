@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-__all__ = ["go_on", "run_code", "start_code"]
+__all__ = ["TESTS", "go_on", "run_code", "start_code"]
 
 TESTS = Path(__file__).parent.parent
 
