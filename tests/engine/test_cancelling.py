@@ -18,8 +18,7 @@ from tiltmeter.models import Completion
 CANCELLATIONS = 2000
 SIDE_BY_SIDE = 4
 REQUESTS = 200
-ENDS_WITHIN = 120.0
-"""Seconds; a run that is cancelled ends in milliseconds, on a machine that has nothing else to do."""
+ENDS_WITHIN = 120.0  # seconds; a run that is cancelled ends in milliseconds, on a machine that has nothing else to do
 
 
 @pytest.fixture
