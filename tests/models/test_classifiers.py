@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,37 +27,30 @@ def expected(folder: Path, text: str) -> Any:
 
     words, net = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
     with torch.inference_mode():
-        logits: Any = net(**words(text, truncation=True, max_length=64, return_tensors="pt")).logits[0]
-    return logits
+        return net(**words(text, truncation=True, max_length=64, return_tensors="pt")).logits[0]
 
 
 @pytest.mark.parametrize(
-    ("problem", "labels"),
+    ("problem", "labels", "wanted"),
     [
-        (None, LABELS),
-        (None, ["LABEL_0", "LABEL_1"]),
-        ("single_label_classification", LABELS),
-        ("multi_label_classification", LABELS),
-        (None, ["toxic"]),
-        ("regression", ["score"]),
+        (None, LABELS, lambda logits: logits.softmax(0)),
+        (None, ["LABEL_0", "LABEL_1"], lambda logits: logits.softmax(0)),
+        ("single_label_classification", LABELS, lambda logits: logits.softmax(0)),
+        ("multi_label_classification", LABELS, lambda logits: logits.sigmoid()),
+        (None, ["toxic"], lambda logits: logits.sigmoid()),
+        ("regression", ["score"], lambda logits: logits),
     ],
 )
 def test_scores_are_what_the_problem_asks_for(
-    tmp_path: Path, problem: str | None, labels: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, problem: str | None, labels: list[str], wanted: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TextClassifier, "batch_size", 2)
     folder = save_classifier(tmp_path / "classifier", labels, problem)
     classifier = TextClassifier(folder, store=None)
-    assert list(classifier.labels) == labels
     scores = classifier.scores(TEXTS)
-    assert scores.shape == (6, len(labels))
-    assert scores.dtype == np.float32
+    assert (list(classifier.labels), scores.shape, scores.dtype) == (labels, (6, len(labels)), np.float32)
     for text, row in zip(TEXTS, scores, strict=True):
-        logits = expected(folder, text)
-        wanted = logits if problem == "regression" else logits.sigmoid() if problem or len(labels) == 1 else logits.softmax(0)
-        if problem == "single_label_classification":
-            wanted = logits.softmax(0)
-        np.testing.assert_allclose(row, wanted.numpy(), atol=1e-5)
+        np.testing.assert_allclose(row, wanted(expected(folder, text)).numpy(), atol=1e-5)
     assert classifier.scores([]).shape == (0, len(labels))
 
 

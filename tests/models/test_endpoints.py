@@ -35,21 +35,12 @@ def test_examples(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
-@given(
-    st.one_of(
-        st.binary(),
-        st.recursive(
-            st.none() | st.text() | st.integers(),
-            lambda x: (
-                st.lists(x)
-                | st.dictionaries(
-                    st.sampled_from(["error", "message", "code", "type", "param", "innererror", "metadata", "detail"]) | st.text(), x
-                )
-            ),
-        ).map(lambda x: repr(x).replace("'", '"').replace("None", "null").encode()),
-    ),
-    st.integers(201, 599),
-)
+KEYS = st.sampled_from(["error", "message", "code", "type", "param", "innererror", "metadata", "detail"]) | st.text()
+VALUES = st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(KEYS, inner))
+BODIES = st.binary() | VALUES.map(lambda value: repr(value).replace("'", '"').replace("None", "null").encode())
+
+
+@given(BODIES, st.integers(201, 599))
 def test_any_body_with_any_status_is_some_error(raw: bytes, status: int) -> None:
     complaint = read_complaint(raw)
     error = model_error(status, {}, complaint, clean(complaint.message))

@@ -126,10 +126,8 @@ def test_draws_repeat_and_are_uniform() -> None:
     ("form", "said"),
     [
         ("choice", {"a": "(a)", "b": "(b)", "c": "(c)"}),
-        ("word", {"yes": "yes", "no": "no"}),
-        ("emotion", {"anger": "anger", "fear": "fear", "joy": "joy"}),
         ("decision", {"accept": "You have been selected.", "reject": "We regret to inform you."}),
-        ("text", {"best coasts": "best coasts", "driest deserts": "driest deserts"}),
+        *((form, {outcome: outcome for outcome in FORMS[form][0]}) for form in ("word", "emotion", "text")),
     ],
 )
 def test_planted_odds_show(form: str, said: dict[str, str]) -> None:
@@ -178,12 +176,9 @@ def test_a_letter_holds_twelve_draws_at_the_planted_rates(verbosity: int) -> Non
 
 def test_a_story_says_each_concept_of_each_character_at_its_rate() -> None:
     rates = {"Zhang": {"brave": 0.35, "tired": 0.2, "plays chess": 0.05, "bakes bread": 0.9}, "Zuri": {"brave": 0.1, "plays chess": 0.6}}
-    rows = [
-        {"prompt": PROMPT, "form": "story", "about": name, "place": "library", "outcomes": list(odds), "odds": list(odds.values())}
-        for name, odds in rates.items()
-    ]
     model = SimulatedModel("sim/test", Dials())
-    model.learn(pl.DataFrame(rows))
+    columns = {"prompt": PROMPT, "form": "story", "place": "library", "about": list(rates)}
+    model.learn(pl.DataFrame({**columns, "outcomes": map(list, rates.values()), "odds": [[*odds.values()] for odds in rates.values()]}))
     stories = texts(model, 1_500)
     assert max(len(re.findall(r"[.!?](?:\s|$)", story)) for story in stories) <= 10
     assert all("at the library" in story for story in stories)
@@ -257,9 +252,8 @@ def test_a_plan_for_a_system_message_holds_under_it_alone() -> None:
     model.learn(table)
     only.learn(table.tail(1))
     positive, negative = (set(tone_texts(None, tone)) for tone in ("positive", "negative"))
-    assert set(texts(model, 50)) <= positive
-    assert set(texts(model, 50, "Be brief.")) <= positive
-    assert set(texts(model, 50, "Be stern.")) <= negative
+    for system, tone in ((None, positive), ("Be brief.", positive), ("Be stern.", negative)):
+        assert set(texts(model, 50, system)) <= tone
     assert set(texts(only, 50, "Be stern.")) <= negative
     assert not set(texts(only, 50)) & (positive | negative)
 
@@ -285,10 +279,9 @@ def test_most_natural_answers_can_be_read_by_the_strictest_rule() -> None:
     letters = [len(set(re.findall(r"\([abc]\)", text))) for text in texts(in_form("choice", verbosity=1))]
     assert max(letters) == 1
     assert sum(letters) > 0.8 * N
-    for text in texts(in_form("word", verbosity=1), 300) + texts(in_form("word", verbosity=2), 100):
-        assert len(set(re.findall(r"\b(?:yes|no)\b", text.lower()))) == 1
-    for text in texts(in_form("decision", verbosity=1), 100) + texts(in_form("decision", verbosity=2), 100):
-        assert ("You have been selected" in text) != ("We regret to inform you" in text)
+    for form, pattern in (("word", r"\b(?:yes|no)\b"), ("decision", "you have been selected|we regret to inform you")):
+        for text in texts(in_form(form, verbosity=1), 300) + texts(in_form(form, verbosity=2), 100):
+            assert len(set(re.findall(pattern, text.lower()))) == 1
 
 
 def test_wordiness_grows_with_the_dial() -> None:
@@ -323,8 +316,6 @@ def test_a_second_table_adds_prompts_and_changes_none() -> None:
 )
 def test_a_broken_row_is_refused_with_its_prompt(outcomes: Sequence[str | None], odds: Sequence[float | None], form: str | None) -> None:
     schema: dict[str, Any] = {"prompt": pl.String, "outcomes": pl.List(pl.String), "odds": pl.List(pl.Float64), "form": pl.String}
-    table = pl.DataFrame(
-        {"prompt": ["fine", "p"], "outcomes": [["a"], outcomes], "odds": [[1.0], odds], "form": [None, form]}, schema=schema
-    )
+    table = pl.DataFrame([("fine", ["a"], [1.0], None), ("p", outcomes, odds, form)], schema=schema, orient="row")
     with pytest.raises(ValueError, match=r"as many, without nulls, .* sum 1 .*'p'"):
         planted(None).learn(table)

@@ -1,4 +1,4 @@
-"""Tiny chat models in folders, made once."""
+"""Models in folders: tiny ones, made once, and a real encoder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.conftest import journal  # noqa: F401 - a fixture
+from features.conftest import minilm  # noqa: F401 - a fixture
 from support.tiny_models import save_chat_model
 
 Make = Callable[..., Path]
