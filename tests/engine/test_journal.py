@@ -40,8 +40,8 @@ def test_an_answer_is_never_replaced_and_a_failure_is(either_journal: Journal) -
     assert table["error"].to_list() == [None, None]
 
 
-def test_claims_keep_others_away_until_recorded_or_released(either_journal: Journal, journal_at: str) -> None:
-    with open_journal(journal_at) as second:
+def test_claims_keep_others_away_until_recorded_or_released(either_journal: Journal, where: str) -> None:
+    with open_journal(where) as second:
         one, two = new_owner(), new_owner()
         keys = [key(number) for number in range(1500)]
         either_journal.record([row(0)])

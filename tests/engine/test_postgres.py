@@ -107,8 +107,8 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
     assert either_journal.counts() == {"ok": 600, "failed": 0}
 
 
-def test_a_failure_recorded_by_another_leaves_a_claim_alone(either_journal: Journal, journal_at: str) -> None:
-    with open_journal(journal_at) as second:
+def test_a_failure_recorded_by_another_leaves_a_claim_alone(either_journal: Journal, where: str) -> None:
+    with open_journal(where) as second:
         one, two = new_owner(), new_owner()
         assert either_journal.claim([key(1)], one).mine == {key(1)}
         second.record([failure(1)])

@@ -29,7 +29,7 @@ def refused(texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=4), max_size=30))
 def test_rows_come_in_order_whatever_the_texts(texts: list[str]) -> None:
     made = RowCache("m", lengths, None, 4).rows(texts)
-    assert (made.shape, made.dtype) == ((len(texts), 3), np.float32)
+    assert (made.shape, str(made.dtype)) == ((len(texts), 3), "float32")
     if texts:
         assert (made == lengths(texts, 4)).all()
 

@@ -124,7 +124,7 @@ async def test_a_wait_that_is_nonsense_is_none(said: str) -> None:
 CUT_EMOJI = rb'{"choices":[{"finish_reason":"length","message":{"content":"ab\ud83d"}}]}'
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 FLAGGED = {"error": {"code": 403, "message": "Input was flagged", "metadata": {"reasons": ["hate"], "flagged_input": "Who?"}}}
-NONSENSE = [None, [], {"prompt_tokens": "3"}, {"prompt_tokens": -1}, {"prompt_tokens": 10**30}, {"prompt_tokens": 1.5}]
+NONSENSE: list[Any] = [None, [], {"prompt_tokens": "3"}, {"prompt_tokens": -1}, {"prompt_tokens": 10**30}, {"prompt_tokens": 1.5}]
 ANSWERS: dict[str, tuple[Behaviour, dict[str, Any]]] = {
     "a wrong charset": (mis.wrong_charset("Zoë", "ascii"), {"text": "Zoë"}),
     "an unknown charset": (mis.wrong_charset("Zoë", "no-such-charset"), {"text": "Zoë"}),

@@ -16,7 +16,7 @@ ROWS = {"prompt": ["A?", "B?", "A?"], "answer": ["1", "two", None]}
 
 def table(folder: Path, columns: dict[str, Any], kind: str = "parquet") -> Model:
     path, frame = folder / f"said.{kind}", pl.DataFrame(columns)
-    {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[kind](path)
+    getattr(frame, {"csv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[kind])(path)
     return create_model(f"replay/{path}")
 
 
