@@ -57,10 +57,7 @@ USAGE = {"input_tokens": 3, "cache_read_input_tokens": 40, "cache_creation_input
         ({"stop_reason": "max_tokens"}, {"finish_reason": "length", "refusal": None}),
         ({"stop_reason": "refusal"}, {"finish_reason": "content_filter", "refusal": "refusal"}),
         ({"stop_reason": "pause_turn"}, {"finish_reason": "pause_turn", "refusal": None}),
-        (
-            {"stop_reason": "refusal", "content": [], "stop_details": {"explanation": "Not this."}},
-            {"text": None, "refusal": "Not this."},
-        ),
+        ({"stop_reason": "refusal", "content": [], "stop_details": {"explanation": "Not this."}}, {"text": None, "refusal": "Not this."}),
         ({"content": BLOCKS}, {"text": "AB", "thinking": "one"}),
         ({"usage": USAGE}, {"input_tokens": 43, "output_tokens": 5}),
     ],

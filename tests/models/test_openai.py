@@ -133,10 +133,7 @@ ANSWERS: dict[str, tuple[Behaviour, dict[str, Any]]] = {
         choice({"content": [THINKING, {"type": "text", "text": "A"}, {"type": "text", "text": "B"}]}),
         {"text": "AB", "thinking": "hm"},
     ),
-    "reasoning beside and inside": (
-        choice({"content": "<think>two</think>A", "reasoning": "one"}),
-        {"text": "A", "thinking": "one\ntwo"},
-    ),
+    "reasoning beside and inside": (choice({"content": "<think>two</think>A", "reasoning": "one"}), {"text": "A", "thinking": "one\ntwo"}),
     "thinking that used up the tokens": (
         choice({"content": None, "reasoning_content": "and so on"}, "length"),
         {"text": None, "thinking": "and so on", "finish_reason": "length"},
