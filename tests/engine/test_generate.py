@@ -56,13 +56,14 @@ def test_a_second_run_asks_nothing(either_journal: Journal) -> None:
     again = Adder()
     tally = ask(again, 400, either_journal)
     assert (tally.held, tally.answered, tally.total, again.asked.total()) == (300, 100, 400, 100)
+    assert ask(again, 0, either_journal).complete  # nothing to ask
 
 
 def test_the_same_request_twice_is_asked_once(journal: Journal) -> None:
     model = Adder(delay=0.001)
     tally = generate(model, sums(50) * 40, GREEDY, journal=journal)
-    assert set(model.asked.values()) == {1}
     assert (tally.answered, tally.held + tally.repeated, tally.done) == (50, 1950, tally.total)
+    assert set(model.asked.values()) == {1}
 
 
 def test_samples_and_sampling_are_separate_answers(journal: Journal) -> None:
@@ -71,10 +72,6 @@ def test_samples_and_sampling_are_separate_answers(journal: Journal) -> None:
     generate(model, requests, GREEDY, journal=journal)
     generate(model, requests[:1], Sampling(temperature=1.0), journal=journal)
     assert model.asked["1+1"] == 6
-
-
-def test_nothing_to_ask(journal: Journal) -> None:
-    assert ask(Adder(), 0, journal).complete
 
 
 @pytest.mark.parametrize("kind", ["server", "timeout", "connection", "overloaded", "rate_limit"])
@@ -259,8 +256,7 @@ async def test_two_models_at_one_endpoint_share_its_limit(journal: Journal) -> N
     halves = (run_of(model, sums(200, 200 * n), journal, limits).go() for n, model in enumerate((one, two)))
     tallies = await asyncio.gather(*halves)
     watching.cancel()
-    assert [tally.answered for tally in tallies] == [200, 200]
-    assert most == 10
+    assert ([tally.answered for tally in tallies], most) == ([200, 200], 10)
 
 
 async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -> None:

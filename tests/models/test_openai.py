@@ -224,5 +224,4 @@ async def test_a_proxy_from_the_environment_is_used(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         async with create_model("compatible/m", base_url="http://model.example/v1") as model:
             completion = await model.complete([Message("user", "Who?")], Sampling(), 0)
-    assert completion.text == "ok"
-    assert proxy.headers[0]["host"] == "model.example"
+    assert (completion.text, proxy.headers[0]["host"]) == ("ok", "model.example")

@@ -60,8 +60,7 @@ async def test_which_rows_are_answers(tmp_path: Path, columns: dict[str, Any], s
 
 async def test_system_messages_tell_prompts_apart_where_they_were_recorded(tmp_path: Path) -> None:
     model = table(tmp_path, {"prompt": ["A?", "A?"], "answer": ["plain", "brief"], "system": [None, "Be brief."]}, "csv")
-    assert (await ask(model, "A?")).text == "plain"
-    assert (await ask(model, "A?", system="Be brief.")).text == "brief"
+    assert [(await ask(model, "A?", system=system)).text for system in (None, "Be brief.")] == ["plain", "brief"]
     with pytest.raises(ModelError, match="no answer to the prompt 'A\\?'"):
         await ask(model, "A?", system="Be long.")
     assert (await ask(table(tmp_path, ROWS), "B?", system="Be long.")).text == "two"

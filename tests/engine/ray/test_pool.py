@@ -113,8 +113,7 @@ def test_a_pool_grows_with_the_work_and_shrinks_without(monkeypatch: pytest.Monk
 
     made = pool_of(1, 3)
     carry_out(made, 4, much_then_little)
-    assert sizes == [3, 1]
-    assert len(made.hired) == 3
+    assert (sizes, len(made.hired)) == ([3, 1], 3)
 
 
 def test_a_lost_worker_is_replaced_and_its_calls_asked_again() -> None:
@@ -125,8 +124,7 @@ def test_a_lost_worker_is_replaced_and_its_calls_asked_again() -> None:
         return await calls
 
     made = pool_of(2, 2)
-    assert carry_out(made, 8, lose_one) == list(range(60))
-    assert len(made.hired) == 3
+    assert (carry_out(made, 8, lose_one), len(made.hired)) == (list(range(60)), 3)
 
 
 def test_a_call_that_loses_every_worker_ends_the_session_with_one_sentence() -> None:

@@ -154,8 +154,7 @@ def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, to
         uncached = greedy(model, ids, cached=False)
     finally:
         hook.remove()
-    assert steps == 12
-    assert cached == uncached
+    assert (steps, cached) == (12, uncached)
     with patched(model, INNER, states, targets):
         assert greedy(model, ids, cached=False) == uncached, "without a cache, the prompt is patched each time it is read"
     assert cached != greedy(model, ids, cached=True), "this model says something else without the patch"

@@ -63,9 +63,6 @@ def near(count: int, n: int, share: float) -> bool:
     return abs(count - n * share) <= 5 * math.sqrt(n * share * (1 - share)) + 1e-9
 
 
-# What an answer depends on ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 def test_answers_depend_on_dials_messages_sample_and_seed_only(verbosity: int) -> None:
     for form in FORMS:
@@ -95,9 +92,7 @@ def test_a_system_message_changes_the_draw_but_not_the_plan() -> None:
 
 def test_tokens_are_counted_by_words() -> None:
     done = create("sim", "fair").reply([Message("system", "Be brief."), Message("user", "Good morning to you.")])
-    assert done.input_tokens == 6
-    assert done.output_tokens == len((done.text or "").split())
-    assert done.finish_reason == "stop"
+    assert (done.input_tokens, done.output_tokens, done.finish_reason) == (6, len((done.text or "").split()), "stop")
 
 
 def test_a_model_with_plans_has_another_fingerprint() -> None:
@@ -117,9 +112,6 @@ def test_draws_repeat_and_are_uniform() -> None:
     assert sum((count - 1_000) ** 2 / 1_000 for count in counts) < 30
     assert sorted(draws.shuffled("abcdef")) == list("abcdef")
     assert {tuple(draws.shuffled("abc")) for _ in range(200)} == {tuple(x) for x in ("abc", "acb", "bac", "bca", "cab", "cba")}
-
-
-# What is planted ----------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -211,9 +203,6 @@ def test_the_form_follows_from_the_outcomes(outcomes: list[str], form: str) -> N
     assert default_form(outcomes) == form
 
 
-# Tones --------------------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 @pytest.mark.parametrize("form", ["tone", "continuation"])
 def test_all_answers_of_a_tone_are_said_at_the_planted_odds(form: str, verbosity: int) -> None:
@@ -258,9 +247,6 @@ def test_a_plan_for_a_system_message_holds_under_it_alone() -> None:
     assert not set(texts(only, 50)) & (positive | negative)
 
 
-# Refusals, hedges, wording ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("form", [*FORMS, None])
 def test_refusals_and_unreadable_answers_come_at_their_rates(form: str | None) -> None:
     def made(**dials: Any) -> set[str] | list[str]:
@@ -290,16 +276,12 @@ def test_wordiness_grows_with_the_dial() -> None:
         assert lengths[0] <= lengths[1] < lengths[2], form
 
 
-# Plans --------------------------------------------------------------------------------------------------------------------------------
-
-
 def test_a_second_table_adds_prompts_and_changes_none() -> None:
     model = planted({"fear": 1.0})
     rows = {"prompt": [PROMPT, "Other?", "Other?"], "outcomes": [["joy"], ["anger"], ["joy"]], "odds": [[1.0]] * 3}
     model.learn(pl.DataFrame(rows))
     model.learn(pl.DataFrame(rows).clear())
-    assert set(texts(model, 5)) == {"fear"}
-    assert model.reply([Message("user", "Other?")]).text == "anger"
+    assert (set(texts(model, 5)), model.reply([Message("user", "Other?")]).text) == ({"fear"}, "anger")
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms
 def test_a_preset_sets_all_three_biases(name: str, bias: float) -> None:
     model = create("sim", name)
     assert isinstance(model, Model)
-    assert model.name == f"sim/{name}"
-    assert [model.dials.mapping()[harm] for harm in HARMS] == [bias] * 3
+    assert (model.name, *(model.dials.mapping()[harm] for harm in HARMS)) == (f"sim/{name}", bias, bias, bias)
 
 
 def test_bias_sets_all_harms_and_a_harms_own_key_wins() -> None:
