@@ -70,9 +70,7 @@ def test_a_server_killed_and_started_again_within_a_run(postgres: PostgresServer
 
 
 @pytest.mark.verify
-def test_a_server_that_stays_away_is_one_sentence_and_what_was_kept_stays(
-    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_stays_away_is_one_sentence(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 1.0)
     asked: Counter[str] = Counter()
     with open_journal(database) as journal:
@@ -91,9 +89,7 @@ def test_a_server_that_stays_away_is_one_sentence_and_what_was_kept_stays(
 
 
 @pytest.mark.verify
-def test_claims_outlive_the_server_and_their_owner_counts_as_living(
-    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_claims_outlive_the_server_and_their_owner(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere, here = far_owner(), new_owner()
     with open_journal(database) as journal, open_journal(database) as other:
         journal.claim([key(1), key(2)], elsewhere)
@@ -173,9 +169,7 @@ def test_connections_the_server_has_ended_are_replaced(postgres: PostgresServer,
         assert journal.counts()["ok"] == 3
 
 
-def test_claims_that_could_not_be_given_up_pass_on_all_the_same(
-    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_claims_that_could_not_be_given_up_pass_on(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = new_owner(), new_owner()
     with open_journal(database) as journal:
         journal.claim([key(1)], one)

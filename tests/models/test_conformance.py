@@ -7,6 +7,7 @@ import logging
 import traceback
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -31,11 +32,9 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
     return lambda server: create_model(spec, base_url=server.url)
 
 
-async def ask(
-    model: Model, prompt: str = "Who?", sampling: Sampling | None = None, sample: int = 0, system: str | None = None
-) -> Completion:
+async def ask(model: Model, prompt: str = "Who?", system: str | None = None, **sampling: Any) -> Completion:
     messages = [Message("system", system)] if system else []
-    return await model.complete([*messages, Message("user", prompt)], sampling or Sampling(), sample)
+    return await model.complete([*messages, Message("user", prompt)], Sampling(**sampling), 0)
 
 
 async def outcome(make: Make, behaviour: Behaviour | str) -> Completion | ModelError:
@@ -59,8 +58,7 @@ async def test_an_answer_and_what_it_cost(make: Make) -> None:
     with MisbehavingServer(lambda request, nth: "Nobody — \u2028 nïemand 🙂") as server:
         async with make(server) as model:
             assert isinstance(model, Model)
-            sampling = Sampling(temperature=0.5, top_p=0.9, max_tokens=7, stop=("END",))
-            completion = await ask(model, "Who is it?", sampling, system="Be brief.")
+            completion = await ask(model, "Who is it?", "Be brief.", temperature=0.5, top_p=0.9, max_tokens=7, stop=("END",))
     expected = Completion("Nobody — \u2028 nïemand 🙂", "stop", None, None, 3, completion.output_tokens, completion.latency)
     assert completion == expected
     assert completion.output_tokens is not None
@@ -84,7 +82,7 @@ async def test_vendor_extras_are_passed_on(make: Make) -> None:
     with MisbehavingServer() as server:
         async with make(server) as model:
             extra = {"reasoning_effort": "low"} if model.name.startswith("any/") else {"top_k": 20, "vendor": {"a": [1]}}
-            await ask(model, sampling=Sampling(extra=extra))
+            await ask(model, extra=extra)
     assert server.bodies[0].items() >= extra.items()
 
 

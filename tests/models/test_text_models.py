@@ -99,9 +99,9 @@ def test_what_is_no_encoder_says_so(tiny: Path, tmp_path: Path) -> None:
 
 
 def expected(folder: Path, text: str) -> Any:
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    import transformers as hf
 
-    words, net = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
+    words, net = hf.AutoTokenizer.from_pretrained(folder), hf.AutoModelForSequenceClassification.from_pretrained(folder)
     with torch.inference_mode():
         return net(**words(text, truncation=True, max_length=64, return_tensors="pt")).logits[0]
 

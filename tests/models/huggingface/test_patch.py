@@ -16,7 +16,9 @@ from tiltmeter.models import ModelError
 from tiltmeter.models.generation import find_blocks, patched, source_states
 from tiltmeter.models.prompts import MARKER, MarkedTokens, expand_target, read_span
 
-torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
+# Importing them takes seconds, and every worker reads this module.
+torch: Any = lazy_loader.load("torch")
+tokenizers: Any = lazy_loader.load("tokenizers")
 
 SPANS = ["Zhang, an Asian (male) and Lamar, black race at the location of golf course", "Emily and John at the location of museum"]
 SOURCES = [f"<|user|>{before}{span}.<|end|>" for before, span in zip(("Tell a story about ", ""), SPANS, strict=True)]
@@ -43,21 +45,21 @@ def small(architecture: str) -> Any:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    from transformers import AutoTokenizer
+    import transformers as hf
 
     from fixtures.storyteller.tokens import make_tokenizer
     from fixtures.storyteller.train import all_texts
 
-    return AutoTokenizer.from_pretrained(FOLDER) if IS_MADE else make_tokenizer(all_texts(Prompts()))
+    return hf.AutoTokenizer.from_pretrained(FOLDER) if IS_MADE else make_tokenizer(all_texts(Prompts()))
 
 
 @pytest.fixture(scope="module", params=["llama", "qwen2", "gpt2", "gpt_neox", *(["storyteller"] if IS_MADE else [])])
 def model(request: pytest.FixtureRequest) -> Any:
     if request.param != "storyteller":
         return small(request.param)
-    from transformers import AutoModelForCausalLM
+    import transformers as hf
 
-    return AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
+    return hf.AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
 
 
 def states_of(model: Any, tokenizer: Any, sources: Sequence[str], spans: Sequence[str], layer: int = OUTER) -> list[Any]:
@@ -196,29 +198,30 @@ def test_states_are_those_transformers_gives_after_the_block(tokenizer: Any) -> 
     assert torch.allclose(found, hidden[1 : 1 + len(words)], atol=1e-6)
 
 
-def byte_level_tokenizer() -> Any:
-    """One that keeps blanks with the word after them, and tokenizes runs of X, as of anything else, by merges."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+def wrapped(core: Any, **special: str) -> Any:
     from transformers import PreTrainedTokenizerFast
 
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=core, **special)
+
+
+def byte_level_tokenizer() -> Any:
+    """One that keeps blanks with the word after them, and tokenizes runs of X, as of anything else, by merges."""
+    core = tokenizers.Tokenizer(tokenizers.models.BPE())
+    core.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = tokenizers.decoders.ByteLevel()
     texts = ["X X X X a story about X.", "XX XX XX about XXXX", "a story a story about"] * 5
-    trainer = trainers.BpeTrainer(vocab_size=400, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=400, show_progress=False, initial_alphabet=alphabet)
     core.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=core)
+    return wrapped(core)
 
 
 def merging_tokenizer() -> Any:
     """One whose tokens span blanks: "X X" is one."""
-    from tokenizers import Tokenizer, decoders, models
-    from transformers import PreTrainedTokenizerFast
-
     pieces = [*"abcdefghijklmnopqrstuvwxyz. X<|>", "X X", "X X X X", "about ", "about", " X", "a story "]
-    core = Tokenizer(models.Unigram([("<unk>", -9.0), *((one, -3.0) for one in pieces)], unk_id=0))
-    core.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>")
+    core = tokenizers.Tokenizer(tokenizers.models.Unigram([("<unk>", -9.0), *((one, -3.0) for one in pieces)], unk_id=0))
+    core.decoder = tokenizers.decoders.Fuse()
+    return wrapped(core, unk_token="<unk>")
 
 
 @pytest.mark.parametrize("make", [byte_level_tokenizer, merging_tokenizer])
@@ -246,9 +249,7 @@ def test_the_placeholders_are_those_of_the_written_out_text(tokenizer: Any) -> N
         (f"a story about {MARKER}.", "Qqq", "is no token of its own"),
     ],
 )
-def test_a_target_without_one_marker_or_with_a_placeholder_that_is_no_token_is_refused(
-    tokenizer: Any, rendered: str, placeholder: str, message: str
-) -> None:
+def test_a_target_that_cannot_be_patched_is_refused(tokenizer: Any, rendered: str, placeholder: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         expand_target(tokenizer, rendered, 3, placeholder)
 
@@ -263,12 +264,9 @@ def test_a_block_that_is_not_there_is_refused(tokenizer: Any, layer: int) -> Non
 
 
 def test_a_span_that_no_token_spells_is_refused() -> None:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    core = Tokenizer(models.WordLevel({"<unk>": 0, "Emily": 1}, unk_token="<unk>"))
-    core.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>")
+    core = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0, "Emily": 1}, unk_token="<unk>"))
+    core.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = wrapped(core, unk_token="<unk>")
     with pytest.raises(ModelError, match="no token spells ' '"):
         states_of(small("llama"), tokenizer, ["Emily Emily"], [" "], 0)
 
