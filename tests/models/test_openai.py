@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
-import re
 import time
 from typing import Any
 
@@ -182,7 +181,7 @@ async def test_what_is_said_of_a_failure(what: str, monkeypatch: pytest.MonkeyPa
     error = await failure_of(behaviour, max_tokens=9)
     assert (error.kind, error.scope) == (kind, scope)
     assert said in error.detail
-    assert not {"secret", "lorem"} & set(re.findall(r"\w+", error.detail))
+    assert not any(words in error.detail for words in ("secret", "lorem"))
 
 
 async def test_an_unknown_host_is_a_connection_error() -> None:

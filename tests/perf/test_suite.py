@@ -21,7 +21,7 @@ def call(environment: dict[str, str], *arguments: str | Path) -> subprocess.Comp
 
 
 def measured(environment: dict[str, str], folder: Path, *arguments: str | Path, status: int = 0) -> tuple[dict[str, Any], str]:
-    place = [] if "--into" in arguments else ["-o", folder / "told.json"]
+    place: list[str | Path] = [] if "--into" in arguments else ["-o", folder / "told.json"]
     done = call(environment, *arguments, "--quick", "--peers", folder, *place, "--page", folder / "page.md")
     assert done.returncode == status, done.stderr
     return json.loads((folder / "told.json").read_text()), (folder / "page.md").read_text()
