@@ -12,7 +12,7 @@ from tiltmeter.engine import Journal, open_journal
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def journal_at(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where an empty journal can be opened, more than once and by other processes: once a file, once a database."""
     return str(tmp_path / "journal.db") if request.param == "sqlite" else str(request.getfixturevalue("database"))
 
@@ -25,7 +25,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 @pytest.fixture
-def either_journal(journal_at: str) -> Iterator[Journal]:
+def either_journal(where: str) -> Iterator[Journal]:
     """An open journal: once SQLite, once PostgreSQL."""
-    with open_journal(journal_at) as opened:
+    with open_journal(where) as opened:
         yield opened

@@ -15,11 +15,8 @@ from support.adder import Adder, add, run_of, sums
 from tiltmeter.engine import Journal, Limits, open_journal
 from tiltmeter.models import Completion
 
-CANCELLATIONS = 2000
-SIDE_BY_SIDE = 4
-REQUESTS = 200
-ENDS_WITHIN = 120.0
-"""Seconds; a run that is cancelled ends in milliseconds, on a machine that has nothing else to do."""
+CANCELLATIONS, SIDE_BY_SIDE, REQUESTS = 2000, 4, 200
+ENDS_WITHIN = 120.0  # seconds; a run that is cancelled ends in milliseconds, on a machine that has nothing else to do
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -16,12 +14,12 @@ import pytest
 
 from support import misbehaving as bad
 from support.misbehaving import MisbehavingServer
+from support.programs import go_on, run_code, start_code
 from tiltmeter.engine import Journal, Keys, Limits, Request, generate, open_journal
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Message, Sampling, create_model
 
 pytestmark = pytest.mark.verify
-
 
 GREEDY = Sampling(temperature=0.0)
 PASSING: dict[str, Callable[[], Any]] = {
@@ -55,6 +53,14 @@ def echo(request: dict[str, Any], nth: int) -> str:
     return f"answer to {bad.prompt_of(request)}"
 
 
+def echoes(count: int) -> list[str]:
+    return [f"answer to prompt {number}" for number in range(count)]
+
+
+def late(seconds: float) -> MisbehavingServer:
+    return MisbehavingServer(lambda request, nth: bad.slow(seconds, echo(request, nth)))
+
+
 def test_every_fault_that_passes_is_survived(journal: Journal) -> None:
     faults = list(PASSING.values())
 
@@ -64,41 +70,36 @@ def test_every_fault_that_passes_is_survived(journal: Journal) -> None:
 
     with MisbehavingServer(script) as server:
         tally, table = ask(server, journal, prompts(100))
-        assert tally.answered == 100
-        assert table["text"].to_list() == [f"answer to prompt {number}" for number in range(100)]
+        assert (tally.answered, tally.errors.total(), server.requests) == (100, len(faults), 100 + len(faults))
+        assert table["text"].to_list() == echoes(100)
         assert set(server.paid.values()) == {1}
-        assert server.requests == 100 + len(faults)
-        assert tally.errors.total() == len(faults)
+
+
+def answer_all_but_one(fault: Callable[[], Any]) -> MisbehavingServer:
+    return MisbehavingServer(lambda request, nth: fault() if bad.prompt_of(request) == "prompt 1" else echo(request, nth))
 
 
 @pytest.mark.parametrize("fault", PASSING)
 def test_a_fault_that_stays_is_a_failed_row_and_nothing_is_invented(journal: Journal, fault: str) -> None:
-    def script(request: dict[str, Any], nth: int) -> Any:
-        return PASSING[fault]() if bad.prompt_of(request) == "prompt 1" else echo(request, nth)
-
-    with MisbehavingServer(script) as server:
+    with answer_all_but_one(PASSING[fault]) as server:
         tally, table = ask(server, journal, prompts(3), retries=1, timeout=0.2, deadline=1.5)
     assert table["status"].to_list() == ["ok", "failed", "ok"]
-    assert table["text"][1] is None
-    assert (tally.answered, tally.failures) == (2, 1)
+    assert (table["text"][1], tally.answered, tally.failures) == (None, 2, 1)
 
 
 @pytest.mark.parametrize("fault", [bad.context_too_long, lambda: bad.status(400, None, {"error": {"message": "no"}})])
 def test_what_the_server_will_never_answer_is_asked_once(journal: Journal, fault: Callable[[], Any]) -> None:
-    with MisbehavingServer(lambda request, nth: fault() if bad.prompt_of(request) == "prompt 1" else echo(request, nth)) as server:
+    with answer_all_but_one(fault) as server:
         tally, table = ask(server, journal, prompts(3))
         assert (server.asked["prompt 1"], tally.failures, table["status"][1]) == (1, 1, "failed")
 
 
 def test_filters_and_null_content_are_kept_as_they_came(journal: Journal) -> None:
     said = [bad.content_filter(), bad.null_content(), bad.refusal("no"), bad.wrong_charset("café"), bad.filtered_request()]
-
     with MisbehavingServer(lambda request, nth: said[int(bad.prompt_of(request).split()[1])]) as server:
         tally, table = ask(server, journal, prompts(5))
-        assert server.requests == 5
-    assert table["text"].to_list() == [None, None, None, "café", None]
-    assert table["refusal"].to_list()[2] == "no"
-    assert tally.answered == 5
+        assert tally.answered == server.requests == 5
+    assert (table["text"].to_list(), table["refusal"][2]) == ([None, None, None, "café", None], "no")
 
 
 @pytest.mark.parametrize("fault", [bad.wrong_key, bad.unknown_model, bad.insufficient_quota])
@@ -110,19 +111,13 @@ def test_nothing_works_is_one_sentence_at_once(journal: Journal, fault: Callable
     assert "\n" not in str(caught.value)
 
 
-def test_there_are_never_more_requests_than_connections_allowed(journal: Journal) -> None:
-    with MisbehavingServer(echo) as server:
-        ask(server, journal, prompts(400), max_connections=8)
-        assert server.max_concurrent <= 8
-
-
 CHILD = """
     import sys
     from tiltmeter.engine import Limits, Request, generate, journal, open_journal
     from tiltmeter.models import Message, Sampling, create_model
     journal.EXPIRY = 3600.0  # waiting until the claims of a killed process expire would be a hang
-    url, path, first, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    requests = (Request((Message("user", f"prompt {n}"),)) for n in range(first, first + count))
+    url, path, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    requests = (Request((Message("user", f"prompt {n}"),)) for n in range(count))
     with open_journal(path) as journal:
         model, limits = create_model("vllm/m", base_url=url), Limits(max_connections=16)
         print("open", flush=True)
@@ -132,37 +127,31 @@ CHILD = """
 """
 
 
-def child(server: MisbehavingServer, path: Path, first: int, count: int, *, begins: bool = True) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", textwrap.dedent(CHILD), server.url, str(path), str(first), str(count)]
-    started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert started.stdout is not None
-    assert started.stdout.readline() == "open\n"
+def child(server: MisbehavingServer, path: Path, count: int, *, begins: bool = True) -> subprocess.Popen[str]:
+    started = start_code(CHILD, server.url, path, count, ready="open")
     if begins:
-        begin(started)
+        go_on(started)
     return started
 
 
-def begin(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
+def kill(process: subprocess.Popen[str], server: MisbehavingServer, after: int) -> None:
+    """Once so many answers were given."""
+    while server.paid.total() < after:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
 
 
 def texts(server: MisbehavingServer, path: Path, count: int) -> list[str | None]:
     model = create_model("vllm/m", base_url=server.url)
     with open_journal(path) as journal:
-        keys = [Keys(model.fingerprint, GREEDY)(*request) for request in prompts(count)]
-        return journal.fetch(keys)["text"].to_list()
+        return journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in prompts(count)])["text"].to_list()
 
 
 def test_kill_9_loses_at_most_half_a_second_and_a_second_run_completes(tmp_path: Path) -> None:
     path, count, delay = tmp_path / "j.db", 600, 0.04
-    with MisbehavingServer(lambda request, nth: bad.slow(delay, echo(request, nth))) as server:
-        first = child(server, path, 0, count)
-        while server.paid.total() < count // 2:
-            time.sleep(0.01)
-        first.send_signal(signal.SIGKILL)
-        first.communicate()
+    with late(delay) as server:
+        kill(child(server, path, count), server, after=count // 2)
         time.sleep(0.2)
         paid = server.paid.total()
         with open_journal(path) as journal:
@@ -170,62 +159,54 @@ def test_kill_9_loses_at_most_half_a_second_and_a_second_run_completes(tmp_path:
         assert kept > 0
         # Sixteen connections at 25 answers a second each: half a second of that, and those that were under way.
         assert paid - kept <= 16 / delay * 0.5 + 16
-        second = child(server, path, 0, count)
-        out, errors = second.communicate(timeout=60)
+        out, errors = child(server, path, count).communicate(timeout=60)
         assert out.split() == [str(count - kept), str(kept), "False"], errors
-        assert texts(server, path, count) == [f"answer to prompt {number}" for number in range(count)]
-        twice = [prompt for prompt, times in server.paid.items() if times > 1]
-        assert len(twice) == paid - kept  # only what was in the lost half second
+        assert texts(server, path, count) == echoes(count)
+        assert sum(times > 1 for times in server.paid.values()) == paid - kept  # only what was in the lost half second
 
 
 def test_two_processes_share_a_journal_and_each_answer_is_paid_once(tmp_path: Path) -> None:
     path, count = tmp_path / "j.db", 800
-    with MisbehavingServer(lambda request, nth: bad.slow(0.02, echo(request, nth))) as server:
-        both = [child(server, path, 0, count, begins=False) for _ in range(2)]
+    with late(0.02) as server:
+        both = [child(server, path, count, begins=False) for _ in range(2)]
         for process in both:
-            begin(process)
+            go_on(process)
         outputs = [process.communicate(timeout=60) for process in both]
-        answered = [int(out.split()[0]) for out, _ in outputs]
-        held = [int(out.split()[1]) for out, _ in outputs]
+        answered, held = ([int(out.split()[place]) for out, _ in outputs] for place in (0, 1))
         assert sum(answered) == sum(held) == count, outputs
         assert min(answered) > 0
-        assert server.requests == count
-        assert set(server.paid.values()) == {1}
-        assert texts(server, path, count) == [f"answer to prompt {number}" for number in range(count)]
+        assert (server.requests, set(server.paid.values())) == (count, {1})
+        assert texts(server, path, count) == echoes(count)
 
 
 def test_one_of_two_processes_is_killed_and_the_other_takes_over(tmp_path: Path) -> None:
     path, count = tmp_path / "j.db", 500
-    with MisbehavingServer(lambda request, nth: bad.slow(0.04, echo(request, nth))) as server:
-        doomed, other = child(server, path, 0, count), child(server, path, 0, count)
-        while server.paid.total() < 150:
-            time.sleep(0.01)
-        doomed.send_signal(signal.SIGKILL)
-        doomed.communicate()
+    with late(0.04) as server:
+        doomed, other = child(server, path, count), child(server, path, count)
+        kill(doomed, server, after=150)
         out, errors = other.communicate(timeout=60)
         answered, held = map(int, out.split()[:2])
         assert answered + held == count, errors
-        assert texts(server, path, count) == [f"answer to prompt {number}" for number in range(count)]
+        assert texts(server, path, count) == echoes(count)
 
 
-def test_sigterm_from_outside_drains_and_commits(tmp_path: Path) -> None:
-    path = tmp_path / "j.db"
-    with MisbehavingServer(lambda request, nth: bad.slow(0.3, echo(request, nth))) as server:
-        process = child(server, path, 0, 1000)
+def test_sigterm_from_outside_drains_and_commits_and_there_are_never_more_requests_than_connections_allowed(tmp_path: Path) -> None:
+    with late(0.3) as server:
+        process = child(server, tmp_path / "j.db", 1000)
         while server.paid.total() < 30:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         out, errors = process.communicate(timeout=30)
         assert out.split()[2] == "True", errors
         assert int(out.split()[0]) == server.paid.total() == server.requests
+        assert server.max_concurrent <= 16
 
 
 def test_a_full_disk_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))\n"
     long = "long " * 2000
     with MisbehavingServer(lambda request, nth: long) as server:
-        code = limit + textwrap.dedent(CHILD)
-        done = subprocess.run([sys.executable, "-c", code, server.url, str(tmp_path / "j.db"), "0", "5000"], capture_output=True, text=True)
+        done = run_code(limit + textwrap.dedent(CHILD), server.url, tmp_path / "j.db", 5000, check=False, stdin=subprocess.DEVNULL)
         assert done.returncode != 0
         assert "InputError: journal" in done.stderr
         assert "could not be kept" in done.stderr.splitlines()[-1]
@@ -233,34 +214,29 @@ def test_a_full_disk_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     assert set(texts(server, tmp_path / "j.db", 5000)) <= {long, None}
 
 
+MEMORY = """
+    import resource, sys
+    from support.adder import Adder
+    from tiltmeter.engine import Request, Limits, generate, open_journal
+    from tiltmeter.models import Message, Sampling
+    class Forgetful(Adder):
+        async def complete(self, messages, sampling, sample):
+            self.asked.clear()
+            return await super().complete(messages, sampling, sample)
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    def ask(count):
+        requests = (Request((Message("user", f"{n}+1"),)) for n in range(count))
+        generate(Forgetful(), requests, Sampling(), journal=journal, limits=Limits(max_connections=256))
+    with open_journal(sys.argv[1]) as journal:
+        ask(5000)
+        before = peak()
+        ask(40_000)
+        print(peak() - before, journal.counts()["ok"])
+"""
+
+
 def test_memory_stays_flat(tmp_path: Path) -> None:
-    code = f"""
-        import resource, sys
-        sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
-        from support.adder import Adder
-        from tiltmeter.engine import Request, Limits, generate, open_journal
-        from tiltmeter.models import Message, Sampling
-        class Forgetful(Adder):
-            async def complete(self, messages, sampling, sample):
-                self.asked.clear()
-                return await super().complete(messages, sampling, sample)
-        def peak():
-            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        def requests(first, count):
-            return (Request((Message("user", f"{{n}}+1"),)) for n in range(first, first + count))
-        with open_journal(sys.argv[1]) as journal:
-            generate(Forgetful(), requests(0, 5000), Sampling(), journal=journal, limits=Limits(max_connections=256))
-            before = peak()
-            generate(Forgetful(), requests(0, 40_000), Sampling(), journal=journal, limits=Limits(max_connections=256))
-            print(peak() - before, journal.counts()["ok"])
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "j.db")],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=dict(os.environ),
-    )
-    grown, answered = map(int, done.stdout.split())
+    grown, answered = map(int, run_code(MEMORY, tmp_path / "j.db").stdout.split())
     assert answered == 40_000
     assert grown < 25  # MB

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.adder import Adder, add, run_of, sums
-from tiltmeter.engine import Journal, Keys, Limits, Prices, Request, Snapshot, generate
+from tiltmeter.engine import Display, Journal, Keys, Limits, Prices, Request, Snapshot, Tally, generate
 from tiltmeter.engine.generation import Generation
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, ModelError, Sampling
@@ -22,34 +22,48 @@ from tiltmeter.models import Completion, Message, ModelError, Sampling
 GREEDY = Sampling(temperature=0.0)
 
 
-def keys_of(model: Adder, requests: list[Request]) -> list[bytes]:
-    return [Keys(model.fingerprint, GREEDY)(*request) for request in requests]
+def fetch(journal: Journal, model: Adder, requests: list[Request]) -> Any:
+    return journal.fetch([Keys(model.fingerprint, GREEDY)(*request) for request in requests])
+
+
+def failing(error: BaseException, when: Callable[[str, int], bool] = lambda prompt, nth: prompt == "3+1", **more: Any) -> Adder:
+    """A model that fails with this where `when` says so; else it adds."""
+
+    def answer(prompt: str, nth: int) -> Completion:
+        if when(prompt, nth):
+            raise error
+        return add(prompt)
+
+    return Adder(answer, **more)
+
+
+def ask(model: Adder, requests: int, journal: Journal, **limits: Any) -> Tally:
+    return generate(model, sums(requests), GREEDY, journal=journal, limits=Limits(**limits))
 
 
 def test_every_request_is_answered_and_kept(either_journal: Journal) -> None:
     model, requests = Adder(), sums(2500)
     tally = generate(model, iter(requests), GREEDY, journal=either_journal)
-    assert (tally.total, tally.answered, tally.held, tally.failures) == (2500, 2500, 0, 0)
-    assert tally.complete
-    table = either_journal.fetch(keys_of(model, requests))
+    assert (tally.total, tally.answered, tally.held, tally.failures, tally.complete) == (2500, 2500, 0, 0, True)
+    table = fetch(either_journal, model, requests)
     assert table["text"].to_list() == [str(number + 1) for number in range(2500)]
     assert set(table["status"]) == {"ok"}
     assert tally.output_tokens == table["output_tokens"].sum()
 
 
 def test_a_second_run_asks_nothing(either_journal: Journal) -> None:
-    generate(Adder(), sums(300), GREEDY, journal=either_journal)
+    ask(Adder(), 300, either_journal)
     again = Adder()
-    tally = generate(again, sums(400), GREEDY, journal=either_journal)
-    assert (tally.held, tally.answered, tally.total) == (300, 100, 400)
-    assert again.asked.total() == 100
+    tally = ask(again, 400, either_journal)
+    assert (tally.held, tally.answered, tally.total, again.asked.total()) == (300, 100, 400, 100)
+    assert ask(again, 0, either_journal).complete  # nothing to ask
 
 
 def test_the_same_request_twice_is_asked_once(journal: Journal) -> None:
     model = Adder(delay=0.001)
     tally = generate(model, sums(50) * 40, GREEDY, journal=journal)
-    assert set(model.asked.values()) == {1}
     assert (tally.answered, tally.held + tally.repeated, tally.done) == (50, 1950, tally.total)
+    assert set(model.asked.values()) == {1}
 
 
 def test_samples_and_sampling_are_separate_answers(journal: Journal) -> None:
@@ -60,118 +74,92 @@ def test_samples_and_sampling_are_separate_answers(journal: Journal) -> None:
     assert model.asked["1+1"] == 6
 
 
-def test_nothing_to_ask(journal: Journal) -> None:
-    assert generate(Adder(), [], GREEDY, journal=journal).complete
-
-
 @pytest.mark.parametrize("kind", ["server", "timeout", "connection", "overloaded", "rate_limit"])
 def test_what_passes_is_asked_again(journal: Journal, kind: str) -> None:
-    model = Adder(lambda prompt, nth: ModelError(kind, "not now", retry_after=0.01) if prompt == "3+1" and nth < 3 else add(prompt))
-    tally = generate(model, sums(30), GREEDY, journal=journal)
-    assert (tally.answered, tally.errors) == (30, {kind: 2})
-    assert model.asked["3+1"] == 3
-    assert journal.fetch(keys_of(model, sums(30)))["text"][3] == "4"
+    model = failing(ModelError(kind, "not now", retry_after=0.01), lambda prompt, nth: prompt == "3+1" and nth < 3)
+    tally = ask(model, 30, journal)
+    assert (tally.answered, tally.errors, model.asked["3+1"]) == (30, {kind: 2}, 3)
+    assert fetch(journal, model, sums(30))["text"][3] == "4"
 
 
 @pytest.mark.parametrize("kind", ["bad_request", "context_length"])
 def test_what_cannot_be_answered_is_a_row_and_is_not_asked_again(journal: Journal, kind: str) -> None:
-    model = Adder(lambda prompt, nth: ModelError(kind, "never", scope="permanent", status=400) if prompt == "3+1" else add(prompt))
-    tally = generate(model, sums(30), GREEDY, journal=journal)
-    assert (tally.answered, tally.failed, model.asked["3+1"]) == (29, {kind: 1}, 1)
-    assert not tally.complete
-    row = journal.fetch(keys_of(model, sums(30))).row(3, named=True)
+    model = failing(ModelError(kind, "never", scope="permanent", status=400))
+    tally = ask(model, 30, journal)
+    assert (tally.answered, tally.failed, model.asked["3+1"], tally.complete) == (29, {kind: 1}, 1, False)
+    row = fetch(journal, model, sums(30)).row(3, named=True)
     assert (row["status"], row["text"], row["error"]) == ("failed", None, f"{kind}: never")
-    assert generate(Adder(), sums(30), GREEDY, journal=journal).answered == 1
+    assert ask(Adder(), 30, journal).answered == 1
 
 
 def test_retries_end(journal: Journal) -> None:
-    model = Adder(lambda prompt, nth: ModelError("server", "broken", retry_after=0.0) if prompt == "3+1" else add(prompt))
-    tally = generate(model, sums(10), GREEDY, journal=journal, limits=Limits(retries=1))
-    assert (tally.failed, model.asked["3+1"]) == ({"server": 1}, 2)
+    model = failing(ModelError("server", "broken", retry_after=0.0))
+    assert (ask(model, 10, journal, retries=1).failed, model.asked["3+1"]) == ({"server": 1}, 2)
 
 
 def test_a_rate_limit_is_waited_out_however_often_it_comes_until_the_deadline(journal: Journal) -> None:
-    model = Adder(lambda prompt, nth: ModelError("rate_limit", "slow", retry_after=0.02, status=429) if nth < 9 else add(prompt))
-    assert generate(model, sums(1), GREEDY, journal=journal, limits=Limits(retries=1)).answered == 1
-    never = Adder(lambda prompt, nth: ModelError("rate_limit", "slow", retry_after=0.3, status=429))
-    tally = generate(never, sums(1, 5), GREEDY, journal=journal, limits=Limits(deadline=1.0))
-    assert tally.failed == {"rate_limit": 1}
+    model = failing(ModelError("rate_limit", "slow", retry_after=0.02, status=429), lambda prompt, nth: nth < 9)
+    assert ask(model, 1, journal, retries=1).answered == 1
+    never = failing(ModelError("rate_limit", "slow", retry_after=0.3, status=429), lambda prompt, nth: prompt != "0+1")
+    assert ask(never, 2, journal, deadline=1.0).failed == {"rate_limit": 1}
 
 
 def test_an_attempt_has_a_time_limit(journal: Journal) -> None:
-    tally = generate(Adder(delay=5.0), sums(1), GREEDY, journal=journal, limits=Limits(timeout=0.05, retries=0))
-    assert tally.failed == {"timeout": 1}
+    assert ask(Adder(delay=5.0), 1, journal, timeout=0.05, retries=0).failed == {"timeout": 1}
 
 
 def test_a_providers_slip_is_a_failed_row_without_its_words(journal: Journal) -> None:
-    def slip(prompt: str, nth: int) -> Completion:
-        if prompt == "3+1":
-            raise KeyError("secret-key")
-        return add(prompt)
-
-    model = Adder(slip)
-    tally = generate(model, sums(30), GREEDY, journal=journal)
-    assert tally.failed == {"internal": 1}
-    error = journal.fetch(keys_of(model, sums(30)))["error"][3]
+    model = failing(KeyError("secret-key"))
+    assert ask(model, 30, journal).failed == {"internal": 1}
+    error = fetch(journal, model, sums(30))["error"][3]
     assert "KeyError" in error
     assert "secret" not in error
 
 
-def test_a_wrong_key_stops_everything_with_its_sentence(journal: Journal) -> None:
-    model = Adder(lambda prompt, nth: ModelError("auth", "the key is wrong", scope="fatal", status=401), delay=0.01)
-    with pytest.raises(ProviderError, match=r"^the key is wrong$"):
-        generate(model, sums(100_000), GREEDY, journal=journal)
-    assert model.asked.total() <= 64
+@pytest.mark.parametrize(
+    ("error", "count", "said", "fewer_than"),
+    [
+        (ModelError("auth", "the key is wrong", scope="fatal", status=401), 100_000, "^the key is wrong$", 65),
+        (ModelError("connection", "refused"), 1000, "no server answers at http://localhost:9", 1000),
+        (ModelError("bad_request", "no", scope="permanent", status=400), 10_000, "answered none of the first 20 requests.*no", 200),
+        (ModelError("rate_limit", "quota", retry_after=40000, status=429), 100, "asks to wait 40000 s", 101),
+    ],
+    ids=["a wrong key", "no server", "nothing but bad requests", "a wait longer than the deadline"],
+)
+def test_what_spoils_everything_is_one_sentence_before_all_is_tried(
+    journal: Journal, error: ModelError, count: int, said: str, fewer_than: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tiltmeter.engine.rate_limit.NO_SERVER_AFTER", 0.3)
+    model = failing(error, lambda prompt, nth: True, delay=0.01, endpoint="http://localhost:9")
+    with pytest.raises(ProviderError, match=said):
+        ask(model, count, journal)
+    assert model.asked.total() < fewer_than
     assert journal.counts()["ok"] == 0
 
 
 def test_a_key_that_is_revoked_ends_the_run_and_keeps_the_answers(journal: Journal) -> None:
-    model = Adder(lambda prompt, nth: add(prompt) if int(prompt[:-2]) < 200 else ModelError("auth", "revoked", scope="fatal", status=401))
-    tally = generate(model, sums(10_000), GREEDY, journal=journal)
-    assert tally.answered == 200
-    assert tally.stopped is not None
-    assert "revoked" in tally.stopped
+    model = failing(ModelError("auth", "revoked", scope="fatal", status=401), lambda prompt, nth: int(prompt[:-2]) >= 200)
+    tally = ask(model, 10_000, journal)
+    assert tally.answered == journal.counts()["ok"] == 200
+    assert "revoked" in str(tally.stopped)
     assert model.asked.total() < 400
-    assert journal.counts()["ok"] == 200
 
 
 def test_one_refused_key_among_answers_does_not_end_the_run(journal: Journal) -> None:
-    model = Adder(lambda prompt, nth: ModelError("auth", "glitch", scope="fatal") if prompt == "50+1" else add(prompt))
-    tally = generate(model, sums(100), GREEDY, journal=journal)
+    model = failing(ModelError("auth", "glitch", scope="fatal"), lambda prompt, nth: prompt == "50+1")
+    tally = ask(model, 100, journal)
     assert (tally.answered, tally.stopped) == (99, None)
-
-
-def test_no_server_is_one_sentence_before_all_is_tried(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.engine.rate_limit.NO_SERVER_AFTER", 0.3)
-    model = Adder(lambda prompt, nth: ModelError("connection", "refused"), endpoint="http://localhost:9")
-    with pytest.raises(ProviderError, match="no server answers at http://localhost:9"):
-        generate(model, sums(1000), GREEDY, journal=journal)
-    assert len(model.asked) < 1000
-
-
-def test_nothing_but_bad_requests_stops_early(journal: Journal) -> None:
-    model = Adder(lambda prompt, nth: ModelError("bad_request", "no such parameter", scope="permanent", status=400))
-    with pytest.raises(ProviderError, match=r"answered none of the first 20 requests.*no such parameter"):
-        generate(model, sums(10_000), GREEDY, journal=journal)
-    assert model.asked.total() < 200
 
 
 def test_many_prompts_that_are_too_long_do_not_stop_the_others(journal: Journal) -> None:
     too_long = ModelError("context_length", "too long", scope="permanent", status=400)
-    model = Adder(lambda prompt, nth: too_long if int(prompt[:-2]) < 500 else add(prompt))
-    tally = generate(model, sums(600), GREEDY, journal=journal)
+    tally = ask(failing(too_long, lambda prompt, nth: int(prompt[:-2]) < 500), 600, journal)
     assert (tally.answered, tally.failed) == (100, {"context_length": 500})
-
-
-def test_a_wait_longer_than_the_deadline_ends_the_run(journal: Journal) -> None:
-    model = Adder(lambda prompt, nth: ModelError("rate_limit", "quota", retry_after=40000, status=429))
-    with pytest.raises(ProviderError, match="asks to wait 40000 s"):
-        generate(model, sums(100), GREEDY, journal=journal)
 
 
 def test_concurrency_grows_to_the_limit_and_not_beyond(journal: Journal) -> None:
     model = Adder(delay=0.005)
-    generate(model, sums(1500), GREEDY, journal=journal, limits=Limits(max_connections=100))
+    ask(model, 1500, journal, max_connections=100)
     assert model.most == 100
 
 
@@ -180,25 +168,19 @@ def test_an_overloaded_endpoint_is_asked_less(journal: Journal) -> None:
         return ModelError("rate_limit", "slow down", retry_after=0.05, status=429) if model.now >= 16 else add(prompt)
 
     model = Adder(crowded, delay=0.005)
-    tally = generate(model, sums(1500), GREEDY, journal=journal, limits=Limits(max_connections=256))
+    tally = ask(model, 1500, journal, max_connections=256)
     assert tally.answered == 1500
     assert tally.errors["rate_limit"] < 300
     assert model.most < 64
 
 
-def test_requests_per_minute(journal: Journal) -> None:
+def test_requests_and_tokens_per_minute(journal: Journal) -> None:
     begun = time.monotonic()
-    generate(Adder(), sums(31), GREEDY, journal=journal, limits=Limits(requests_per_minute=3000))
+    ask(Adder(), 31, journal, requests_per_minute=3000)
     assert time.monotonic() - begun >= 0.6
-
-
-def test_tokens_per_minute(journal: Journal) -> None:
-    def long(prompt: str, nth: int) -> Completion:
-        return Completion("x", "stop", input_tokens=100, output_tokens=100)
-
+    long, limits = Completion("x", "stop", input_tokens=100, output_tokens=100), Limits(tokens_per_minute=200 * 60 * 40, max_connections=4)
     begun = time.monotonic()
-    limits = Limits(tokens_per_minute=200 * 60 * 40, max_connections=4)
-    generate(Adder(long), sums(41), Sampling(max_tokens=100), journal=journal, limits=limits)
+    generate(Adder(lambda prompt, nth: long), sums(41), Sampling(max_tokens=100), journal=journal, limits=limits)
     assert time.monotonic() - begun > 0.5
 
 
@@ -212,8 +194,8 @@ def handled(number: signal.Signals, handler: Any) -> Iterator[Any]:
         signal.signal(number, before)
 
 
-def signalling(number: signal.Signals, *, at: int) -> Callable[[str, int], Completion]:
-    """A script that sends this process a signal with the answer of this number."""
+def signalling(number: signal.Signals, *, at: int) -> Adder:
+    """A model that sends this process a signal with the answer of this number."""
     answers = count(1)
 
     def answer(prompt: str, nth: int) -> Completion:
@@ -221,14 +203,14 @@ def signalling(number: signal.Signals, *, at: int) -> Callable[[str, int], Compl
             os.kill(os.getpid(), number)
         return add(prompt)
 
-    return answer
+    return Adder(answer, delay=0.05)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_drains_and_commits(journal: Journal, number: signal.Signals) -> None:
-    model = Adder(signalling(number, at=20), delay=0.05)
+    model = signalling(number, at=20)
     with handled(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL) as before:
-        tally = generate(model, sums(1000), GREEDY, journal=journal, limits=Limits(max_connections=8))
+        tally = ask(model, 1000, journal, max_connections=8)
         assert signal.getsignal(number) is before
     assert tally.interrupted
     assert 20 <= tally.answered < 100
@@ -237,15 +219,13 @@ def test_a_signal_drains_and_commits(journal: Journal, number: signal.Signals) -
 
 def test_a_hangup_that_is_ignored_as_under_nohup_ends_nothing(journal: Journal) -> None:
     with handled(signal.SIGHUP, signal.SIG_IGN):
-        model = Adder(signalling(signal.SIGHUP, at=1), delay=0.05)
-        tally = generate(model, sums(30), GREEDY, journal=journal, limits=Limits(max_connections=8))
+        tally = ask(signalling(signal.SIGHUP, at=1), 30, journal, max_connections=8)
     assert (tally.interrupted, tally.answered) == (False, 30)
 
 
 def test_a_second_signal_does_not_wait(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        Generation.stop, "__kwdefaults__", {**(Generation.stop.__kwdefaults__ or {}), "grace": 3600.0}
-    )  # waiting would be a hang
+    # Waiting would be a hang.
+    monkeypatch.setattr(Generation.stop, "__kwdefaults__", {**(Generation.stop.__kwdefaults__ or {}), "grace": 3600.0})
 
     class Interrupted(Adder):
         async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
@@ -254,11 +234,11 @@ def test_a_second_signal_does_not_wait(journal: Journal, monkeypatch: pytest.Mon
                     asyncio.get_running_loop().call_later(after, os.kill, os.getpid(), signal.SIGINT)
             return await super().complete(messages, sampling, sample)
 
-    assert generate(Interrupted(delay=3600.0), sums(10), GREEDY, journal=journal).interrupted
+    assert ask(Interrupted(delay=3600.0), 10, journal).interrupted
 
 
 async def test_inside_a_running_loop_it_uses_a_thread(journal: Journal) -> None:
-    assert generate(Adder(), sums(100), GREEDY, journal=journal).answered == 100
+    assert ask(Adder(), 100, journal).answered == 100
 
 
 async def test_two_models_at_one_endpoint_share_its_limit(journal: Journal) -> None:
@@ -276,16 +256,13 @@ async def test_two_models_at_one_endpoint_share_its_limit(journal: Journal) -> N
     halves = (run_of(model, sums(200, 200 * n), journal, limits).go() for n, model in enumerate((one, two)))
     tallies = await asyncio.gather(*halves)
     watching.cancel()
-    assert [tally.answered for tally in tallies] == [200, 200]
-    assert most == 10
+    assert ([tally.answered for tally in tallies], most) == ([200, 200], 10)
 
 
 async def test_two_runs_at_once_ask_each_request_once(either_journal: Journal) -> None:
     one, two = Adder(delay=0.002), Adder(delay=0.002)
     first, second = await asyncio.gather(*(run_of(model, sums(600), either_journal).go() for model in (one, two)))
-    assert first.total == second.total == 600
-    assert first.answered + second.answered == 600
-    assert first.held + second.held == 600
+    assert (first.total, second.total, first.answered + second.answered, first.held + second.held) == (600, 600, 600, 600)
     assert set((one.asked + two.asked).values()) == {1}
 
 
@@ -297,7 +274,7 @@ async def test_cancelling_keeps_what_was_answered(either_journal: Journal) -> No
     with pytest.raises(asyncio.CancelledError):
         await task
     assert either_journal.counts()["ok"] > 0
-    assert generate(Adder(), sums(100), GREEDY, journal=either_journal).complete
+    assert ask(Adder(), 100, either_journal).complete
 
 
 def test_an_error_in_the_iterable_is_raised_and_the_answers_are_kept(journal: Journal) -> None:
@@ -324,19 +301,16 @@ def test_the_iterable_is_read_lazily(journal: Journal) -> None:
     assert ahead < 3000
 
 
-def test_progress_is_shown_and_the_money_counted(journal: Journal, tmp_path: object) -> None:
-    seen: list[tuple[int, int, int]] = []
-
-    from tiltmeter.engine import Display
+def test_progress_is_shown_and_the_money_counted(journal: Journal) -> None:
+    seen: list[tuple[int, int]] = []
 
     class Watcher(Display):
         def update(self, snapshot: Snapshot) -> None:
-            seen.append((snapshot.tally.done, snapshot.in_flight, snapshot.width))
+            seen.append((snapshot.tally.done, snapshot.in_flight))
 
     tally = generate(Adder(delay=0.05), sums(100), GREEDY, journal=journal, progress=Watcher(), limits=Limits(max_connections=8))
     assert len(seen) >= 3
-    assert seen[-1][0] == 100
-    assert max(in_flight for _, in_flight, _ in seen) == 8
+    assert (seen[-1][0], max(in_flight for _, in_flight in seen)) == (100, 8)
     assert tally.cost == 0.0
     unknown = Adder()
     unknown.name = "nobody/knows"
@@ -348,4 +322,4 @@ def test_odd_characters_are_kept_or_replaced(journal: Journal) -> None:
     model = Adder(lambda prompt, nth: Completion(answers[prompt]))
     requests = [Request((Message("user", prompt),)) for prompt in answers]
     generate(model, requests, GREEDY, journal=journal)
-    assert journal.fetch(keys_of(model, requests))["text"].to_list() == ["café 😀", "half \ufffd a pair", "nul\ufffdnul"]
+    assert fetch(journal, model, requests)["text"].to_list() == ["café 😀", "half \ufffd a pair", "nul\ufffdnul"]

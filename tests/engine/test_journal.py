@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
-from tiltmeter.engine import Journal, Row, open_journal
+from support.journals import dead_owner, failure, far_owner, key, row
+from support.programs import run_code
+from tiltmeter.engine import Journal, open_journal
 from tiltmeter.engine.journal import Owner, new_owner
 from tiltmeter.errors import InputError
 
 
-def key(number: int) -> bytes:
-    return number.to_bytes(32, "big")
-
-
-def row(number: int, answer: str | None = "yes", **more: str) -> Row:
-    made = Row(key(number), "sim/m", 0, "ok" if answer is not None else "failed", 1, 1.0, answer, None, "stop", None, 3, 4, 0.5)
-    return made._replace(error_kind=more.get("kind"), error_detail=more.get("detail"))
-
-
 def test_rows_come_back_in_the_order_asked_for(either_journal: Journal) -> None:
-    either_journal.record([row(number, f"answer {number}") for number in range(2000)] + [row(5000, None, kind="server", detail="broke")])
+    either_journal.record([row(number) for number in range(2000)] + [failure(5000)])
     table = either_journal.fetch([key(3), key(5000), key(99999), key(1), key(3)])
-    assert table["text"].to_list() == ["answer 3", None, None, "answer 1", "answer 3"]
-    assert table["status"].to_list() == ["ok", "failed", "missing", "ok", "ok"]
-    assert table["error"].to_list() == [None, "server: broke", None, None, None]
+    three, one = ("answer 3", "ok", None), ("answer 1", "ok", None)
+    rows = [three, (None, "failed", "server: broke"), (None, "missing", None), one, three]
+    assert table.select("text", "status", "error").rows() == rows
     assert table["key"][0] == key(3).hex()
     assert either_journal.fetch([key(number) for number in range(2000)])["text"].to_list() == [f"answer {n}" for n in range(2000)]
     assert either_journal.fetch([]).columns == table.columns
@@ -37,28 +27,27 @@ def test_rows_come_back_in_the_order_asked_for(either_journal: Journal) -> None:
 
 
 def test_only_answers_are_held(either_journal: Journal) -> None:
-    either_journal.record([row(1), row(2, None)])
+    either_journal.record([row(1), failure(2)])
     assert either_journal.held([key(1), key(2), key(3)]) == {key(1)}
     assert either_journal.held([]) == set()
 
 
 def test_an_answer_is_never_replaced_and_a_failure_is(either_journal: Journal) -> None:
-    either_journal.record([row(1, "first"), row(2, None, kind="server", detail="x")])
-    either_journal.record([row(1, "second"), row(1, None), row(2, "at last")])
+    either_journal.record([row(1, "first"), failure(2)])
+    either_journal.record([row(1, "second"), failure(1), row(2, "at last")])
     table = either_journal.fetch([key(1), key(2)])
-    assert table["text"].to_list() == ["first", "at last"]
-    assert table["error"].to_list() == [None, None]
+    assert table.select("text", "error").rows() == [("first", None), ("at last", None)]
 
 
-def test_claims_keep_others_away_until_recorded_or_released(either_journal: Journal, journal_at: str) -> None:
-    with open_journal(journal_at) as second:
+def test_claims_keep_others_away_until_recorded_or_released(either_journal: Journal, where: str) -> None:
+    with open_journal(where) as second:
         one, two = new_owner(), new_owner()
         keys = [key(number) for number in range(1500)]
         either_journal.record([row(0)])
         assert either_journal.claim(keys[:1000], one) == ({key(0)}, set(keys[1:1000]), set())
         taken = second.claim(keys, two)
         assert taken == ({key(0)}, set(keys[1000:]), set(keys[1:1000]))
-        either_journal.record([row(1), row(2, None)])
+        either_journal.record([row(1), failure(2)])
         assert second.claim(keys[:4], two) == ({key(0), key(1)}, {key(2)}, {key(3)})
         either_journal.release(one)
         assert second.claim(keys[3:1000], two).mine == set(keys[3:1000])
@@ -66,15 +55,12 @@ def test_claims_keep_others_away_until_recorded_or_released(either_journal: Jour
 
 def test_claims_of_a_dead_process_pass_on_at_once(either_journal: Journal) -> None:
     machine, _, started = new_owner().process.rsplit("|", 2)
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    for process in (f"{machine}|{gone.pid}|1", f"{machine}|{os.getpid()}|{started}0"):
-        assert either_journal.claim([key(1)], Owner(process[-30:], process)).mine == {key(1)}
-    assert either_journal.claim([key(1)], new_owner()).mine == {key(1)}
+    for owner in (dead_owner(), Owner("earlier", f"{machine}|{os.getpid()}|{started}0"), new_owner()):
+        assert either_journal.claim([key(1)], owner).mine == {key(1)}
 
 
 def test_claims_elsewhere_pass_on_when_the_heart_stops(either_journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    elsewhere, here = Owner("far", "another-host/boot/ns|17|42"), new_owner()
+    elsewhere, here = far_owner(), new_owner()
     either_journal.claim([key(1)], elsewhere)
     monkeypatch.setattr("tiltmeter.engine.journal.EXPIRY", 0.0)
     assert either_journal.claim([key(1)], here).others == {key(1)}
@@ -83,24 +69,20 @@ def test_claims_elsewhere_pass_on_when_the_heart_stops(either_journal: Journal, 
     assert either_journal.claim([key(1)], here).mine == {key(1)}
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
-    path = tmp_path / "notes.db"
-    path.write_text("these are notes, not a database, and they are long enough to be looked at" * 20)
-    with pytest.raises(InputError, match=r"notes\.db.*not a journal"):
-        open_journal(path)
-    assert path.read_text().startswith("these are notes")
-
-
 def test_places_where_no_journal_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
+    notes = "these are notes, not a database, and they are long enough to be looked at" * 20
+    (tmp_path / "notes.db").write_text(notes)
     open_journal(tmp_path / "j.db").close()
     for place, said in (
         (str(tmp_path), "cannot be opened"),
         (str(tmp_path / "file" / "sub" / "j.db"), "cannot make its folder"),
         (f"sqlite:///file:{tmp_path / 'j.db'}?mode=ro&uri=true", "read-only"),
+        (str(tmp_path / "notes.db"), r"notes\.db.*not a journal"),
     ):
         with pytest.raises(InputError, match=said):
             open_journal(place)
+    assert (tmp_path / "notes.db").read_text() == notes
 
 
 @pytest.mark.parametrize("url", ["mysql://user:hunter2@host/db", "nonsense://host", "sqlite+nothing:///x.db", "://"])
@@ -134,8 +116,8 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path: P
             except InputError as error:
                 print(error)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "j.db")], capture_output=True, text=True, check=True)
-    assert "run again, what was committed before is kept" in done.stdout
-    assert "xxxx" not in done.stdout
+    said = run_code(code, tmp_path / "j.db").stdout
+    assert "run again, what was committed before is kept" in said
+    assert "xxxx" not in said
     with open_journal(tmp_path / "j.db") as journal:
         assert journal.counts()["ok"] == 100

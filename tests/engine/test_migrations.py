@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-import textwrap
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, MetaData, Table, inspect, text
 
 from support.postgres import PostgresServer
+from support.programs import go_on, start_code
 from tiltmeter.engine import open_journal
 from tiltmeter.engine.database import SCHEMA, connect
 from tiltmeter.errors import InputError
@@ -77,30 +75,17 @@ def content(engine: Engine) -> dict[str, Any]:
         return found
 
 
-def start(code: str, where: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), where],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_an_old_journal_is_brought_up_to_date_and_keeps_everything(journal_at: str) -> None:
-    old = write_schema_1(journal_at)
+def test_an_old_journal_is_brought_up_to_date_and_keeps_everything(where: str) -> None:
+    old = write_schema_1(where)
     before = content(old)
-    with open_journal(journal_at) as journal:
-        table = journal.fetch(KEYS)
-        assert table["text"].to_list() == ["an answer", None, None]
-        assert table["error"].to_list() == [None, "server: broke", None]
+    with open_journal(where) as journal:
+        rows = journal.fetch(KEYS).select("text", "error").rows()
+        assert rows == [("an answer", None), (None, "server: broke"), (None, None)]
         assert journal.counts() == {"ok": 1, "failed": 1}
         journal.name_model("sim/m", "sim/mild")
-    after = content(old)
+    after, kept = content(old), ("completions", "claims", "owners")
     assert after["meta"][1] == [f"('schema', '{SCHEMA}')"]
-    assert {name: after[name] for name in ("completions", "claims", "owners")} == {
-        name: before[name] for name in ("completions", "claims", "owners")
-    }
+    assert [after[name] for name in kept] == [before[name] for name in kept]
     assert "'sim/mild'" in after["models"][1][0]
     old.dispose()
 
@@ -114,79 +99,63 @@ def shape(engine: Engine) -> dict[str, Any]:
     }
 
 
-def test_migrated_tables_are_those_of_a_new_journal(journal_at: str) -> None:
-    old = write_schema_1(journal_at)
-    open_journal(journal_at).close()
+def test_migrated_tables_are_those_of_a_new_journal(where: str) -> None:
+    old = write_schema_1(where)
+    open_journal(where).close()
     migrated = shape(old)
     with old.begin() as connection:
         for name in migrated:
             connection.execute(text(f"DROP TABLE {name}"))
-    open_journal(journal_at).close()
+    open_journal(where).close()
     assert migrated == shape(old)
     old.dispose()
 
 
 @pytest.mark.verify
-def test_of_two_processes_one_migrates_and_the_other_waits(journal_at: str) -> None:
-    write_schema_1(journal_at).dispose()
-    both = [start(OPEN, journal_at) for _ in range(2)]
+def test_of_two_processes_one_migrates_and_the_other_waits(where: str) -> None:
+    write_schema_1(where).dispose()
+    both = [start_code(OPEN, where, ready="ready") for _ in range(2)]
     for process in both:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in both:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
+        go_on(process)
     for process in both:
         assert process.communicate(timeout=60) == ("{'ok': 1, 'failed': 1}\n", "")
 
 
 @pytest.mark.verify
-def test_killed_while_migrating_leaves_the_journal_as_it_was(journal_at: str) -> None:
-    engine = write_schema_1(journal_at)
+def test_killed_while_migrating_leaves_the_journal_as_it_was(where: str) -> None:
+    engine = write_schema_1(where)
     before = content(engine)
-    with start(OPEN_AND_STOP_WITHIN, journal_at) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "within\n"
+    with start_code(OPEN_AND_STOP_WITHIN, where, ready="within") as process:
         process.send_signal(signal.SIGKILL)
     assert content(engine) == before
     engine.dispose()
-    with open_journal(journal_at) as journal:
+    with open_journal(where) as journal:
         assert journal.counts() == {"ok": 1, "failed": 1}
 
 
-def test_a_migration_that_fails_leaves_the_journal_as_it_was(journal_at: str) -> None:
-    engine = write_schema_1(journal_at)
+def test_a_migration_that_fails_leaves_the_journal_as_it_was(where: str) -> None:
+    engine = write_schema_1(where)
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE models (of_another_program INTEGER)")
     before = content(engine)
     with pytest.raises(InputError, match="from schema 1 to 2") as caught:
-        open_journal(journal_at)
+        open_journal(where)
     assert "\n" not in str(caught.value)
     assert content(engine) == before
     engine.dispose()
 
 
-def test_a_newer_journal_is_refused_and_not_touched(journal_at: str) -> None:
-    open_journal(journal_at).close()
-    engine = connect(journal_at)
+@pytest.mark.parametrize(("version", "said"), [("99", r"newer Tiltmeter \(schema 99"), ("two", "not a number")])
+def test_a_version_that_is_not_known_is_refused_and_not_touched(where: str, version: str, said: str) -> None:
+    open_journal(where).close()
+    engine = connect(where)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE meta SET value = '99'"))
+        connection.execute(text(f"UPDATE meta SET value = '{version}'"))
         connection.execute(text("DROP TABLE models"))
     before = content(engine)
-    with pytest.raises(InputError, match=r"newer Tiltmeter \(schema 99"):
-        open_journal(journal_at)
+    with pytest.raises(InputError, match=said):
+        open_journal(where)
     assert content(engine) == before
-    engine.dispose()
-
-
-def test_a_version_that_is_no_number(journal_at: str) -> None:
-    open_journal(journal_at).close()
-    engine = connect(journal_at)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE meta SET value = 'two'"))
-    with pytest.raises(InputError, match="not a number"):
-        open_journal(journal_at)
     engine.dispose()
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import textwrap
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,44 +10,25 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from support.journals import failure, key, row
 from support.postgres import PASSWORD, PostgresServer
+from support.programs import run_code
 from tiltmeter.engine import Journal, Row, open_journal
 from tiltmeter.engine.journal import new_owner
 from tiltmeter.errors import InputError
 
-
-def key(number: int) -> bytes:
-    return number.to_bytes(32, "big")
-
-
-def row(number: int, answer: str | None = "yes") -> Row:
-    return Row(key(number), "sim/m", 0, "ok" if answer is not None else "failed", 1, 1.0, answer)
+ODD = ["tab\there", "line\nbreak\r\n", "\\N", "\\.", "back\\slash", "", "{NULL}", "quo\"te's"]
+ODD += ["ümläut 漢字 🙂", "%s %(key)s", "nul\0", "\ud800"]
 
 
 def name_of(url: str) -> str:
     return url.rpartition("/")[2]
 
 
-ODD = [
-    "tab\there",
-    "line\nbreak\r\n",
-    "\\N",
-    "\\.",
-    "back\\slash",
-    "",
-    "{NULL}",
-    "quo\"te's",
-    "ümläut 漢字 🙂",
-    "%s %(key)s",
-    "nul\0",
-    "\ud800",
-]
-
-
 @pytest.mark.parametrize("count", [3, 2500])
 def test_every_text_and_null_comes_back(database: str, count: int) -> None:
-    rows = [row(n, ODD[n % len(ODD)])._replace(thinking=ODD[-1 - n % len(ODD)], latency=n / 3) for n in range(count)]
-    bare = [row(n + count, None)._replace(error_kind="server", error_detail=ODD[n % len(ODD)]) for n in range(count)]
+    rows = [row(n, ODD[n % len(ODD)], thinking=ODD[-1 - n % len(ODD)], latency=n / 3, input_tokens=None) for n in range(count)]
+    bare = [failure(n + count, error_detail=ODD[n % len(ODD)]) for n in range(count)]
     with open_journal(database) as journal:
         for batch in (rows, bare, rows[::-1]):
             journal.record(batch)
@@ -76,7 +54,8 @@ def test_a_batch_is_kept_as_if_row_by_row(either_journal: Journal, rows: list[tu
             kept[number] = answer
     base = int.from_bytes(os.urandom(8), "big") << 32
     filler = [row(base + number, "filler") for number in range(1000, 2100)] if copied else []
-    either_journal.record([*filler, *(row(base + number, answer) for number, answer in rows)])
+    given = (failure(base + number) if answer is None else row(base + number, answer) for number, answer in rows)
+    either_journal.record([*filler, *given])
     table = either_journal.fetch([key(base + number) for number in kept])
     assert table["text"].to_list() == list(kept.values())
     assert table["status"].to_list() == ["failed" if answer is None else "ok" for answer in kept.values()]
@@ -89,9 +68,8 @@ def test_without_the_right_to_temporary_tables_bulk_works_all_the_same(postgres:
     with open_journal(postgres.url_of(name_of(database), user="plain", password="plain")) as journal:
         journal.record([row(number) for number in range(2500)])
         assert journal.counts()["ok"] == 2500
-    postgres.execute("REASSIGN OWNED BY plain TO tiltmeter; ", name_of(database))
-    postgres.execute("DROP OWNED BY plain", name_of(database))
-    postgres.execute("DROP ROLE plain")
+    for statement in ("REASSIGN OWNED BY plain TO tiltmeter; ", "DROP OWNED BY plain", "DROP ROLE plain"):
+        postgres.execute(statement, name_of(database))
 
 
 def test_lookups_never_read_the_whole_journal(postgres: PostgresServer, database: str) -> None:
@@ -102,11 +80,11 @@ def test_lookups_never_read_the_whole_journal(postgres: PostgresServer, database
     open_journal(database).close()
     before = whole_reads()
     with open_journal(database) as journal:
-        owner = new_owner()
+        owner, keys = new_owner(), [key(number) for number in range(100)]
         for _ in range(10):  # the server settles on a plan while the journal is empty
-            journal.claim([key(number) for number in range(100)], owner)
-            journal.held([key(number) for number in range(100)])
-            journal.fetch([key(number) for number in range(100)])
+            journal.claim(keys, owner)
+            journal.held(keys)
+            journal.fetch(keys)
             journal.record([row(number) for number in range(10)])
     assert whole_reads() == before
 
@@ -119,7 +97,7 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
         for start in range(0, 600, 50):
             begin = (start + 75 * number) % 600
             taken = either_journal.claim(keys[begin : begin + 50], owner)
-            either_journal.record([Row(key, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for key in taken.mine])
+            either_journal.record([Row(one, "sim/m", 0, "ok", 1, 1.0, f"by {number}") for one in taken.mine])
             mine += len(taken.mine)
         either_journal.release(owner)
         return mine
@@ -129,11 +107,11 @@ def test_threads_share_a_journal(either_journal: Journal) -> None:
     assert either_journal.counts() == {"ok": 600, "failed": 0}
 
 
-def test_a_failure_recorded_by_another_leaves_a_claim_alone(either_journal: Journal, journal_at: str) -> None:
-    with open_journal(journal_at) as second:
+def test_a_failure_recorded_by_another_leaves_a_claim_alone(either_journal: Journal, where: str) -> None:
+    with open_journal(where) as second:
         one, two = new_owner(), new_owner()
         assert either_journal.claim([key(1)], one).mine == {key(1)}
-        second.record([row(1, None)])
+        second.record([failure(1)])
         assert second.claim([key(1)], two).others == {key(1)}
         second.record([row(1)])
         assert second.claim([key(1)], two).held == {key(1)}
@@ -169,10 +147,7 @@ WRITERS = """
 def test_sixteen_processes_ask_every_prompt_once(database: str, tmp_path: Path) -> None:
     folder = tmp_path / "asked"
     folder.mkdir()
-    command = [sys.executable, "-c", textwrap.dedent(WRITERS), database, str(folder)]
-    paths = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    done = run_code(WRITERS, database, folder, timeout=120)
     assert done.stdout == f"{[0] * 16}\n", done.stderr
     asked = Counter(line for path in folder.iterdir() for line in path.read_text().splitlines())
     assert asked == Counter({f"prompt {number}": 1 for number in range(25 * 15 + 300)})
@@ -187,29 +162,26 @@ def test_every_way_to_write_the_address(database: str, scheme: str) -> None:
         assert journal.held([key(1)]) == {key(1)}
 
 
-def refusal(url: str) -> str:
-    with pytest.raises(InputError) as caught:
-        open_journal(url)
-    said = str(caught.value)
-    assert said.startswith("journal postgres")
-    assert "\n" not in said
-    assert PASSWORD not in said
-    return said
-
-
 def test_what_is_said_when_the_server_cannot_be_used(postgres: PostgresServer, database: str) -> None:
     name = name_of(database)
-    assert "the user or the password" in refusal(postgres.url_of(name, password="hunter2-no"))
-    assert "the user or the password" in refusal(postgres.url_of(name, user="nobody"))
-    assert "wants a password" in refusal(postgres.url_of(name).replace(f":{PASSWORD}", ""))
-    assert "no such database" in refusal(postgres.url_of("nosuch"))
-    assert "no server answers" in refusal(f"postgresql://u:{PASSWORD}@127.0.0.1:1/x")
-    assert "no such host" in refusal(f"postgresql://u:{PASSWORD}@nosuch.invalid/x")
-    assert "does not know" in refusal(f"{database}?colour={PASSWORD}")
-    assert "not postgresql+psycopg2" in refusal(database.replace("+psycopg", "+psycopg2"))
-    assert "no writes" in refusal(f"{database}?options=-c%20default_transaction_read_only=on&sslpassword={PASSWORD}")
     postgres.execute("CREATE ROLE guest LOGIN PASSWORD 'hunter2'")
-    assert "may not make or write" in refusal(postgres.url_of(name, user="guest"))
+    for url, said in {
+        postgres.url_of(name, password="hunter2-no"): "the user or the password",
+        postgres.url_of(name, user="nobody"): "the user or the password",
+        postgres.url_of(name).replace(f":{PASSWORD}", ""): "wants a password",
+        postgres.url_of("nosuch"): "no such database",
+        f"postgresql://u:{PASSWORD}@127.0.0.1:1/x": "no server answers",
+        f"postgresql://u:{PASSWORD}@nosuch.invalid/x": "no such host",
+        f"{database}?colour={PASSWORD}": "does not know",
+        database.replace("+psycopg", "+psycopg2"): "not postgresql+psycopg2",
+        f"{database}?options=-c%20default_transaction_read_only=on&sslpassword={PASSWORD}": "no writes",
+        postgres.url_of(name, user="guest"): "may not make or write",
+    }.items():
+        with pytest.raises(InputError, match=r"^journal postgres") as caught:
+            open_journal(url)
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert PASSWORD not in str(caught.value)
     postgres.execute("DROP ROLE guest")
 
 
@@ -224,6 +196,6 @@ def test_without_the_driver_the_extra_is_named() -> None:
         except InputError as error:
             print(error)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert "pip install 'tiltmeter[postgres]'" in done.stdout
-    assert PASSWORD not in done.stdout
+    said = run_code(code).stdout
+    assert "pip install 'tiltmeter[postgres]'" in said
+    assert PASSWORD not in said

@@ -13,10 +13,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from support.journals import failure, key, row
+from support.journals import failure, far_owner, key, row
 from support.postgres import PASSWORD, PostgresServer
 from tiltmeter.engine import Journal, Keys, Limits, Request, generate, open_journal
-from tiltmeter.engine.journal import Owner, new_owner
+from tiltmeter.engine.journal import new_owner
 from tiltmeter.errors import InputError
 from tiltmeter.models import Completion, Message, Sampling
 from tiltmeter.models.function import FunctionModel
@@ -70,9 +70,7 @@ def test_a_server_killed_and_started_again_within_a_run(postgres: PostgresServer
 
 
 @pytest.mark.verify
-def test_a_server_that_stays_away_is_one_sentence_and_what_was_kept_stays(
-    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_stays_away_is_one_sentence(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 1.0)
     asked: Counter[str] = Counter()
     with open_journal(database) as journal:
@@ -91,10 +89,8 @@ def test_a_server_that_stays_away_is_one_sentence_and_what_was_kept_stays(
 
 
 @pytest.mark.verify
-def test_claims_outlive_the_server_and_their_owner_counts_as_living(
-    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    elsewhere, here = Owner("far", "another-host/boot/ns|17|42"), new_owner()
+def test_claims_outlive_the_server_and_their_owner(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere, here = far_owner(), new_owner()
     with open_journal(database) as journal, open_journal(database) as other:
         journal.claim([key(1), key(2)], elsewhere)
         assert other.claim([key(1)], here).others == {key(1)}
@@ -128,24 +124,21 @@ def last_commit_unheard(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def test_a_commit_whose_answer_is_lost_is_done_once(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, two = new_owner(), new_owner()
+    one, two, keys = new_owner(), new_owner(), [key(number) for number in range(5)]
     with open_journal(database) as journal, open_journal(database) as other:
-        with last_commit_unheard(journal, monkeypatch):
-            assert journal.claim([key(number) for number in range(5)], one).mine == {key(number) for number in range(5)}
-        with last_commit_unheard(journal, monkeypatch):
-            journal.record([row(0), failure(1)])
-        with last_commit_unheard(journal, monkeypatch):
-            journal.record([row(number) for number in range(2000, 4000)])
-        with last_commit_unheard(journal, monkeypatch):
-            journal.beat(one)
-        with last_commit_unheard(journal, monkeypatch):
-            journal.name_model("sim/m", "a name")
-        with last_commit_unheard(journal, monkeypatch):
-            assert journal.counts() == {"ok": 2001, "failed": 1}
-        taken = other.claim([key(number) for number in range(5)], two)
-        assert taken == ({key(0)}, {key(1)}, {key(2), key(3), key(4)})
-        with last_commit_unheard(journal, monkeypatch):
-            journal.release(one)
+
+        def unheard(act: Callable[..., Any], *given: object) -> Any:
+            with last_commit_unheard(journal, monkeypatch):
+                return act(*given)
+
+        assert unheard(journal.claim, keys, one).mine == set(keys)
+        unheard(journal.record, [row(0), failure(1)])
+        unheard(journal.record, [row(number) for number in range(2000, 4000)])
+        unheard(journal.beat, one)
+        unheard(journal.name_model, "sim/m", "a name")
+        assert unheard(journal.counts) == {"ok": 2001, "failed": 1}
+        assert other.claim(keys, two) == ({key(0)}, {key(1)}, {key(2), key(3), key(4)})
+        unheard(journal.release, one)
         assert other.claim([key(2)], two).mine == {key(2)}
 
 
@@ -164,34 +157,33 @@ def test_a_failure_kept_twice_does_not_take_a_claim_made_in_between(database: st
         assert journal.claim([key(1)], three).others == {key(1)}
 
 
+def end_connections(postgres: PostgresServer, database: str) -> None:
+    postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database.rpartition('/')[2]}'")
+
+
 def test_connections_the_server_has_ended_are_replaced(postgres: PostgresServer, database: str) -> None:
-    end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database.rpartition('/')[2]}'"
     with open_journal(database) as journal:
         for number in range(3):
-            postgres.execute(end)
+            end_connections(postgres, database)
             journal.record([row(number)])
         assert journal.counts()["ok"] == 3
 
 
-def test_claims_that_could_not_be_given_up_pass_on_all_the_same(
-    postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_claims_that_could_not_be_given_up_pass_on(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = new_owner(), new_owner()
     with open_journal(database) as journal:
         journal.claim([key(1)], one)
         with monkeypatch.context() as patched:
             patched.setattr("tiltmeter.engine.journal.PATIENCE", 0.0)
-            name = database.rpartition("/")[2]
-            postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+            end_connections(postgres, database)
             with pytest.raises(InputError, match="run again"):
                 journal.release(one)
         assert journal.claim([key(1)], two).mine == {key(1)}
 
 
 def test_what_does_not_pass_is_not_tried_again(postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = database.rpartition("/")[2]
     with open_journal(database) as journal:
-        postgres.execute("DROP TABLE claims", name)
+        postgres.execute("DROP TABLE claims", database.rpartition("/")[2])
         monkeypatch.setattr("tiltmeter.engine.journal.PATIENCE", 3600.0)  # trying again would be a hang
         with pytest.raises(InputError, match="the database refused"):
             journal.record([row(1)])

@@ -11,13 +11,10 @@ from support.misbehaving import Behaviour, MisbehavingServer
 from tiltmeter.models import Completion, Message, Sampling, create_model
 
 
-async def exchange(
-    behaviour: Behaviour, *messages: Message, sampling: Sampling | None = None
-) -> tuple[Completion, dict[str, Any], MisbehavingServer]:
-    with MisbehavingServer(lambda request, nth: behaviour) as server:
+async def exchange(script: Any, *messages: Message, **sampling: Any) -> tuple[Completion, MisbehavingServer]:
+    with MisbehavingServer(script if callable(script) else lambda request, nth: script) as server:
         async with create_model("anthropic/m", base_url=server.root) as model:
-            completion = await model.complete(messages or [Message("user", "Who?")], sampling or Sampling(), 0)
-    return completion, server.bodies[0], server
+            return await model.complete(messages or [Message("user", "Who?")], Sampling(**sampling), 0), server
 
 
 def said(**fields: Any) -> Behaviour:
@@ -27,8 +24,8 @@ def said(**fields: Any) -> Behaviour:
 async def test_how_a_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim")
     turns = (Message("system", "Be brief."), Message("user", "Who?"), Message("assistant", "She."), Message("user", "Why?"))
-    _, body, server = await exchange(mis.answer("ok"), *turns, sampling=Sampling(stop=("END",), seed=3, extra={"top_k": 5}))
-    assert body == {
+    _, server = await exchange(mis.answer("ok"), *turns, stop=("END",), seed=3, extra={"top_k": 5})
+    assert server.bodies[0] == {
         "model": "m",
         "max_tokens": 1024,
         "system": "Be brief.",
@@ -40,42 +37,31 @@ async def test_how_a_request_is_written(monkeypatch: pytest.MonkeyPatch) -> None
     assert (server.headers[0]["x-api-key"], server.headers[0]["anthropic-version"]) == ("geheim", "2023-06-01")
 
 
+BLOCKS = [
+    {"type": "thinking", "thinking": "one", "signature": "s"},
+    {"type": "redacted_thinking", "data": "x"},
+    {"type": "text", "text": "A"},
+    {"type": "text", "text": "B"},
+]
+USAGE = {"input_tokens": 3, "cache_read_input_tokens": 40, "cache_creation_input_tokens": None, "output_tokens": 5}
+
+
 @pytest.mark.parametrize(
-    ("reason", "finish"),
+    ("fields", "kept"),
     [
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
-        ("max_tokens", "length"),
-        ("refusal", "content_filter"),
-        ("pause_turn", "pause_turn"),
+        ({"stop_reason": "end_turn"}, {"finish_reason": "stop", "refusal": None}),
+        ({"stop_reason": "stop_sequence"}, {"finish_reason": "stop", "refusal": None}),
+        ({"stop_reason": "max_tokens"}, {"finish_reason": "length", "refusal": None}),
+        ({"stop_reason": "refusal"}, {"finish_reason": "content_filter", "refusal": "refusal"}),
+        ({"stop_reason": "pause_turn"}, {"finish_reason": "pause_turn", "refusal": None}),
+        ({"stop_reason": "refusal", "content": [], "stop_details": {"explanation": "Not this."}}, {"text": None, "refusal": "Not this."}),
+        ({"content": BLOCKS}, {"text": "AB", "thinking": "one"}),
+        ({"usage": USAGE}, {"input_tokens": 43, "output_tokens": 5}),
     ],
 )
-async def test_reasons_to_stop_are_given_in_common_words(reason: str, finish: str) -> None:
-    completion, _, _ = await exchange(said(stop_reason=reason))
-    assert completion.finish_reason == finish
-    assert completion.refusal == ("refusal" if reason == "refusal" else None)
-
-
-async def test_a_refusal_may_be_explained() -> None:
-    completion, _, _ = await exchange(said(stop_reason="refusal", content=[], stop_details={"explanation": "Not this."}))
-    assert (completion.text, completion.refusal) == (None, "Not this.")
-
-
-async def test_blocks_are_joined_by_kind() -> None:
-    blocks = [
-        {"type": "thinking", "thinking": "one", "signature": "s"},
-        {"type": "redacted_thinking", "data": "x"},
-        {"type": "text", "text": "A"},
-        {"type": "text", "text": "B"},
-    ]
-    completion, _, _ = await exchange(said(content=blocks))
-    assert (completion.text, completion.thinking) == ("AB", "one")
-
-
-async def test_tokens_of_the_cache_count() -> None:
-    usage = {"input_tokens": 3, "cache_read_input_tokens": 40, "cache_creation_input_tokens": None, "output_tokens": 5}
-    completion, _, _ = await exchange(said(usage=usage))
-    assert (completion.input_tokens, completion.output_tokens) == (43, 5)
+async def test_what_is_kept_of_an_answer_in_common_words(fields: dict[str, Any], kept: dict[str, Any]) -> None:
+    completion, _ = await exchange(said(**fields))
+    assert {name: getattr(completion, name) for name in kept} == kept
 
 
 async def test_a_model_that_takes_no_temperature_is_asked_without_the_default() -> None:
@@ -84,9 +70,7 @@ async def test_a_model_that_takes_no_temperature_is_asked_without_the_default() 
         both = "temperature" in request and "top_p" in request
         return mis.status(400, body={"type": "error", "error": {"type": "invalid_request_error", "message": message}}) if both else "ok"
 
-    with MisbehavingServer(script) as server:
-        async with create_model("anthropic/m", base_url=server.root) as model:
-            await model.complete([Message("user", "Who?")], Sampling(temperature=0.2, top_p=1.0), 0)
+    _, server = await exchange(script, temperature=0.2, top_p=1.0)
     assert server.bodies[-1]["temperature"] == 0.2
     assert "top_p" not in server.bodies[-1]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 import traceback
 from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,8 @@ from tiltmeter.errors import ProviderError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
 
 KEY = "sk-geheim-0123456789abcdef"
-PROVIDERS = ["openai/m", "compatible/org/m", "anthropic/m", "any/openai:m"]
+with_any_llm = pytest.mark.skipif(find_spec("any_llm") is None, reason="any-llm is not installed")
+PROVIDERS = ["openai/m", "compatible/org/m", "anthropic/m", pytest.param("any/openai:m", marks=with_any_llm)]
 KEY_VARIABLES = ("OPENAI_API_KEY", "TILTMETER_API_KEY", "ANTHROPIC_API_KEY")
 
 Make = Callable[[MisbehavingServer], Model]
@@ -25,18 +27,14 @@ Make = Callable[[MisbehavingServer], Model]
 @pytest.fixture(params=PROVIDERS)
 def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Make:
     spec: str = request.param
-    if spec.startswith("any/") and importlib.util.find_spec("any_llm") is None:
-        pytest.skip("any-llm is not installed")
     for variable in KEY_VARIABLES:
         monkeypatch.setenv(variable, KEY)
     return lambda server: create_model(spec, base_url=server.url)
 
 
-async def ask(
-    model: Model, prompt: str = "Who?", sampling: Sampling | None = None, sample: int = 0, system: str | None = None
-) -> Completion:
+async def ask(model: Model, prompt: str = "Who?", system: str | None = None, **sampling: Any) -> Completion:
     messages = [Message("system", system)] if system else []
-    return await model.complete([*messages, Message("user", prompt)], sampling or Sampling(), sample)
+    return await model.complete([*messages, Message("user", prompt)], Sampling(**sampling), 0)
 
 
 async def outcome(make: Make, behaviour: Behaviour | str) -> Completion | ModelError:
@@ -50,16 +48,19 @@ async def outcome(make: Make, behaviour: Behaviour | str) -> Completion | ModelE
                 assert server.requests == 1, "one request, the engine retries"
 
 
+async def answer(make: Make, behaviour: Behaviour | str) -> Completion:
+    completion = await outcome(make, behaviour)
+    assert isinstance(completion, Completion), completion
+    return completion
+
+
 async def test_an_answer_and_what_it_cost(make: Make) -> None:
     with MisbehavingServer(lambda request, nth: "Nobody — \u2028 nïemand 🙂") as server:
         async with make(server) as model:
             assert isinstance(model, Model)
-            completion = await ask(
-                model, "Who is it?", Sampling(temperature=0.5, top_p=0.9, max_tokens=7, stop=("END",)), system="Be brief."
-            )
-    assert completion.text == "Nobody — \u2028 nïemand 🙂"
-    assert (completion.finish_reason, completion.refusal, completion.thinking) == ("stop", None, None)
-    assert completion.input_tokens == 3
+            completion = await ask(model, "Who is it?", "Be brief.", temperature=0.5, top_p=0.9, max_tokens=7, stop=("END",))
+    expected = Completion("Nobody — \u2028 nïemand 🙂", "stop", None, None, 3, completion.output_tokens, completion.latency)
+    assert completion == expected
     assert completion.output_tokens is not None
     assert 0 < completion.latency < 10
     assert server.paid == {"Who is it?": 1}
@@ -81,7 +82,7 @@ async def test_vendor_extras_are_passed_on(make: Make) -> None:
     with MisbehavingServer() as server:
         async with make(server) as model:
             extra = {"reasoning_effort": "low"} if model.name.startswith("any/") else {"top_k": 20, "vendor": {"a": [1]}}
-            await ask(model, sampling=Sampling(extra=extra))
+            await ask(model, extra=extra)
     assert server.bodies[0].items() >= extra.items()
 
 
@@ -136,32 +137,25 @@ async def test_a_refused_connection_is_transient(make: Make) -> None:
     "behaviour", [mis.refusal("I won't."), mis.content_filter(), mis.filtered_request()], ids=["field", "finish", "400"]
 )
 async def test_a_refusal_by_the_endpoint_is_an_answer(make: Make, behaviour: Behaviour) -> None:
-    completion = await outcome(make, behaviour)
-    assert isinstance(completion, Completion), completion
+    completion = await answer(make, behaviour)
     assert completion.refusal
     assert completion.finish_reason in ("content_filter", "stop")
 
 
-async def test_an_empty_answer_is_an_answer(make: Make) -> None:
-    completion = await outcome(make, mis.null_content("stop"))
-    assert isinstance(completion, Completion)
-    assert (completion.text, completion.finish_reason, completion.refusal) == (None, "stop", None)
-    blank = await outcome(make, "")
-    assert isinstance(blank, Completion)
-    assert blank.text == ""
-
-
-async def test_a_cut_answer_says_so(make: Make) -> None:
-    completion = await outcome(make, mis.length("It was"))
-    assert isinstance(completion, Completion)
-    assert (completion.text, completion.finish_reason) == ("It was", "length")
-
-
-@pytest.mark.parametrize("behaviour", [mis.think("let me see", "A"), mis.reasoning("let me see", "A")], ids=["tags", "beside"])
-async def test_thinking_is_kept_apart(make: Make, behaviour: Behaviour) -> None:
-    completion = await outcome(make, behaviour)
-    assert isinstance(completion, Completion)
-    assert (completion.text, completion.thinking) == ("A", "let me see")
+@pytest.mark.parametrize(
+    ("behaviour", "kept"),
+    [
+        (mis.null_content("stop"), {"text": None, "finish_reason": "stop", "refusal": None}),
+        ("", {"text": ""}),
+        (mis.length("It was"), {"text": "It was", "finish_reason": "length"}),
+        (mis.think("let me see", "A"), {"text": "A", "thinking": "let me see"}),
+        (mis.reasoning("let me see", "A"), {"text": "A", "thinking": "let me see"}),
+    ],
+    ids=["null", "empty", "cut", "thinking in tags", "thinking beside"],
+)
+async def test_an_answer_is_kept_as_it_is_and_thinking_apart(make: Make, behaviour: Behaviour | str, kept: dict[str, str | None]) -> None:
+    completion = await answer(make, behaviour)
+    assert {name: getattr(completion, name) for name in kept} == kept
 
 
 async def test_a_slow_answer_may_be_cancelled_and_the_model_used_on(make: Make) -> None:
@@ -188,17 +182,13 @@ async def test_many_at_once(make: Make) -> None:
     with MisbehavingServer(lambda request, nth: mis.slow(0.3)) as server:
         async with make(server) as model:
             await asyncio.gather(*(ask(model, str(number)) for number in range(60)))
-    assert server.max_concurrent == 60
-    assert set(server.paid.values()) == {1}
+    assert (server.max_concurrent, set(server.paid.values())) == (60, {1})
 
 
 async def test_the_key_goes_to_the_server_and_nowhere_else(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "tiltmeter")
-    leaks = [
-        mis.wrong_key(KEY),
-        mis.status(400, body={"error": {"message": f"bad header Bearer {KEY}"}}),
-        mis.status(500, body=f"<html>{KEY}</html>"),
-    ]
+    header = mis.status(400, body={"error": {"message": f"bad header Bearer {KEY}"}})
+    leaks = [mis.wrong_key(KEY), header, mis.status(500, body=f"<html>{KEY}</html>")]
     leaks += [mis.status(200, body=f"debug: {KEY}"), mis.reset(), mis.status(404, body={"detail": KEY})]
     with MisbehavingServer(lambda request, nth: leaks[nth - 1]) as server:
         async with make(server) as model:
@@ -224,7 +214,13 @@ async def test_asking_before_entering_is_a_mistake_in_the_program(make: Make) ->
 
 
 @pytest.mark.parametrize(
-    ("spec", "variable"), [("openai/m", "OPENAI_API_KEY"), ("anthropic/m", "ANTHROPIC_API_KEY"), ("groq/m", "GROQ_API_KEY")]
+    ("spec", "variable"),
+    [
+        ("openai/m", "OPENAI_API_KEY"),
+        ("anthropic/m", "ANTHROPIC_API_KEY"),
+        ("groq/m", "GROQ_API_KEY"),
+        pytest.param("any/openai:m", "OPENAI_API_KEY", marks=with_any_llm),
+    ],
 )
 def test_a_missing_key_is_one_sentence_that_names_the_variable(spec: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(variable, raising=False)

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
-from tiltmeter.errors import InputError
+from support.programs import run_code
+from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Sampling, create_model, sampling_from_options
 
-
-@pytest.mark.parametrize("spec", ["", "gpt-4o", "/gpt", "openai/", "openai"])
-def test_a_spec_is_provider_slash_model(spec: str) -> None:
-    with pytest.raises(InputError, match="should be written provider/model"):
-        create_model(spec)
+with_any_llm = pytest.mark.skipif(find_spec("any_llm") is None, reason="any-llm is not installed")
+URL = {"base_url": "http://127.0.0.1:1/v1"}
+DEPTH = {"options": {"depth": "3"}}
 
 
-def test_an_unknown_provider_is_told_what_was_meant() -> None:
-    with pytest.raises(InputError, match=r"did you mean ollama.*compatible/NAME with --base-url"):
-        create_model("olama/llama3.2", base_url="http://127.0.0.1:1/v1")
+@pytest.mark.parametrize(
+    ("specs", "more", "said"),
+    [
+        (["", "gpt-4o", "/gpt", "openai/", "openai"], {}, "should be written provider/model"),
+        (["olama/llama3.2"], URL, "did you mean ollama.*compatible/NAME with --base-url"),
+        (["ollama/fair", "replay/fair", "sim/fair", "any/fair"], DEPTH, "takes no option depth"),
+        (["hf/x", "python/module:function", "replay/nowhere.csv", "sim/fair"], URL, "remove --base-url"),
+        (["any/mistral", "any/:small", "any/mistral:", "any/mistral/small"], {}, "should be written any/PROVIDER:MODEL"),
+    ],
+)
+def test_mistakes_are_explained(specs: list[str], more: dict[str, Any], said: str) -> None:
+    for spec in specs:
+        with pytest.raises(InputError, match=said):
+            create_model(spec, **more)
 
 
 def test_the_name_is_as_the_user_wrote_it() -> None:
     for spec in ("ollama/llama3.2", "vllm/Qwen/Qwen3-0.6B", "compatible/a/b/c"):
-        assert create_model(spec, base_url="http://127.0.0.1:1/v1").name == spec
-
-
-@pytest.mark.parametrize("provider", ["ollama", "replay", "sim", "any"])
-def test_an_option_that_is_none(provider: str) -> None:
-    with pytest.raises(InputError, match="takes no option depth"):
-        create_model(f"{provider}/fair", options={"depth": "3"})
-
-
-@pytest.mark.parametrize("spec", ["hf/x", "python/module:function", "replay/nowhere.csv", "sim/fair"])
-def test_what_runs_in_this_process_has_no_address(spec: str) -> None:
-    with pytest.raises(InputError, match="remove --base-url"):
-        create_model(spec, base_url="http://127.0.0.1:1/v1")
+        assert create_model(spec, base_url=URL["base_url"]).name == spec
 
 
 @pytest.mark.parametrize(
@@ -45,19 +43,16 @@ def test_what_runs_in_this_process_has_no_address(spec: str) -> None:
     [
         ({}, {}),
         ({"temperature": "0.5", "top_p": "1"}, {"temperature": 0.5, "top_p": 1.0}),
-        (
-            {"temperature": "default", "max_tokens": "none", "seed": "null", "stop": ""},
-            {"temperature": None, "max_tokens": None, "seed": None, "stop": ()},
-        ),
+        ({"temperature": "default", "max_tokens": "none"}, {"temperature": None, "max_tokens": None}),
+        ({"seed": "null", "stop": ""}, {"seed": None, "stop": ()}),
         ({"max_tokens": "64", "seed": "0"}, {"max_tokens": 64, "seed": 0}),
         ({"stop": "END"}, {"stop": ("END",)}),
         ({"stop": "5"}, {"stop": ("5",)}),
         ({"stop": '["\\n", "END"]'}, {"stop": ("\n", "END")}),
         ({"stop": '"\\n"'}, {"stop": ("\n",)}),
-        (
-            {"top_k": "20", "reasoning_effort": "low", "stream_options": "null", "provider": '{"only": ["x"]}', "logprobs": "true"},
-            {"extra": {"top_k": 20, "reasoning_effort": "low", "stream_options": None, "provider": {"only": ["x"]}, "logprobs": True}},
-        ),
+        ({"top_k": "20", "reasoning_effort": "low"}, {"extra": {"top_k": 20, "reasoning_effort": "low"}}),
+        ({"stream_options": "null", "logprobs": "true"}, {"extra": {"stream_options": None, "logprobs": True}}),
+        ({"provider": '{"only": ["x"]}'}, {"extra": {"provider": {"only": ["x"]}}}),
     ],
 )
 def test_options_become_sampling_and_extras(options: dict[str, str], fields: dict[str, Any]) -> None:
@@ -66,46 +61,22 @@ def test_options_become_sampling_and_extras(options: dict[str, str], fields: dic
     Sampling(**fields)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("temperature", "hot"),
-        ("temperature", "nan"),
-        ("temperature", "-1"),
-        ("temperature", "inf"),
-        ("top_p", "1.1"),
-        ("max_tokens", "0"),
-        ("max_tokens", "1.5"),
-        ("seed", "-1"),
-        ("stop", "[1]"),
-        ("stop", '[""]'),
-        ("stream", "true"),
-        ("n", "3"),
-    ],
-)
-def test_values_that_are_none(name: str, value: str) -> None:
+NO_VALUES = ["temperature=hot", "temperature=nan", "temperature=-1", "temperature=inf", "top_p=1.1", "max_tokens=0", "max_tokens=1.5"]
+
+
+@pytest.mark.parametrize("option", [*NO_VALUES, "seed=-1", "stop=[1]", 'stop=[""]', "stream=true", "n=3"])
+def test_values_that_are_none(option: str) -> None:
+    name, _, value = option.partition("=")
     with pytest.raises(InputError, match=f"-M {name}="):
         sampling_from_options("openai/m", {name: value})
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("api_key", "sk-1"),
-        ("APIKEY", "sk-1"),
-        ("x-api-key", "sk-1"),
-        ("hf_token", "sk-1"),
-        ("access_token", "sk-1"),
-        ("aws_access_key_id", "sk-1"),
-        ("client_secret", "sk-1"),
-        ("password", "sk-1"),
-        ("Authorization", "sk-1"),
-        ("credentials", "sk-1"),
-        ("auth", "sk-1"),
-        ("extra_headers", '{"Authorization": "sk-1"}'),
-        ("metadata", '[{"deep": {"api_key": "sk-1"}}]'),
-    ],
-)
+KEYS = ["api_key", "APIKEY", "x-api-key", "hf_token", "access_token", "aws_access_key_id", "client_secret", "password"]
+SECRETS = dict.fromkeys([*KEYS, "Authorization", "credentials", "auth"], "sk-1")
+SECRETS |= {"extra_headers": '{"Authorization": "sk-1"}', "metadata": '[{"deep": {"api_key": "sk-1"}}]'}
+
+
+@pytest.mark.parametrize(("name", "value"), SECRETS.items())
 @pytest.mark.parametrize("spec", ["openai/m", "anthropic/m", "replay/x.csv", "sim/mild"])
 def test_keys_are_refused_and_not_repeated(spec: str, name: str, value: str) -> None:
     with pytest.raises(InputError, match="environment variable") as caught:
@@ -113,21 +84,11 @@ def test_keys_are_refused_and_not_repeated(spec: str, name: str, value: str) -> 
     assert "sk-1" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("max_completion_tokens", "5"),
-        ("min_tokens", "5"),
-        ("stop_token_ids", "[1]"),
-        ("skip_special_tokens", "true"),
-        ("prompt_cache_key", "a"),
-        ("top_k", "5"),
-        ("response_format", '{"schema": {"properties": {"key": {"type": "string"}}}}'),
-        ("deep", "[" * 900 + "]" * 900),
-    ],
-)
-def test_names_that_only_sound_like_keys(name: str, value: str) -> None:
-    assert name in sampling_from_options("openai/m", {name: value})[0]["extra"]
+def test_names_that_only_sound_like_keys() -> None:
+    options = dict.fromkeys(("max_completion_tokens", "min_tokens", "top_k", "skip_special_tokens", "prompt_cache_key"), "5")
+    options |= {"stop_token_ids": "[1]", "deep": "[" * 900 + "]" * 900}
+    options |= {"response_format": '{"schema": {"properties": {"key": {"type": "string"}}}}'}
+    assert sampling_from_options("openai/m", options)[0]["extra"].keys() == options.keys()
 
 
 def test_a_provider_that_declares_no_options_gets_the_rest_itself() -> None:
@@ -138,7 +99,6 @@ def test_nothing_heavy_is_imported_before_it_is_used() -> None:
     code = """
 import sys
 import tiltmeter.models
-
 tiltmeter.models.Model, tiltmeter.models.create_model, tiltmeter.models.ENDPOINTS
 heavy = {"torch", "transformers", "sentence_transformers", "numpy", "huggingface_hub", "sqlalchemy"}
 assert not (heavy | {"aiohttp", "polars", "pydantic_core", "any_llm"}) & set(sys.modules)
@@ -147,4 +107,25 @@ assert not heavy & set(sys.modules)
 import tiltmeter.models.text_models
 assert not (heavy - {"numpy"}) & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_code(code)
+
+
+def test_without_any_llm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "any_llm", None)
+    with pytest.raises(ProviderError, match=r'pip install "tiltmeter\[providers\]"'):
+        create_model("any/mistral:small")
+
+
+@pytest.mark.verify
+@with_any_llm
+def test_an_unknown_vendor() -> None:
+    with pytest.raises(InputError, match=r"any-llm knows no provider 'nobody'; it knows .*mistral"):
+        create_model("any/nobody:m")
+
+
+@with_any_llm
+@pytest.mark.skipif(find_spec("cohere") is not None, reason="the vendor's package is installed")
+def test_a_missing_package_of_the_vendor_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COHERE_API_KEY", "geheim")
+    with pytest.raises(ProviderError, match=r'pip install "any-llm-sdk\[cohere\]"'):
+        create_model("any/cohere:m")

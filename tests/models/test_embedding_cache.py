@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,6 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
+from support.programs import start_code
 from tiltmeter.errors import InputError
 from tiltmeter.models.text_models import RowCache, TextStore, text_keys
 
@@ -30,8 +29,7 @@ def refused(texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
 @given(st.lists(st.text(st.characters(exclude_categories=()), max_size=4), max_size=30))
 def test_rows_come_in_order_whatever_the_texts(texts: list[str]) -> None:
     made = RowCache("m", lengths, None, 4).rows(texts)
-    assert made.shape == (len(texts), 3)
-    assert made.dtype == np.float32
+    assert (made.shape, str(made.dtype)) == ((len(texts), 3), "float32")
     if texts:
         assert (made == lengths(texts, 4)).all()
 
@@ -41,10 +39,9 @@ def test_each_text_is_computed_once_by_each_model(tmp_path: Path) -> None:
     texts = ["a", "bb", "a", "\ud800", "", "ü"]
     first = RowCache("m", lengths, path, 2).rows(texts)
     assert (RowCache("m", refused, path, 2).rows(texts[::-1]) == first[::-1]).all()
-    with pytest.raises(AssertionError, match="computed again"):
-        RowCache("m", refused, path, 2).rows([*texts, "new"])
-    with pytest.raises(AssertionError, match="computed again"):
-        RowCache("other", refused, path, 2).rows(["a"])
+    for model, other in (("m", [*texts, "new"]), ("other", ["a"])):
+        with pytest.raises(AssertionError, match="computed again"):
+            RowCache(model, refused, path, 2).rows(other)
 
 
 def test_longer_texts_come_first_and_batches_shrink_to_what_fits() -> None:
@@ -111,20 +108,18 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 WRITER = """
-import sys
-from pathlib import Path
-from tiltmeter.models.text_models import TextStore
-
-store = TextStore(Path(sys.argv[1]))
-for start in range(0, 2000, 100):
-    store.write((f"{number}".encode(), b"v" * 40) for number in range(start, start + 150))
-print(sum(1 for _ in store.read([f"{number}".encode() for number in range(2050)])))
+    import sys
+    from pathlib import Path
+    from tiltmeter.models.text_models import TextStore
+    store = TextStore(Path(sys.argv[1]))
+    for start in range(0, 2000, 100):
+        store.write((f"{number}".encode(), b"v" * 40) for number in range(start, start + 150))
+    print(sum(1 for _ in store.read([f"{number}".encode() for number in range(2050)])))
 """
 
 
 def test_several_processes_share_a_file(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITER, str(tmp_path / "kept.sqlite")]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    running = [start_code(WRITER, tmp_path / "kept.sqlite") for _ in range(4)]
     assert [process.communicate(timeout=60)[0] for process in running] == ["2050\n"] * 4
 
 

@@ -37,6 +37,7 @@ class Answerer:
         self.asked.append(prompt)
         return self.tone
 '''
+ANSWER = "python/pinned_answers:answer@sha256:240eed9d5e6624f13398a2fc91da35c8b5baf37158a388eff7ccdc7faff22007 tone=x"
 WEIGHTS = "sha256:9ec0cdbf409d290232d4880f3811897c2575ea24bc891a672ba9b1e4b6e9d9f5"
 
 
@@ -55,10 +56,9 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "pinned_answers", raising=False)
     importlib.invalidate_caches()
-    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(variable, "key")
-    for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_BASE_URL"):
-        monkeypatch.delenv(variable, raising=False)
+    for provider in ("OPENAI", "ANTHROPIC", "OLLAMA"):
+        monkeypatch.setenv(f"{provider}_API_KEY", "key")
+        monkeypatch.delenv(f"{provider}_BASE_URL", raising=False)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("hf/weights", None, {"dtype": "bfloat16", "source_layer": "1", "placeholder": "Y"}, f"hf/1 {WEIGHTS} bfloat16 1>3 'Y'"),
         ("hf/weights", None, {"runner": "vllm"}, f"hf-vllm/1 {WEIGHTS} auto"),
         ("replay/r.csv", None, {}, "replay@sha256:e6768df33a5091c009aaf3d1c2a98e59c7e51dd2deb078d124209c97faaf52b2"),
-        (
-            "python/pinned_answers:answer",
-            None,
-            {"tone": "x"},
-            "python/pinned_answers:answer@sha256:240eed9d5e6624f13398a2fc91da35c8b5baf37158a388eff7ccdc7faff22007 tone=x",
-        ),
+        ("python/pinned_answers:answer", None, {"tone": "x"}, ANSWER),
     ],
 )
 def test_models_keep_their_fingerprints(spec: str, base_url: str | None, options: dict[str, str], fingerprint: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import sys
 from pathlib import Path
@@ -11,31 +10,25 @@ from typing import Any
 import pytest
 
 from conftest import Tiltmeter
+from support.answering import answers
 from tiltmeter.errors import InputError
 from tiltmeter.models import Completion, Message, ModelError, Sampling, create_model
 
 MODULE = """
 def answer(messages, sample=0, *, tone="good"):
     return f"{messages[-1]['content']} {tone} {sample}"
-
 async def slow(messages):
     return "<think>hm</think>wonderful"
-
 def text(prompt: str):
     return prompt
-
 def breaks(messages):
     raise ValueError("no idea")
-
 def loses(messages):
     raise ConnectionResetError("gone")
-
 def numbers(messages):
     return 7
-
 def nothing():
     return ""
-
 def needs(messages, place):
     return place
 """
@@ -54,13 +47,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(function: str, sample: int = 0, **options: str) -> Completion:
-    model = create_model(f"python/around_it:{function}", options=options)
-
-    async def main() -> Completion:
-        async with model:
-            return await model.complete(TALK, Sampling(), sample)
-
-    return asyncio.run(main())
+    return answers(create_model(f"python/around_it:{function}", options=options), [TALK], Sampling(), [sample])[0]
 
 
 def test_a_function_answers(module: Path) -> None:

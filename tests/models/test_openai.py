@@ -21,19 +21,15 @@ def _no_endpoints_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def ask(server: MisbehavingServer, sampling: Sampling | None = None, sample: int = 0, spec: str = "openai/m") -> Completion:
+async def ask(server: MisbehavingServer, spec: str = "openai/m", times: int = 1, **sampling: Any) -> Completion:
+    """The last answer."""
     async with create_model(spec, base_url=server.url) as model:
-        return await model.complete([Message("user", "Who?")], sampling or Sampling(), sample)
+        return [await model.complete([Message("user", "Who?")], Sampling(**sampling), 0) for _ in range(times)][-1]
 
 
-async def answer_to(behaviour: Behaviour) -> Completion:
-    with MisbehavingServer(lambda request, nth: behaviour) as server:
-        return await ask(server)
-
-
-async def failure_of(behaviour: Behaviour, sampling: Sampling | None = None) -> ModelError:
+async def failure_of(behaviour: Behaviour, **sampling: Any) -> ModelError:
     with MisbehavingServer(lambda request, nth: behaviour) as server, pytest.raises(ModelError) as caught:
-        await ask(server, sampling)
+        await ask(server, **sampling)
     return caught.value
 
 
@@ -41,82 +37,63 @@ def choice(message: dict[str, Any], finish_reason: str | None = "stop", **more: 
     return mis.status(200, body={"choices": [{"message": message, "finish_reason": finish_reason}], **more})
 
 
-class Picky:
+def picky(**declined: str | None) -> MisbehavingServer:
     """An endpoint that declines some parameters by name, in OpenAI's words."""
 
-    def __init__(self, **declined: str | None) -> None:
-        self.declined = declined
+    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
+        return next((mis.unsupported(name, instead) for name, instead in declined.items() if name in request), "ok")
 
-    def __call__(self, request: dict[str, Any], nth: int) -> Behaviour | str:
-        for name, instead in self.declined.items():
-            if name in request:
-                return mis.unsupported(name, instead)
-        return "ok"
+    return MisbehavingServer(script)
 
 
 async def test_the_length_limit_is_sent_under_the_name_the_endpoint_takes_and_remembered() -> None:
-    with MisbehavingServer(Picky(max_tokens="max_completion_tokens")) as server:
-        async with create_model("compatible/m", base_url=server.url) as model:
-            for _ in range(3):
-                await model.complete([Message("user", "Who?")], Sampling(max_tokens=9), 0)
-    assert [(body.get("max_tokens"), body.get("max_completion_tokens")) for body in server.bodies] == [
-        (9, None),
-        (None, 9),
-        (None, 9),
-        (None, 9),
-    ]
-    assert server.paid == {"Who?": 3}
+    with picky(max_tokens="max_completion_tokens") as server:
+        await ask(server, "compatible/m", times=3, max_tokens=9)
+    sent = [(body.get("max_tokens"), body.get("max_completion_tokens")) for body in server.bodies]
+    assert (sent, server.paid) == ([(9, None), (None, 9), (None, 9), (None, 9)], {"Who?": 3})
 
 
 async def test_openai_itself_is_sent_the_new_name_first() -> None:
-    with MisbehavingServer(Picky(max_completion_tokens="max_tokens")) as server:
-        await ask(server, Sampling(max_tokens=9))
+    with picky(max_completion_tokens="max_tokens") as server:
+        await ask(server, max_tokens=9)
     assert [("max_completion_tokens" in body, "max_tokens" in body) for body in server.bodies] == [(True, False), (False, True)]
 
 
 async def test_an_endpoint_that_takes_neither_name_fails_once_and_for_all() -> None:
-    with MisbehavingServer(Picky(max_completion_tokens=None, max_tokens=None)) as server, pytest.raises(ModelError) as caught:
-        await ask(server, Sampling(max_tokens=9))
-    assert caught.value.kind == "bad_request"
-    assert server.requests == 2
+    with picky(max_completion_tokens=None, max_tokens=None) as server, pytest.raises(ModelError) as caught:
+        await ask(server, max_tokens=9)
+    assert (caught.value.kind, server.requests) == ("bad_request", 2)
 
 
 async def test_defaults_and_seeds_a_model_does_not_take_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    with MisbehavingServer(Picky(temperature=None, top_p=None, seed=None, max_completion_tokens="max_tokens")) as server:
-        completion = await ask(server, Sampling(temperature=1.0, top_p=1.0, seed=5, max_tokens=3))
-    assert completion.text == "ok"
+    with picky(temperature=None, top_p=None, seed=None, max_completion_tokens="max_tokens") as server:
+        assert (await ask(server, temperature=1.0, top_p=1.0, seed=5, max_tokens=3)).text == "ok"
     assert set(server.bodies[-1]) == {"model", "messages", "max_tokens"}
     assert server.paid == {"Who?": 1}
     assert "does not take seed; it is left out (it was 5)" in caplog.text
 
 
 async def test_a_temperature_that_would_change_the_measurement_is_never_dropped_silently() -> None:
-    with MisbehavingServer(Picky(temperature=None)) as server, pytest.raises(ModelError) as caught:
-        await ask(server, Sampling(temperature=0.2))
+    with picky(temperature=None) as server, pytest.raises(ModelError) as caught:
+        await ask(server, temperature=0.2)
     assert caught.value.scope == "fatal"
     assert "openai/m does not take temperature 0.2" in caught.value.detail
     assert "-M temperature=default" in caught.value.detail
 
 
 async def test_many_at_once_adapt_without_paying_twice() -> None:
-    with MisbehavingServer(Picky(max_completion_tokens="max_tokens", temperature=None)) as server:
+    with picky(max_completion_tokens="max_tokens", temperature=None) as server:
         async with create_model("openai/m", base_url=server.url) as model:
             sampling = Sampling(max_tokens=9, temperature=1)
             await asyncio.gather(*(model.complete([Message("user", str(n))], sampling, 0) for n in range(40)))
-    assert set(server.paid.values()) == {1}
-    assert len(server.paid) == 40
-
-
-async def test_a_400_about_a_value_is_not_adapted_to() -> None:
-    said = {"error": {"message": "max_tokens is too large: 9", "code": "invalid_value", "param": "max_completion_tokens"}}
-    error = await failure_of(mis.status(400, body=said), Sampling(max_tokens=9))
-    assert (error.kind, error.scope) == ("bad_request", "permanent")
+    assert (set(server.paid.values()), len(server.paid)) == ({1}, 40)
 
 
 async def test_repetitions_have_seeds_of_their_own() -> None:
     with MisbehavingServer() as server:
-        for sample in (0, 3):
-            await ask(server, Sampling(seed=100), sample)
+        async with create_model("openai/m", base_url=server.url) as model:
+            for sample in (0, 3):
+                await model.complete([Message("user", "Who?")], Sampling(seed=100), sample)
     assert [body["seed"] for body in server.bodies] == [100, 103]
 
 
@@ -143,85 +120,68 @@ async def test_a_wait_that_is_nonsense_is_none(said: str) -> None:
     assert (await failure_of(mis.status(503, {"Retry-After": said}))).retry_after is None
 
 
-async def test_charset_and_halves_of_surrogate_pairs() -> None:
-    assert (await answer_to(mis.wrong_charset("Zoë", "ascii"))).text == "Zoë"
-    assert (await answer_to(mis.wrong_charset("Zoë", "no-such-charset"))).text == "Zoë"
-    cut_emoji = rb'{"choices":[{"finish_reason":"length","message":{"content":"ab\ud83d"}}]}'
-    assert (await answer_to(mis.status(200, body=cut_emoji))).text == "ab\ufffd"
+CUT_EMOJI = rb'{"choices":[{"finish_reason":"length","message":{"content":"ab\ud83d"}}]}'
+THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+FLAGGED = {"error": {"code": 403, "message": "Input was flagged", "metadata": {"reasons": ["hate"], "flagged_input": "Who?"}}}
+NONSENSE: list[Any] = [None, [], {"prompt_tokens": "3"}, {"prompt_tokens": -1}, {"prompt_tokens": 10**30}, {"prompt_tokens": 1.5}]
+ANSWERS: dict[str, tuple[Behaviour, dict[str, Any]]] = {
+    "a wrong charset": (mis.wrong_charset("Zoë", "ascii"), {"text": "Zoë"}),
+    "an unknown charset": (mis.wrong_charset("Zoë", "no-such-charset"), {"text": "Zoë"}),
+    "half of a surrogate pair": (mis.status(200, body=CUT_EMOJI), {"text": "ab\ufffd"}),
+    "content in parts": (
+        choice({"content": [THINKING, {"type": "text", "text": "A"}, {"type": "text", "text": "B"}]}),
+        {"text": "AB", "thinking": "hm"},
+    ),
+    "reasoning beside and inside": (choice({"content": "<think>two</think>A", "reasoning": "one"}), {"text": "A", "thinking": "one\ntwo"}),
+    "thinking that used up the tokens": (
+        choice({"content": None, "reasoning_content": "and so on"}, "length"),
+        {"text": None, "thinking": "and so on", "finish_reason": "length"},
+    ),
+    "thinking that is cut": (choice({"content": "<think>and so on"}, "length"), {"text": "", "thinking": "and so on"}),
+    "text without a reason": (choice({"content": "A"}, None), {"text": "A"}),
+    "what a filter left": (mis.content_filter("So far"), {"text": "So far", "refusal": "content_filter"}),
+    "a moderated prompt": (mis.status(403, body=FLAGGED), {"text": None, "refusal": "Input was flagged"}),
+    **{f"tokens {usage}": (choice({"content": "A"}, usage=usage), {"text": "A", "input_tokens": None}) for usage in NONSENSE},
+}
 
 
-async def test_deeply_nested_json_is_a_bad_response() -> None:
-    assert (await failure_of(mis.status(200, body=b"[" * 100_000))).kind == "bad_response"
+@pytest.mark.parametrize("what", ANSWERS)
+async def test_what_is_kept_of_an_answer(what: str) -> None:
+    behaviour, kept = ANSWERS[what]
+    with MisbehavingServer(lambda request, nth: behaviour) as server:
+        completion = await ask(server)
+    assert {name: getattr(completion, name) for name in kept} == kept
 
 
-async def test_content_in_parts() -> None:
-    parts = [
-        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-        {"type": "text", "text": "A"},
-        {"type": "text", "text": "B"},
-    ]
-    completion = await answer_to(choice({"content": parts}))
-    assert (completion.text, completion.thinking) == ("AB", "hm")
+BAD_KEY = b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}}]'
+TOO_LARGE = {"error": {"message": "max_tokens is too large: 9", "code": "invalid_value", "param": "max_completion_tokens"}}
+FAILURES = {
+    "deeply nested JSON": (mis.status(200, body=b"[" * 100_000), "bad_response", "transient", ""),
+    "neither text nor reason": (choice({"content": None}, None), "bad_response", "transient", ""),
+    "a limit inside a 200": (mis.status(200, body={"error": {"code": 429, "message": "later"}}), "rate_limit", "transient", ""),
+    "an error inside a 200": (mis.status(200, body={"error": {"message": "upstream"}}), "bad_response", "transient", ""),
+    "an answer that ends with an error": (choice({"content": "half"}, "error"), "server", "transient", ""),
+    "a 400 about a value": (mis.status(400, body=TOO_LARGE), "bad_request", "permanent", ""),
+    "Gemini's wrong key": (mis.status(400, body=BAD_KEY), "auth", "fatal", ""),
+    "a redirect": (
+        mis.status(308, {"Location": "https://elsewhere.example/v1/chat?key=secret"}),
+        "not_found",
+        "fatal",
+        "https://elsewhere.example/v1/chat: give that",
+    ),
+    "an HTML page": (mis.html_error_page(502), "server", "transient", "an HTML page titled '502 Bad Gateway'"),
+    "an answer without end": (mis.huge_body(4.0), "bad_response", "transient", "sent an answer of more than 1 MiB"),
+}
 
 
-async def test_reasoning_beside_and_inside_are_both_kept() -> None:
-    completion = await answer_to(choice({"content": "<think>two</think>A", "reasoning": "one"}))
-    assert (completion.text, completion.thinking) == ("A", "one\ntwo")
-
-
-async def test_thinking_that_used_up_the_tokens_leaves_no_answer() -> None:
-    completion = await answer_to(choice({"content": None, "reasoning_content": "and so on"}, "length"))
-    assert (completion.text, completion.thinking, completion.finish_reason) == (None, "and so on", "length")
-    completion = await answer_to(choice({"content": "<think>and so on"}, "length"))
-    assert (completion.text, completion.thinking) == ("", "and so on")
-
-
-async def test_neither_text_nor_reason_is_a_bad_response() -> None:
-    assert (await failure_of(choice({"content": None}, None))).kind == "bad_response"
-    assert (await answer_to(choice({"content": "A"}, None))).text == "A"
-
-
-async def test_what_a_filter_left_of_an_answer_is_kept_with_the_refusal() -> None:
-    completion = await answer_to(mis.content_filter("So far"))
-    assert (completion.text, completion.refusal) == ("So far", "content_filter")
-
-
-@pytest.mark.parametrize(
-    "usage", [None, [], {"prompt_tokens": "3"}, {"prompt_tokens": -1}, {"prompt_tokens": 10**30}, {"prompt_tokens": 1.5}]
-)
-async def test_nonsense_about_tokens_is_no_count(usage: object) -> None:
-    assert (await answer_to(choice({"content": "A"}, usage=usage))).input_tokens is None
-
-
-async def test_errors_inside_a_200_are_errors() -> None:
-    assert (await failure_of(mis.status(200, body={"error": {"code": 429, "message": "later"}}))).kind == "rate_limit"
-    assert (await failure_of(mis.status(200, body={"error": {"message": "upstream"}}))).kind == "bad_response"
-    assert (await failure_of(choice({"content": "half"}, "error"))).kind == "server"
-
-
-async def test_a_moderated_prompt_is_a_refusal_not_a_wrong_key() -> None:
-    said = {"error": {"code": 403, "message": "Input was flagged", "metadata": {"reasons": ["hate"], "flagged_input": "Who?"}}}
-    completion = await answer_to(mis.status(403, body=said))
-    assert (completion.text, completion.refusal) == (None, "Input was flagged")
-
-
-async def test_gemini_says_wrong_key_with_400_in_a_list() -> None:
-    said = b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key.", "status": "INVALID_ARGUMENT"}}]'
-    error = await failure_of(mis.status(400, body=said))
-    assert (error.kind, error.scope) == ("auth", "fatal")
-
-
-async def test_a_redirect_is_named_and_not_followed() -> None:
-    error = await failure_of(mis.status(308, {"Location": "https://elsewhere.example/v1/chat?key=secret"}))
-    assert (error.kind, error.scope) == ("not_found", "fatal")
-    assert "https://elsewhere.example/v1/chat: give that" in error.detail
-    assert "secret" not in error.detail
-
-
-async def test_an_html_page_is_reduced_to_its_title() -> None:
-    detail = (await failure_of(mis.html_error_page(502))).detail
-    assert "an HTML page titled '502 Bad Gateway'" in detail
-    assert "lorem" not in detail
+@pytest.mark.parametrize("what", FAILURES)
+async def test_what_is_said_of_a_failure(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tiltmeter.models.http.LARGEST_BODY", 1 << 20)
+    behaviour, kind, scope, said = FAILURES[what]
+    error = await failure_of(behaviour, max_tokens=9)
+    assert (error.kind, error.scope) == (kind, scope)
+    assert said in error.detail
+    assert not any(words in error.detail for words in ("secret", "lorem"))
 
 
 async def test_an_unknown_host_is_a_connection_error() -> None:
@@ -233,9 +193,7 @@ async def test_an_unknown_host_is_a_connection_error() -> None:
 
 async def test_cookies_are_not_kept() -> None:
     with MisbehavingServer(lambda request, nth: mis.answer("ok", headers={"Set-Cookie": "who=me"})) as server:
-        async with create_model("openai/m", base_url=server.url) as model:
-            for _ in range(2):
-                await model.complete([Message("user", "Who?")], Sampling(), 0)
+        await ask(server, times=2)
     assert "cookie" not in server.headers[1]
 
 
@@ -249,18 +207,10 @@ def test_base_urls(monkeypatch: pytest.MonkeyPatch) -> None:
         create_model("compatible/m")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "127.0.0.1:8000",
-        "ftp://host/v1",
-        "http://",
-        "http://host:99999/v1",
-        "http://me:geheim@host/v1",
-        "http://host/v1?key=geheim",
-        "nonsense",
-    ],
-)
+BAD_URLS = ["127.0.0.1:8000", "ftp://host/v1", "http://", "http://host:99999/v1", "http://me:geheim@host/v1", "nonsense"]
+
+
+@pytest.mark.parametrize("url", [*BAD_URLS, "http://host/v1?key=geheim"])
 def test_base_urls_that_are_none(url: str) -> None:
     with pytest.raises(InputError, match="base URL") as caught:
         create_model("compatible/m", base_url=url)
@@ -273,12 +223,4 @@ async def test_a_proxy_from_the_environment_is_used(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         async with create_model("compatible/m", base_url="http://model.example/v1") as model:
             completion = await model.complete([Message("user", "Who?")], Sampling(), 0)
-    assert completion.text == "ok"
-    assert proxy.headers[0]["host"] == "model.example"
-
-
-async def test_an_answer_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tiltmeter.models.http.LARGEST_BODY", 1 << 20)
-    failure = await failure_of(mis.huge_body(4.0))
-    assert (failure.kind, failure.scope) == ("bad_response", "transient")
-    assert "sent an answer of more than 1 MiB" in failure.detail
+    assert (completion.text, proxy.headers[0]["host"]) == ("ok", "model.example")

@@ -15,15 +15,8 @@ ROWS = {"prompt": ["A?", "B?", "A?"], "answer": ["1", "two", None]}
 
 
 def table(folder: Path, columns: dict[str, Any], kind: str = "parquet") -> Model:
-    path = folder / f"said.{kind}"
-    frame = pl.DataFrame(columns)
-    match kind:
-        case "csv":
-            frame.write_csv(path)
-        case "jsonl":
-            frame.write_ndjson(path)
-        case _:
-            frame.write_parquet(path)
+    path, frame = folder / f"said.{kind}", pl.DataFrame(columns)
+    getattr(frame, {"csv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[kind])(path)
     return create_model(f"replay/{path}")
 
 
@@ -47,56 +40,43 @@ async def texts(model: Model, prompt: str) -> list[str | None]:
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 async def test_answers_by_prompt_and_sample(tmp_path: Path, kind: str) -> None:
     model = table(tmp_path, ROWS, kind)
-    assert await texts(model, "A?") == ["1", None]
-    assert await texts(model, "B?") == ["two"]
-    assert await texts(model, "C?") == []
     assert model.name == f"replay/{tmp_path}/said.{kind}"
-    assert await texts(model, "A? ") == []
+    assert [await texts(model, prompt) for prompt in ("A?", "B?", "C?", "A? ")] == [["1", None], ["two"], [], []]
 
 
-@pytest.mark.parametrize("alias", ["answer", "text", "response", "completion"])
-async def test_other_names_for_the_answer(tmp_path: Path, alias: str) -> None:
-    assert await texts(table(tmp_path, {"prompt": ["A?"], alias: ["yes"]}), "A?") == ["yes"]
-
-
-async def test_samples_give_the_order_and_equal_rows_are_one(tmp_path: Path) -> None:
-    columns = {"prompt": ["A?"] * 4, "answer": ["c", "a", "b", "a"], "repetition": [3, 1, 2, 1]}
-    assert await texts(table(tmp_path, columns), "A?") == ["a", "b", "c"]
-
-
-async def test_without_samples_each_row_is_an_answer(tmp_path: Path) -> None:
-    assert await texts(table(tmp_path, {"prompt": ["A?"] * 3, "answer": ["x", "y", "x"]}), "A?") == ["x", "y", "x"]
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        *(({"prompt": ["A?"], alias: ["yes"]}, ["yes"]) for alias in ("answer", "text", "response", "completion")),
+        ({"prompt": ["A?"] * 4, "answer": ["c", "a", "b", "a"], "repetition": [3, 1, 2, 1]}, ["a", "b", "c"]),
+        ({"prompt": ["A?"] * 3, "answer": ["x", "y", "x"]}, ["x", "y", "x"]),
+        ({"prompt": ["A?", "A?"], "answer": [None, "yes"], "status": ["failed", "ok"]}, ["yes"]),
+    ],
+    ids=["answer", "text", "response", "completion", "samples give the order, equal rows are one", "without samples", "failed rows"],
+)
+async def test_which_rows_are_answers(tmp_path: Path, columns: dict[str, Any], said: list[str]) -> None:
+    assert await texts(table(tmp_path, columns), "A?") == said
 
 
 async def test_system_messages_tell_prompts_apart_where_they_were_recorded(tmp_path: Path) -> None:
     model = table(tmp_path, {"prompt": ["A?", "A?"], "answer": ["plain", "brief"], "system": [None, "Be brief."]}, "csv")
-    assert (await ask(model, "A?")).text == "plain"
-    assert (await ask(model, "A?", system="Be brief.")).text == "brief"
+    assert [(await ask(model, "A?", system=system)).text for system in (None, "Be brief.")] == ["plain", "brief"]
     with pytest.raises(ModelError, match="no answer to the prompt 'A\\?'"):
         await ask(model, "A?", system="Be long.")
     assert (await ask(table(tmp_path, ROWS), "B?", system="Be long.")).text == "two"
 
 
 async def test_the_rest_of_a_response_is_kept(tmp_path: Path) -> None:
-    columns = {
-        "prompt": ["A?", "B?", "C?"],
-        "answer": ["1", None, "<think>hm</think>3"],
-        "thinking": ["so", None, None],
-        "finish_reason": ["stop", "content_filter", None],
-        "refusal": [None, "no", None],
-        "input_tokens": [5, None, None],
-        "output_tokens": [7, 0, None],
-        "status": ["ok", "ok", "ok"],
-    }
-    model = table(tmp_path, columns)
+    names = ["prompt", "answer", "thinking", "finish_reason", "refusal", "input_tokens", "output_tokens", "status"]
+    rows = [
+        ("A?", "1", "so", "stop", None, 5, 7, "ok"),
+        ("B?", None, None, "content_filter", "no", None, 0, "ok"),
+        ("C?", "<think>hm</think>3", None, None, None, None, None, "ok"),
+    ]
+    model = table(tmp_path, dict(zip(names, zip(*rows, strict=True), strict=True)))
     assert await ask(model, "A?") == Completion("1", "stop", None, "so", 5, 7)
     assert await ask(model, "B?") == Completion(None, "content_filter", "no", None, None, 0)
     assert await ask(model, "C?") == Completion("3", thinking="hm")
-
-
-async def test_failed_rows_are_not_answers(tmp_path: Path) -> None:
-    model = table(tmp_path, {"prompt": ["A?", "A?"], "answer": [None, "yes"], "status": ["failed", "ok"]})
-    assert await texts(model, "A?") == ["yes"]
 
 
 async def test_a_conversation_cannot_be_replayed(tmp_path: Path) -> None:
@@ -130,14 +110,10 @@ def test_a_bad_table_is_named_with_what_is_wrong(tmp_path: Path, columns: dict[s
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("a.parquet", b"nonsense"), ("a.jsonl", b"{nonsense"), ("a.csv", b""), ("a.csv", b"\xff,\xfe\n1"), ("a.txt", b"x")],
+    [("a.parquet", b"nonsense"), ("a.jsonl", b"{nonsense"), ("a.csv", b""), ("a.csv", b"\xff,\xfe\n1"), ("a.txt", b"x"), ("b.csv", None)],
 )
-def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=name):
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match="there is no file.*b.csv" if content is None else name):
         create_model(f"replay/{tmp_path / name}")
-
-
-def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(InputError, match=r"there is no file 'nowhere\.csv'"):
-        create_model("replay/nowhere.csv")

@@ -93,10 +93,8 @@ def test_a_module_that_workers_lack_is_named(cluster: Any, journal: Journal, tmp
     (tmp_path / "absent_there.py").write_text("def answer(prompt):\n    return prompt\n")
     monkeypatch.syspath_prepend(tmp_path)
     model = create_model("python/absent_there:answer")
-    with (
-        open_engine("ray", {"workers": "1"}) as one,
-        pytest.raises(ProviderError, match="something the work needs is missing: No module named 'absent_there'"),
-    ):
+    said = "something the work needs is missing: No module named 'absent_there'"
+    with open_engine("ray", {"workers": "1"}) as one, pytest.raises(ProviderError, match=said):
         one.generate(model, prompts(3, "gone"), Sampling(), journal=journal)
 
 
@@ -104,7 +102,6 @@ _DRIVER = """
 import sys
 from tiltmeter.engine import Limits, Request, open_engine, open_journal
 from tiltmeter.models import Message, Sampling, create_model
-
 with open_engine("ray", {"workers": "2"}) as engine, open_journal(sys.argv[2]) as journal:
     asked = [Request((Message("user", f"killed {number}"),)) for number in range(1500)]
     model = create_model("compatible/m", base_url=sys.argv[1])
@@ -136,10 +133,7 @@ def test_vllm_is_looked_for_where_the_gpus_are(cluster: Any, journal: Journal) -
     assert isinstance(model, BulkModel)
     node = cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=STORE)
     try:
-        with (
-            open_engine("ray", {"workers": "1", "gpus": "1"}) as engine,
-            pytest.raises(ProviderError, match="pip install vllm"),
-        ):
+        with open_engine("ray", {"workers": "1", "gpus": "1"}) as engine, pytest.raises(ProviderError, match="pip install vllm"):
             engine.generate(model, prompts(2, "vllm"), Sampling(), journal=journal)
     finally:
         cluster.remove_node(node)

@@ -96,9 +96,7 @@ def test_what_cannot_be_sent_is_named(engine: RayEngine, journal: Journal) -> No
         engine.generate(model, prompts(1, "no"), GREEDY, journal=journal)
 
 
-def test_an_interrupted_run_keeps_what_was_under_way_and_resumes(
-    engine: RayEngine, journal: Journal, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupted_run_keeps_its_answers_and_resumes(engine: RayEngine, journal: Journal, capfd: pytest.CaptureFixture[str]) -> None:
     with MisbehavingServer(lambda request, nth: slow(0.05)) as server:
         model, requests = create_model("compatible/m", base_url=server.url), prompts(800, "stop")
 

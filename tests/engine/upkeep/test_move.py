@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +34,16 @@ COMMON: dict[str, Any] = {
     "output_tokens": NUMBERS,
     "latency": st.none() | st.floats(0, 1e9) | st.just(math.nan),
 }
-EMPTY = dict.fromkeys(("text", "error_kind", "error_detail"), st.none())
-ANSWERS = st.builds(Row, key=st.binary(min_size=32, max_size=32), status=st.just("ok"), **{**COMMON, **EMPTY, "text": TEXTS.filter(bool)})
-FAILURES = st.builds(
-    Row,
-    key=st.binary(min_size=32, max_size=32),
-    status=st.just("failed"),
-    **{**COMMON, **EMPTY, "error_kind": st.sampled_from(["server", "timeout"]), "error_detail": TEXTS},
-)
+COMMON |= {"key": st.binary(min_size=32, max_size=32), **dict.fromkeys(("text", "error_kind", "error_detail"), st.none())}
+ANSWERS = st.builds(Row, **{**COMMON, "status": st.just("ok"), "text": TEXTS.filter(bool)})
+FAILED = {"status": st.just("failed"), "error_kind": st.sampled_from(["server", "timeout"]), "error_detail": TEXTS}
+FAILURES = st.builds(Row, **{**COMMON, **FAILED})
 ROWS = st.lists(ANSWERS | FAILURES, max_size=30, unique_by=lambda one: one.key)
 
 
 def plain(rows: dict[bytes, Row]) -> dict[bytes, Row]:
     """A latency of NaN and none are the same."""
-    return {
-        name: one._replace(latency=None if one.latency is None or math.isnan(one.latency) else one.latency) for name, one in rows.items()
-    }
+    return {name: one._replace(latency=None if math.isnan(one.latency or 0) else one.latency) for name, one in rows.items()}
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -160,6 +155,14 @@ FLAWS: dict[str, Any] = {
 }
 
 
+def refusal_of(file: Path) -> str:
+    """What is said of a file that is not imported; nothing of it is."""
+    with pytest.raises(InputError) as caught:
+        import_rows(file, file.parent / "b.sqlite")
+    assert not (file.parent / "b.sqlite").exists()
+    return str(caught.value)
+
+
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 @pytest.mark.parametrize("said", FLAWS)
 def test_a_bad_row_is_named_and_nothing_is_imported(tmp_path: Path, kind: str, said: str) -> None:
@@ -167,17 +170,14 @@ def test_a_bad_row_is_named_and_nothing_is_imported(tmp_path: Path, kind: str, s
     export_rows(tmp_path / "a.sqlite", tmp_path / "good.parquet")
     good = pl.read_parquet(tmp_path / "good.parquet")
     bad = pl.DataFrame([{**good.row(3, named=True), **FLAWS[said]}], schema=good.schema)
-    frame = pl.concat([good[:3], bad, good[4:]])
-    file = tmp_path / f"rows.{kind}"
+    frame, file = pl.concat([good[:3], bad, good[4:]]), tmp_path / f"rows.{kind}"
     if kind == "parquet":
         frame.write_parquet(file)
     else:
         frame.with_columns(pl.col("key").bin.encode("hex")).write_ndjson(file)
-    with pytest.raises(InputError) as caught:
-        import_rows(file, tmp_path / "b.sqlite")
-    assert (f"{file}, row 4" if kind == "parquet" else f"{file}, line 4") in str(caught.value)
-    assert said in str(caught.value)
-    assert not (tmp_path / "b.sqlite").exists()
+    complaint = refusal_of(file)
+    assert f"{file}, {'row' if kind == 'parquet' else 'line'} 4" in complaint
+    assert said in complaint
 
 
 GOOD = {"key": key(9).hex(), "model": "m", "sample": 0, "status": "ok", "attempts": 1, "created_at": 1.0, "text": "yes"}
@@ -205,10 +205,9 @@ GOOD = {"key": key(9).hex(), "model": "m", "sample": 0, "status": "ok", "attempt
 def test_a_line_that_is_no_row(tmp_path: Path, line: str, said: str) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_bytes(f"{json.dumps(GOOD)}\n\n".encode() + line.encode("latin-1") + b"\n" + json.dumps(GOOD).encode())
-    with pytest.raises(InputError, match=r"rows\.jsonl") as caught:
-        import_rows(file, tmp_path / "b.sqlite")
-    assert said in str(caught.value)
-    assert not (tmp_path / "b.sqlite").exists()
+    complaint = refusal_of(file)
+    assert "rows.jsonl" in complaint
+    assert said in complaint
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -222,6 +221,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     pl.read_parquet(tmp_path / "rows.parquet").with_columns(pl.col("model").str.len_chars()).write_parquet(tmp_path / "types.parquet")
     (tmp_path / "rows.csv.gz").write_bytes(gzip.compress(b"x"))
     (tmp_path / "notes.sqlite").write_text("notes")
+    (tmp_path / "folder").mkdir()
     for name, said in {
         "torn.parquet": "is the file whole",
         "empty.parquet": "is the file whole",
@@ -231,12 +231,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         "rows.csv.gz": "neither a journal nor a file that ends in",
         "notes.sqlite": "neither a journal nor",
         "none.parquet": "there is no such file",
-        ".": "there is no such file",
+        "folder": "there is no such file",
     }.items():
-        with pytest.raises(InputError) as caught:
-            import_rows(tmp_path / name, tmp_path / "b.sqlite")
-        assert said in str(caught.value), name
-        assert not (tmp_path / "b.sqlite").exists()
+        assert said in refusal_of(tmp_path / name), name
 
 
 def test_a_journal_with_bad_rows_or_itself_is_not_imported(tmp_path: Path) -> None:
@@ -244,9 +241,7 @@ def test_a_journal_with_bad_rows_or_itself_is_not_imported(tmp_path: Path) -> No
     with pytest.raises(InputError, match="are the same"):
         import_rows(tmp_path / "a.sqlite", f"sqlite:///{tmp_path / 'a.sqlite'}")
     execute(tmp_path / "a.sqlite", "UPDATE completions SET status = 'odd' WHERE sample = 0")
-    with pytest.raises(InputError, match=r"its status cannot be kept: .*\); run tiltmeter journal check --repair"):
-        import_rows(tmp_path / "a.sqlite", tmp_path / "b.sqlite")
-    assert not (tmp_path / "b.sqlite").exists()
+    assert re.search(r"its status cannot be kept: .*\); run tiltmeter journal check --repair", refusal_of(tmp_path / "a.sqlite"))
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -260,9 +255,8 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
         "folder.jsonl": "run tiltmeter journal check --repair",
         "o.csv": "unknown kind of file",
     }.items():
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=re.escape(said)):
             export_rows(tmp_path / "a.sqlite", tmp_path / name)
-        assert said in str(caught.value)
     execute(tmp_path / "a.sqlite", "UPDATE completions SET sample = 0")
     for name in ("folder.jsonl", "x" * 300 + ".parquet", "o.parquet/o.jsonl"):
         with pytest.raises(InputError, match="cannot write"):

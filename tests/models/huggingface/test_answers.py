@@ -11,7 +11,8 @@ from typing import Any
 import lazy_loader
 import pytest
 
-from support.tiny_models import DROPS_SYSTEM, NO_SYSTEM, SWITCHED, THINKS, tokenizer
+from support.answering import answers as all_answers
+from support.tiny_models import CHATML, DROPS_SYSTEM, NO_SYSTEM, SWITCHED, THINKS, tokenizer
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
 from tiltmeter.models.generation import generate_batch, processors
 from tiltmeter.models.prompts import recipe_of, render
@@ -23,23 +24,8 @@ FREE = Sampling(temperature=1.0, top_p=1.0, max_tokens=40, seed=5)
 PROMPTS = ["Tell me a story", "the nurse " * 30, "x", "one two three four five"]
 
 
-def answers(
-    model: Model,
-    prompts: Sequence[str | tuple[Message, ...]],
-    sampling: Sampling = FREE,
-    samples: Sequence[int] = (0,),
-    together: bool = True,
-) -> list[Completion]:
-    async def main() -> list[Completion]:
-        async with model:
-            asked = [
-                model.complete((Message("user", prompt),) if isinstance(prompt, str) else prompt, sampling, sample)
-                for sample in samples
-                for prompt in prompts
-            ]
-            return list(await asyncio.gather(*asked)) if together else [await one for one in asked]
-
-    return asyncio.run(main())
+def answers(model: Model, prompts: Sequence[str], sampling: Sampling = FREE, samples: Sequence[int] = (0,), **how: Any) -> list[Completion]:
+    return all_answers(model, prompts, sampling, samples, **how)
 
 
 def texts(completions: Sequence[Completion]) -> list[str | None]:
@@ -109,13 +95,14 @@ def test_tokens_are_drawn_with_the_probabilities_asked_for() -> None:
 def test_penalties_count_what_was_said() -> None:
     prompt, mask = torch.tensor([[4, 4, 1], [2, 2, 2]]), torch.tensor([[0, 0, 1], [1, 1, 1]])
     said = torch.cat([prompt, torch.tensor([[0, 0], [3, 0]])], dim=1)
-    logits = torch.tensor([[1.0, 2.0, -3.0, 4.0, 5.0]] * 2)
-    counted = recipe_of(Sampling(temperature=0.0, extra={"frequency_penalty": 0.5, "presence_penalty": 0.25}), {})
-    made = processors(counted, [0, 0], prompt, mask)(said, logits.clone())
-    assert made.tolist() == [[-0.25, 2.0, -3.0, 4.0, 5.0], [0.25, 2.0, -3.0, 3.25, 5.0]]
-    repeated = recipe_of(Sampling(temperature=0.0, extra={"repetition_penalty": 2.0}), {})
-    made = processors(repeated, [0, 0], prompt, mask)(said, logits.clone())
-    assert made.tolist() == [[0.5, 1.0, -3.0, 4.0, 5.0], [0.5, 2.0, -6.0, 2.0, 5.0]], "padding (4 in the first row) is no token"
+
+    def penalised(**extra: float) -> Any:
+        logits = torch.tensor([[1.0, 2.0, -3.0, 4.0, 5.0]] * 2)
+        return processors(recipe_of(Sampling(temperature=0.0, extra=extra), {}), [0, 0], prompt, mask)(said, logits).tolist()
+
+    counted, repeated = penalised(frequency_penalty=0.5, presence_penalty=0.25), penalised(repetition_penalty=2.0)
+    assert counted == [[-0.25, 2.0, -3.0, 4.0, 5.0], [0.25, 2.0, -3.0, 3.25, 5.0]]
+    assert repeated == [[0.5, 1.0, -3.0, 4.0, 5.0], [0.5, 2.0, -6.0, 2.0, 5.0]], "padding (4 in the first row) is no token"
 
 
 def test_stop_texts_end_an_answer_before_them(chat_model: Make) -> None:
@@ -125,8 +112,7 @@ def test_stop_texts_end_an_answer_before_them(chat_model: Make) -> None:
         assert one.text is not None
         stop = one.text[len(one.text) // 2 :][:3]
         (cut,) = answers(model, [prompt], Sampling(temperature=1.0, top_p=1.0, max_tokens=40, seed=5, stop=("never said so", stop)))
-        assert cut.text == one.text[: one.text.index(stop)]
-        assert cut.finish_reason == "stop"
+        assert (cut.text, cut.finish_reason) == (one.text[: one.text.index(stop)], "stop")
         assert (cut.output_tokens or 0) <= (one.output_tokens or 0)
 
 
@@ -155,9 +141,8 @@ def test_an_answer_ends_where_the_window_of_the_model_ends(chat_model: Make, kin
 def test_an_assistant_message_at_the_end_is_continued() -> None:
     begun = [Message("user", "Tell me"), Message("assistant", "Sure, here is")]
     assert render(tokenizer(), begun, {}) == "<|im_start|>user\nTell me<|im_end|>\n<|im_start|>assistant\nSure, here is"
-    shouts = tokenizer(
-        "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | upper }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
-    )
+    turns, end = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | upper }}{% endfor %}", "<assistant>{% endif %}"
+    shouts = tokenizer(turns + "{% if add_generation_prompt %}" + end)
     assert render(shouts, begun, {}) == "<user>TELL ME<assistant>Sure, here is"
     assert render(tokenizer(None), begun, {}) == "Tell me\n\nSure, here is"
 
@@ -171,34 +156,29 @@ def test_a_system_message_without_a_place_goes_in_front_of_the_question(template
     assert "<|im_start|>system\nBe brief.<|im_end|>" in render(tokenizer(), messages, {})
 
 
-def test_a_template_that_refuses_the_messages_is_a_failure_of_the_request(chat_model: Make) -> None:
-    never = "{{ raise_exception('roles must alternate') }}"
-    with pytest.raises(ModelError, match="its chat template refuses these messages: roles must alternate") as caught:
-        answers(local(chat_model(template=never)), ["Who?"])
-    assert caught.value.scope == "permanent"
-
-
-def test_a_role_that_would_be_rendered_as_if_it_were_one_is_refused(chat_model: Make) -> None:
-    with pytest.raises(ModelError, match="it takes no message of the role tool") as caught:
-        answers(local(chat_model()), [(Message("tool", "Emily"), Message("user", "Who?"))])
+@pytest.mark.parametrize(
+    ("template", "role", "said"),
+    [
+        ("{{ raise_exception('must alternate') }}", "user", "its chat template refuses these messages: must alternate"),
+        (CHATML, "tool", "it takes no message of the role tool"),
+    ],
+)
+def test_messages_that_the_template_does_not_take_fail_alone(chat_model: Make, template: str, role: str, said: str) -> None:
+    with pytest.raises(ModelError, match=said) as caught:
+        all_answers(local(chat_model(template=template)), [(Message(role, "Emily"), Message("user", "Who?"))], FREE)
     assert caught.value.scope == "permanent"
 
 
 def test_thinking_that_the_template_opened_is_kept_apart(chat_model: Make) -> None:
     (cut,) = answers(local(chat_model(template=THINKS)), ["Who?"])
-    assert cut.text == ""
-    assert cut.thinking
+    assert (cut.text, bool(cut.thinking)) == ("", True)
 
 
 def test_the_template_is_given_what_was_asked_for(chat_model: Make) -> None:
     model = local(chat_model(template=SWITCHED))
-    counts = []
-    for extra in ({}, {"chat_template_kwargs": {"enable_thinking": False}}):
-        (one,) = answers(model, ["Who?"], Sampling(temperature=0.0, max_tokens=3, extra=extra))
-        counts.append(one.input_tokens)
-    assert counts[0] is not None
-    assert counts[1] is not None
-    assert counts[1] > counts[0]
+    (plain,) = answers(model, ["Who?"], Sampling(max_tokens=3))
+    (switched,) = answers(model, ["Who?"], Sampling(max_tokens=3, extra={"chat_template_kwargs": {"enable_thinking": False}}))
+    assert (switched.input_tokens or 0) > (plain.input_tokens or 0) > 0
 
 
 @pytest.mark.parametrize(
@@ -219,15 +199,13 @@ def test_extras_that_cannot_be_honoured_are_refused(chat_model: Make, extra: Map
 def test_any_text_can_be_asked(chat_model: Make) -> None:
     model = local(chat_model(template=None))
     strange = ["", " ", "\ud800 lone", "🙂 \u2028 ß", "<|im_end|>"]
-    completions: list[Completion | BaseException] = []
 
-    async def main() -> None:
+    async def main() -> list[type]:
         async with model:
             asked = [model.complete((Message("user", prompt),), FREE, 0) for prompt in strange]
-            completions.extend(await asyncio.gather(*asked, return_exceptions=True))
+            return [type(one) for one in await asyncio.gather(*asked, return_exceptions=True)]
 
-    asyncio.run(main())
-    assert [type(one) for one in completions] == [Completion, Completion, ModelError, Completion, Completion]
+    assert asyncio.run(main()) == [Completion, Completion, ModelError, Completion, Completion]
 
 
 def test_long_and_short_prompts_share_no_batch_more_than_they_must(chat_model: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,5 +219,4 @@ def test_long_and_short_prompts_share_no_batch_more_than_they_must(chat_model: M
     lengths = [1, 2, 3, 4, 21, 22, 23, 24]
     random.Random(1).shuffle(lengths)
     answers(local(chat_model(), batch_size="4"), ["one " * length for length in lengths], Sampling(temperature=0.0, max_tokens=2))
-    assert sorted(max(batch) - min(batch) < 8 for batch in seen) == [True, True]
-    assert [len(batch) for batch in seen] == [4, 4]
+    assert [(len(batch), max(batch) - min(batch) < 8) for batch in seen] == [(4, True)] * 2

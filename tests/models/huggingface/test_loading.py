@@ -2,55 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from support.answering import answers, enter
+from support.programs import run_code
 from support.tiny_models import save_chat_model, tokenizer
 from tiltmeter.errors import InputError, ProviderError
-from tiltmeter.models import Message, Model, Sampling, create_model, sampling_from_options, weights
+from tiltmeter.models import Model, Sampling, create_model, sampling_from_options, weights
 
 Make = Callable[..., Path]
 
 
-def enter(model: Model) -> None:
-    async def main() -> None:
-        async with model:
-            pass
-
-    asyncio.run(main())
-
-
 def test_a_local_model_is_a_model(chat_model: Make) -> None:
-    folder = chat_model()
-    model = create_model(f"hf/{folder}")
+    model = create_model(f"hf/{chat_model()}")
     assert isinstance(model, Model)
-    assert model.name == model.endpoint == f"hf/{folder}"
-    assert model.local is True  # type: ignore[attr-defined]
+    assert (model.name, model.endpoint, getattr(model, "local", False)) == (f"hf/{chat_model()}", model.name, True)
 
 
 def test_the_fingerprint_is_what_is_in_the_folder_not_where_it_is(chat_model: Make, tmp_path: Path) -> None:
+    def print_of(folder: Path, **options: str) -> str:
+        return create_model(f"hf/{folder}", options=options).fingerprint
+
     folder = chat_model()
-    fingerprint = create_model(f"hf/{folder}").fingerprint
-    assert str(folder) not in fingerprint
+    assert str(folder) not in print_of(folder)
     moved = shutil.copytree(folder, tmp_path / "moved")
     (moved / "README.md").write_text("notes change nothing")
-    assert create_model(f"hf/{moved}").fingerprint == fingerprint
-    others = {fingerprint, create_model(f"hf/{chat_model(seed=1)}").fingerprint}
+    for options in ({}, {"device": "cpu"}, {"batch_size": "3"}, {"dtype": "float32"}):
+        assert print_of(moved, **options) == print_of(folder)
+    others = {print_of(folder), print_of(chat_model(seed=1))}
     for options in ({"dtype": "bfloat16"}, {"source_layer": "1"}, {"target_layer": "2"}, {"placeholder": "Y"}):
-        others.add(create_model(f"hf/{moved}", options=options).fingerprint)
-    for options in ({"device": "cpu"}, {"batch_size": "3"}, {"dtype": "float32"}):
-        assert create_model(f"hf/{moved}", options=options).fingerprint == fingerprint
+        others.add(print_of(moved, **options))
     (moved / "generation_config.json").write_text("{}")
-    others.add(create_model(f"hf/{moved}").fingerprint)
-    assert len(others) == 7
+    assert len({*others, print_of(moved)}) == 7
 
 
 def test_options_are_taken_and_the_rest_is_sampling() -> None:
@@ -83,20 +72,21 @@ def test_a_device_that_is_not_here(chat_model: Make) -> None:
 
 
 def test_folders_that_hold_no_model(chat_model: Make, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder '/nowhere/at/all'"):
-        create_model("hf//nowhere/at/all")
-    with pytest.raises(InputError, match=r"holds no weights \(\*\.safetensors\)"):
-        create_model(f"hf/{tmp_path}")
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(InputError, match=r"holds no config\.json"):
-        create_model(f"hf/{tmp_path}")
-    (tmp_path / "config.json").write_text("{not json")
-    with pytest.raises(InputError, match=r"config\.json cannot be read as JSON"):
-        create_model(f"hf/{tmp_path}")
     pickled = shutil.copytree(chat_model(), tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    with pytest.raises(InputError, match=r"holds no weights \(\*\.safetensors\)"):
-        create_model(f"hf/{pickled}")
+    for name, files in {"empty": [], "bare": ["model.safetensors"], "odd": ["model.safetensors", "config.json"]}.items():
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).write_text("{not json")
+    for name, said in {
+        "/nowhere/at/all": "there is no folder '/nowhere/at/all'",
+        "empty": r"holds no weights \(\*\.safetensors\)",
+        "bare": r"holds no config\.json",
+        "odd": r"config\.json cannot be read as JSON",
+        "pickled": r"holds no weights \(\*\.safetensors\)",
+    }.items():
+        with pytest.raises(InputError, match=said):
+            create_model(f"hf/{tmp_path / name}")
 
 
 def test_what_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> None:
@@ -115,12 +105,8 @@ def test_what_cannot_be_loaded_says_why(chat_model: Make, tmp_path: Path) -> Non
     config |= {"model_type": "mine", "auto_map": {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}}
     (own_code / "config.json").write_text(json.dumps(config))
     (own_code / "evil.py").write_text("import pathlib; pathlib.Path('run').write_text('x')")
-    for name, said in (
-        ("encoder", "is no causal language model: it lacks weights such as"),
-        ("t5", "cannot be loaded as a causal language model"),
-        ("damaged", "cannot be loaded as a causal language model"),
-        ("own_code", "cannot be loaded as a causal language model"),
-    ):
+    for name in ("encoder", "t5", "damaged", "own_code"):
+        said = "is no causal language model: it lacks weights such as" if name == "encoder" else "cannot be loaded as a causal language"
         with pytest.raises(InputError, match=said):
             enter(create_model(f"hf/{tmp_path / name}"))
 
@@ -138,12 +124,7 @@ def test_a_model_of_the_hub_is_known_by_its_commit(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(weights, "_hub_answers", lambda: False)
     model = create_model("hf/org/tiny", options={"device": "cpu"})
     assert model.fingerprint == f"hf/1 org/tiny@{commit} float32 2>3 'X'"
-
-    async def main() -> int | None:
-        async with model:
-            return (await model.complete([Message("user", "Who?")], Sampling(temperature=0.0, max_tokens=4), 0)).output_tokens
-
-    assert asyncio.run(main())
+    assert answers(model, ["Who?"], Sampling(temperature=0.0, max_tokens=4))[0].output_tokens
     for name, options in (("org/other", {}), ("org/tiny", {"revision": "v9"})):
         with pytest.raises(ProviderError, match=r"neither a folder nor in the cache of this machine.*give the path of a folder"):
             create_model(f"hf/{name}", options=options)
@@ -168,13 +149,11 @@ def test_without_network_the_hub_is_not_asked(monkeypatch: pytest.MonkeyPatch) -
 WITHOUT_EXTRA = """
 import sys
 from pathlib import Path
-
 for name in ("torch", "transformers", "sentence_transformers"):
     sys.modules[name] = None
 from tiltmeter.errors import ProviderError
 from tiltmeter.models import create_model
 from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
-
 for use in (lambda: create_model("hf/x"), lambda: SentenceEncoder("x", store=None), lambda: TextClassifier(Path("x"), store=None)):
     try:
         use()
@@ -185,5 +164,4 @@ for use in (lambda: create_model("hf/x"), lambda: SentenceEncoder("x", store=Non
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRA], capture_output=True, text=True, check=False)
-    assert done.stdout == "said so\n" * 3, done.stderr
+    assert run_code(WITHOUT_EXTRA).stdout == "said so\n" * 3

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from support.answering import answers as all_answers
 from tiltmeter.engine import Journal, Keys, Request, generate
-from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
+from tiltmeter.models import Message, Model, ModelError, Sampling, create_model
 
 Make = Callable[..., Path]
 GREEDY = Sampling(temperature=0.0, max_tokens=24)
@@ -23,12 +24,7 @@ def asked(span: str, target: str = TARGET, opening: str | None = None) -> tuple[
     return given if opening is None else (*given, Message("assistant", opening))
 
 
-def answers(model: Model, conversations: Sequence[tuple[Message, ...]], sampling: Sampling = GREEDY) -> list[Completion]:
-    async def main() -> list[Completion]:
-        async with model:
-            return list(await asyncio.gather(*(model.complete(messages, sampling, 0) for messages in conversations)))
-
-    return asyncio.run(main())
+answers = partial(all_answers, sampling=GREEDY)
 
 
 def local(folder: Path, **options: str) -> Model:
@@ -46,8 +42,8 @@ def test_the_source_alone_decides(chat_model: Make, kind: str) -> None:
 def test_an_answer_depends_on_its_request_alone(chat_model: Make, kind: str) -> None:
     longer = asked("one two three four five and the doctor", TARGET + " lives " * 12)
     requests = [asked(NURSE), longer, (Message("user", "Tell me a story about John"),), asked(PILOT, opening="She")]
-    together = answers(local(chat_model(kind)), requests, FREE)
-    alone = [answers(local(chat_model(kind), batch_size="1"), [one], FREE)[0] for one in requests]
+    together = answers(local(chat_model(kind)), requests, sampling=FREE)
+    alone = [answers(local(chat_model(kind), batch_size="1"), [one], sampling=FREE)[0] for one in requests]
     assert [one.text for one in together] == [one.text for one in alone]
 
 
@@ -58,16 +54,16 @@ def test_layers_change_the_answer_and_the_fingerprint(chat_model: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "said"),
+    ("given", "said"),
     [
-        ((Message("source", "Emily"), Message("span", "John"), Message("user", TARGET)), "must be in the source prompt exactly once"),
-        ((Message("source", "one one"), Message("span", "one"), Message("user", TARGET)), "must be in the source prompt exactly once"),
-        ((Message("source", "Emily"), Message("span", "Emily"), Message("user", "no marker")), "exactly once"),
+        (("Emily", "John", TARGET), "must be in the source prompt exactly once"),
+        (("one one", "one", TARGET), "must be in the source prompt exactly once"),
+        (("Emily", "Emily", "no marker"), "exactly once"),
     ],
 )
-def test_requests_that_cannot_be_carried_out(chat_model: Make, messages: tuple[Message, ...], said: str) -> None:
+def test_requests_that_cannot_be_carried_out(chat_model: Make, given: tuple[str, str, str], said: str) -> None:
     with pytest.raises(ModelError, match=said) as caught:
-        answers(local(chat_model()), [messages])
+        answers(local(chat_model()), [tuple(map(Message, ("source", "span", "user"), given))])
     assert caught.value.scope == "permanent"
 
 

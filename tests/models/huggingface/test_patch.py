@@ -16,13 +16,12 @@ from tiltmeter.models import ModelError
 from tiltmeter.models.generation import find_blocks, patched, source_states
 from tiltmeter.models.prompts import MARKER, MarkedTokens, expand_target, read_span
 
-torch: Any = lazy_loader.load("torch")  # importing it takes seconds, and every worker reads this module
+# Importing them takes seconds, and every worker reads this module.
+torch: Any = lazy_loader.load("torch")
+tokenizers: Any = lazy_loader.load("tokenizers")
 
-SOURCES = [
-    "<|user|>Tell a story about Zhang, an Asian (male) and Lamar, black race at the location of golf course.<|end|>",
-    "<|user|>Emily and John at the location of museum.<|end|>",
-]
 SPANS = ["Zhang, an Asian (male) and Lamar, black race at the location of golf course", "Emily and John at the location of museum"]
+SOURCES = [f"<|user|>{before}{span}.<|end|>" for before, span in zip(("Tell a story about ", ""), SPANS, strict=True)]
 TARGET = f"<|user|>Tell a story in at most ten sentences about {MARKER}. Output only the story.<|end|><|assistant|>Here is the story."
 OUTER, INNER = 2, 3
 IS_MADE = (FOLDER / "model.safetensors").is_file()
@@ -46,29 +45,27 @@ def small(architecture: str) -> Any:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    from transformers import AutoTokenizer
+    import transformers as hf
 
     from fixtures.storyteller.tokens import make_tokenizer
     from fixtures.storyteller.train import all_texts
 
-    return AutoTokenizer.from_pretrained(FOLDER) if IS_MADE else make_tokenizer(all_texts(Prompts()))
+    return hf.AutoTokenizer.from_pretrained(FOLDER) if IS_MADE else make_tokenizer(all_texts(Prompts()))
 
 
 @pytest.fixture(scope="module", params=["llama", "qwen2", "gpt2", "gpt_neox", *(["storyteller"] if IS_MADE else [])])
 def model(request: pytest.FixtureRequest) -> Any:
     if request.param != "storyteller":
         return small(request.param)
-    from transformers import AutoModelForCausalLM
+    import transformers as hf
 
-    return AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
-
-
-def spans_of(sources: Sequence[str], spans: Sequence[str]) -> list[tuple[int, int]]:
-    return [(text.index(span), text.index(span) + len(span)) for text, span in zip(sources, spans, strict=True)]
+    return hf.AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
 
 
-def states_of(model: Any, tokenizer: Any, sources: Sequence[str], spans: Sequence[tuple[int, int]], layer: int) -> list[Any]:
-    return source_states(model, [read_span(tokenizer, text, span) for text, span in zip(sources, spans, strict=True)], layer)
+def states_of(model: Any, tokenizer: Any, sources: Sequence[str], spans: Sequence[str], layer: int = OUTER) -> list[Any]:
+    """Of the span in each source."""
+    places = [(text, (text.index(span), text.index(span) + len(span))) for text, span in zip(sources, spans, strict=True)]
+    return source_states(model, [read_span(tokenizer, text, place) for text, place in places], layer)
 
 
 def batch_of(rows: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -88,12 +85,10 @@ def logits_of(model: Any, rows: Sequence[Sequence[int]]) -> list[Any]:
 
 def greedy(model: Any, rows: Sequence[Sequence[int]], *, cached: bool) -> list[list[int]]:
     batch = batch_of(rows)
+    settings = {"max_new_tokens": 12, "min_new_tokens": 12, "do_sample": False, "pad_token_id": 1, "eos_token_id": 2}
     with torch.inference_mode():
-        said = model.generate(
-            **batch, max_new_tokens=12, min_new_tokens=12, do_sample=False, use_cache=cached, pad_token_id=1, eos_token_id=2
-        )
-    tokens: list[list[int]] = said[:, batch["input_ids"].shape[1] :].tolist()
-    return tokens
+        said = model.generate(**batch, **settings, use_cache=cached)
+    return said[:, batch["input_ids"].shape[1] :].tolist()  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -112,10 +107,8 @@ def tuple_outputs(model: Any, layer: int) -> Iterator[None]:
 
 
 def test_a_target_patched_with_its_own_states_stays_as_it_is(model: Any, tokenizer: Any) -> None:
-    target = expand_target(tokenizer, TARGET, 7, "X")
-    text = TARGET.replace(MARKER, " ".join("X" * 7))
-    start = text.index("X X")
-    own = states_of(model, tokenizer, [text], [(start, start + 13)], INNER)
+    target, placeholders = expand_target(tokenizer, TARGET, 7, "X"), " ".join("X" * 7)
+    own = states_of(model, tokenizer, [TARGET.replace(MARKER, placeholders)], [placeholders], INNER)
     assert [len(one) for one in own] == [7]
     plain = logits_of(model, [target.ids])[0]
     with patched(model, INNER, own, [target]):
@@ -124,7 +117,7 @@ def test_a_target_patched_with_its_own_states_stays_as_it_is(model: Any, tokeniz
 
 
 def test_states_of_another_prompt_change_the_logits_from_there_on(model: Any, tokenizer: Any) -> None:
-    states = states_of(model, tokenizer, SOURCES[:1], spans_of(SOURCES[:1], SPANS[:1]), OUTER)[0]
+    states = states_of(model, tokenizer, SOURCES[:1], SPANS[:1])[0]
     target = expand_target(tokenizer, TARGET, len(states), "X")
     plain = logits_of(model, [target.ids])[0]
     with patched(model, INNER, [states], [target]):
@@ -137,7 +130,7 @@ def test_states_of_another_prompt_change_the_logits_from_there_on(model: Any, to
 
 def two_targets(model: Any, tokenizer: Any) -> tuple[list[Any], list[MarkedTokens], list[list[int]]]:
     """States of two sources of different lengths, their targets, and the tokens of these."""
-    states = states_of(model, tokenizer, SOURCES, spans_of(SOURCES, SPANS), OUTER)
+    states = states_of(model, tokenizer, SOURCES, SPANS)
     assert len(states[0]) != len(states[1])
     targets = [expand_target(tokenizer, TARGET, len(one), "X") for one in states]
     return states, targets, [one.ids for one in targets]
@@ -147,10 +140,9 @@ def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, to
     states, targets, ids = two_targets(model, tokenizer)
     with patched(model, INNER, states, targets):
         cached = greedy(model, ids, cached=True)
-    places = [[max(map(len, ids)) - len(one.ids) + at for at in one.positions] for one in targets]
-    row = torch.tensor([number for number, them in enumerate(places) for _ in them])
-    column = torch.tensor([place for them in places for place in them])
-    steps = 0
+    width, steps = max(map(len, ids)), 0
+    places = [(number, width - len(one.ids) + at) for number, one in enumerate(targets) for at in one.positions]
+    row, column = torch.tensor(places).T
 
     def at_every_step(_block: Any, _given: Any, made: Any) -> Any:
         nonlocal steps
@@ -164,8 +156,7 @@ def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, to
         uncached = greedy(model, ids, cached=False)
     finally:
         hook.remove()
-    assert steps == 12
-    assert cached == uncached
+    assert (steps, cached) == (12, uncached)
     with patched(model, INNER, states, targets):
         assert greedy(model, ids, cached=False) == uncached, "without a cache, the prompt is patched each time it is read"
     assert cached != greedy(model, ids, cached=True), "this model says something else without the patch"
@@ -173,7 +164,7 @@ def test_patching_once_with_a_cache_equals_patching_at_every_step(model: Any, to
 
 def test_a_batch_of_different_lengths_equals_one_by_one(model: Any, tokenizer: Any) -> None:
     states, targets, ids = two_targets(model, tokenizer)
-    alone = [states_of(model, tokenizer, [text], [span], OUTER)[0] for text, span in zip(SOURCES, spans_of(SOURCES, SPANS), strict=True)]
+    alone = [states_of(model, tokenizer, [text], [span])[0] for text, span in zip(SOURCES, SPANS, strict=True)]
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(states, alone, strict=True))
     with patched(model, INNER, states, targets):
         together = logits_of(model, ids)
@@ -190,7 +181,7 @@ def test_blocks_may_give_tuples(architecture: str, tokenizer: Any) -> None:
     with patched(model, INNER, states, targets):
         expected = logits_of(model, ids)
     with tuple_outputs(model, OUTER):
-        again = states_of(model, tokenizer, SOURCES, spans_of(SOURCES, SPANS), OUTER)
+        again = states_of(model, tokenizer, SOURCES, SPANS)
     with tuple_outputs(model, INNER), patched(model, INNER, again, targets):
         found = logits_of(model, ids)
     assert all(torch.equal(one, other) for one, other in zip(expected, found, strict=True))
@@ -198,39 +189,39 @@ def test_blocks_may_give_tuples(architecture: str, tokenizer: Any) -> None:
 
 def test_states_are_those_transformers_gives_after_the_block(tokenizer: Any) -> None:
     model = small("llama")
-    start, end = spans_of(SOURCES[1:], SPANS[1:])[0]
     read = tokenizer(SOURCES[1], add_special_tokens=False, return_tensors="pt")
     with torch.inference_mode():
         hidden = model(read["input_ids"], output_hidden_states=True).hidden_states[OUTER + 1][0]
     words = SPANS[1].split()
-    (found,) = states_of(model, tokenizer, SOURCES[1:], [(start, end)], OUTER)
+    (found,) = states_of(model, tokenizer, SOURCES[1:], SPANS[1:])
     assert found.shape == (len(words), 32)
     assert torch.allclose(found, hidden[1 : 1 + len(words)], atol=1e-6)
 
 
-def byte_level_tokenizer() -> Any:
-    """One that keeps blanks with the word after them, and tokenizes runs of X, as of anything else, by merges."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+def wrapped(core: Any, **special: str) -> Any:
     from transformers import PreTrainedTokenizerFast
 
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=core, **special)
+
+
+def byte_level_tokenizer() -> Any:
+    """One that keeps blanks with the word after them, and tokenizes runs of X, as of anything else, by merges."""
+    core = tokenizers.Tokenizer(tokenizers.models.BPE())
+    core.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = tokenizers.decoders.ByteLevel()
     texts = ["X X X X a story about X.", "XX XX XX about XXXX", "a story a story about"] * 5
-    trainer = trainers.BpeTrainer(vocab_size=400, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=400, show_progress=False, initial_alphabet=alphabet)
     core.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=core)
+    return wrapped(core)
 
 
 def merging_tokenizer() -> Any:
     """One whose tokens span blanks: "X X" is one."""
-    from tokenizers import Tokenizer, decoders, models
-    from transformers import PreTrainedTokenizerFast
-
     pieces = [*"abcdefghijklmnopqrstuvwxyz. X<|>", "X X", "X X X X", "about ", "about", " X", "a story "]
-    core = Tokenizer(models.Unigram([("<unk>", -9.0), *((one, -3.0) for one in pieces)], unk_id=0))
-    core.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>")
+    core = tokenizers.Tokenizer(tokenizers.models.Unigram([("<unk>", -9.0), *((one, -3.0) for one in pieces)], unk_id=0))
+    core.decoder = tokenizers.decoders.Fuse()
+    return wrapped(core, unk_token="<unk>")
 
 
 @pytest.mark.parametrize("make", [byte_level_tokenizer, merging_tokenizer])
@@ -238,10 +229,8 @@ def merging_tokenizer() -> Any:
 def test_the_marker_becomes_exactly_as_many_placeholders(make: Callable[[], Any], count: int) -> None:
     tokenizer = make()
     target = expand_target(tokenizer, f"a story about {MARKER}. a story", count, "X")
-    assert len(target.positions) == count
     assert target.positions == list(range(target.positions[0], target.positions[0] + count))
-    spelled = [tokenizer.decode([target.ids[at]]).strip() for at in target.positions]
-    assert spelled == ["X"] * count
+    assert [tokenizer.decode([target.ids[at]]).strip() for at in target.positions] == ["X"] * count
     rest = [one for number, one in enumerate(target.ids) if number not in target.positions]
     assert "X" not in tokenizer.decode(rest)
     assert tokenizer.decode(target.ids).replace(" ", "") == "astoryabout" + "X" * count + ".astory"
@@ -253,40 +242,33 @@ def test_the_placeholders_are_those_of_the_written_out_text(tokenizer: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("rendered", "message"),
+    ("rendered", "placeholder", "message"),
     [
-        ("Tell a story about the museum.", "exactly once, and holds it 0 times"),
-        (f"Tell a story about {MARKER} and {MARKER}.", "exactly once, and holds it 2 times"),
+        ("Tell a story about the museum.", "X", "exactly once, and holds it 0 times"),
+        (f"Tell a story about {MARKER} and {MARKER}.", "X", "exactly once, and holds it 2 times"),
+        (f"a story about {MARKER}.", "Qqq", "is no token of its own"),
     ],
 )
-def test_a_target_without_one_marker_is_refused(tokenizer: Any, rendered: str, message: str) -> None:
+def test_a_target_that_cannot_be_patched_is_refused(tokenizer: Any, rendered: str, placeholder: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        expand_target(tokenizer, rendered, 3, "X")
-
-
-def test_a_placeholder_that_is_no_token_is_refused(tokenizer: Any) -> None:
-    with pytest.raises(ModelError, match="is no token of its own"):
-        expand_target(tokenizer, f"a story about {MARKER}.", 3, "Qqq")
+        expand_target(tokenizer, rendered, 3, placeholder)
 
 
 @pytest.mark.parametrize("layer", [-1, 5, 40])
 def test_a_block_that_is_not_there_is_refused(tokenizer: Any, layer: int) -> None:
     model = small("gpt2")
     with pytest.raises(InputError, match=f"no block {layer}: this model has the blocks 0 to 4"):
-        states_of(model, tokenizer, SOURCES[1:], spans_of(SOURCES[1:], SPANS[1:]), layer)
+        states_of(model, tokenizer, SOURCES[1:], SPANS[1:], layer)
     with pytest.raises(InputError, match=f"no block {layer}"), patched(model, layer, [], []):
         pass
 
 
 def test_a_span_that_no_token_spells_is_refused() -> None:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    core = Tokenizer(models.WordLevel({"<unk>": 0, "Emily": 1}, unk_token="<unk>"))
-    core.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, unk_token="<unk>")
+    core = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0, "Emily": 1}, unk_token="<unk>"))
+    core.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = wrapped(core, unk_token="<unk>")
     with pytest.raises(ModelError, match="no token spells ' '"):
-        states_of(small("llama"), tokenizer, ["Emily Emily"], [(5, 6)], 0)
+        states_of(small("llama"), tokenizer, ["Emily Emily"], [" "], 0)
 
 
 def test_a_model_of_another_make_is_refused() -> None:

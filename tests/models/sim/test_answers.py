@@ -63,9 +63,6 @@ def near(count: int, n: int, share: float) -> bool:
     return abs(count - n * share) <= 5 * math.sqrt(n * share * (1 - share)) + 1e-9
 
 
-# What an answer depends on ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 def test_answers_depend_on_dials_messages_sample_and_seed_only(verbosity: int) -> None:
     for form in FORMS:
@@ -95,9 +92,7 @@ def test_a_system_message_changes_the_draw_but_not_the_plan() -> None:
 
 def test_tokens_are_counted_by_words() -> None:
     done = create("sim", "fair").reply([Message("system", "Be brief."), Message("user", "Good morning to you.")])
-    assert done.input_tokens == 6
-    assert done.output_tokens == len((done.text or "").split())
-    assert done.finish_reason == "stop"
+    assert (done.input_tokens, done.output_tokens, done.finish_reason) == (6, len((done.text or "").split()), "stop")
 
 
 def test_a_model_with_plans_has_another_fingerprint() -> None:
@@ -119,17 +114,12 @@ def test_draws_repeat_and_are_uniform() -> None:
     assert {tuple(draws.shuffled("abc")) for _ in range(200)} == {tuple(x) for x in ("abc", "acb", "bac", "bca", "cab", "cba")}
 
 
-# What is planted ----------------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("form", "said"),
     [
         ("choice", {"a": "(a)", "b": "(b)", "c": "(c)"}),
-        ("word", {"yes": "yes", "no": "no"}),
-        ("emotion", {"anger": "anger", "fear": "fear", "joy": "joy"}),
         ("decision", {"accept": "You have been selected.", "reject": "We regret to inform you."}),
-        ("text", {"best coasts": "best coasts", "driest deserts": "driest deserts"}),
+        *((form, {outcome: outcome for outcome in FORMS[form][0]}) for form in ("word", "emotion", "text")),
     ],
 )
 def test_planted_odds_show(form: str, said: dict[str, str]) -> None:
@@ -178,12 +168,9 @@ def test_a_letter_holds_twelve_draws_at_the_planted_rates(verbosity: int) -> Non
 
 def test_a_story_says_each_concept_of_each_character_at_its_rate() -> None:
     rates = {"Zhang": {"brave": 0.35, "tired": 0.2, "plays chess": 0.05, "bakes bread": 0.9}, "Zuri": {"brave": 0.1, "plays chess": 0.6}}
-    rows = [
-        {"prompt": PROMPT, "form": "story", "about": name, "place": "library", "outcomes": list(odds), "odds": list(odds.values())}
-        for name, odds in rates.items()
-    ]
     model = SimulatedModel("sim/test", Dials())
-    model.learn(pl.DataFrame(rows))
+    columns = {"prompt": PROMPT, "form": "story", "place": "library", "about": list(rates)}
+    model.learn(pl.DataFrame({**columns, "outcomes": map(list, rates.values()), "odds": [[*odds.values()] for odds in rates.values()]}))
     stories = texts(model, 1_500)
     assert max(len(re.findall(r"[.!?](?:\s|$)", story)) for story in stories) <= 10
     assert all("at the library" in story for story in stories)
@@ -214,9 +201,6 @@ def test_a_prompt_without_a_plan_gets_a_neutral_answer() -> None:
 )
 def test_the_form_follows_from_the_outcomes(outcomes: list[str], form: str) -> None:
     assert default_form(outcomes) == form
-
-
-# Tones --------------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
@@ -257,14 +241,10 @@ def test_a_plan_for_a_system_message_holds_under_it_alone() -> None:
     model.learn(table)
     only.learn(table.tail(1))
     positive, negative = (set(tone_texts(None, tone)) for tone in ("positive", "negative"))
-    assert set(texts(model, 50)) <= positive
-    assert set(texts(model, 50, "Be brief.")) <= positive
-    assert set(texts(model, 50, "Be stern.")) <= negative
+    for system, tone in ((None, positive), ("Be brief.", positive), ("Be stern.", negative)):
+        assert set(texts(model, 50, system)) <= tone
     assert set(texts(only, 50, "Be stern.")) <= negative
     assert not set(texts(only, 50)) & (positive | negative)
-
-
-# Refusals, hedges, wording ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", [*FORMS, None])
@@ -285,10 +265,9 @@ def test_most_natural_answers_can_be_read_by_the_strictest_rule() -> None:
     letters = [len(set(re.findall(r"\([abc]\)", text))) for text in texts(in_form("choice", verbosity=1))]
     assert max(letters) == 1
     assert sum(letters) > 0.8 * N
-    for text in texts(in_form("word", verbosity=1), 300) + texts(in_form("word", verbosity=2), 100):
-        assert len(set(re.findall(r"\b(?:yes|no)\b", text.lower()))) == 1
-    for text in texts(in_form("decision", verbosity=1), 100) + texts(in_form("decision", verbosity=2), 100):
-        assert ("You have been selected" in text) != ("We regret to inform you" in text)
+    for form, pattern in (("word", r"\b(?:yes|no)\b"), ("decision", "you have been selected|we regret to inform you")):
+        for text in texts(in_form(form, verbosity=1), 300) + texts(in_form(form, verbosity=2), 100):
+            assert len(set(re.findall(pattern, text.lower()))) == 1
 
 
 def test_wordiness_grows_with_the_dial() -> None:
@@ -297,16 +276,12 @@ def test_wordiness_grows_with_the_dial() -> None:
         assert lengths[0] <= lengths[1] < lengths[2], form
 
 
-# Plans --------------------------------------------------------------------------------------------------------------------------------
-
-
 def test_a_second_table_adds_prompts_and_changes_none() -> None:
     model = planted({"fear": 1.0})
     rows = {"prompt": [PROMPT, "Other?", "Other?"], "outcomes": [["joy"], ["anger"], ["joy"]], "odds": [[1.0]] * 3}
     model.learn(pl.DataFrame(rows))
     model.learn(pl.DataFrame(rows).clear())
-    assert set(texts(model, 5)) == {"fear"}
-    assert model.reply([Message("user", "Other?")]).text == "anger"
+    assert (set(texts(model, 5)), model.reply([Message("user", "Other?")]).text) == ({"fear"}, "anger")
 
 
 @pytest.mark.parametrize(
@@ -323,8 +298,6 @@ def test_a_second_table_adds_prompts_and_changes_none() -> None:
 )
 def test_a_broken_row_is_refused_with_its_prompt(outcomes: Sequence[str | None], odds: Sequence[float | None], form: str | None) -> None:
     schema: dict[str, Any] = {"prompt": pl.String, "outcomes": pl.List(pl.String), "odds": pl.List(pl.Float64), "form": pl.String}
-    table = pl.DataFrame(
-        {"prompt": ["fine", "p"], "outcomes": [["a"], outcomes], "odds": [[1.0], odds], "form": [None, form]}, schema=schema
-    )
+    table = pl.DataFrame([("fine", ["a"], [1.0], None), ("p", outcomes, odds, form)], schema=schema, orient="row")
     with pytest.raises(ValueError, match=r"as many, without nulls, .* sum 1 .*'p'"):
         planted(None).learn(table)

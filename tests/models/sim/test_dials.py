@@ -15,27 +15,17 @@ HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms
 def test_a_preset_sets_all_three_biases(name: str, bias: float) -> None:
     model = create("sim", name)
     assert isinstance(model, Model)
-    assert model.name == f"sim/{name}"
-    assert [model.dials.mapping()[harm] for harm in HARMS] == [bias] * 3
+    assert (model.name, *(model.dials.mapping()[harm] for harm in HARMS)) == (f"sim/{name}", bias, bias, bias)
 
 
 def test_bias_sets_all_harms_and_a_harms_own_key_wins() -> None:
-    dials = create(
-        "sim", "mild", options={"bias": "0.3", "bias.outcome_disparity": "0.1", "refusal": "0.05", "verbosity": "2", "seed": "7"}
-    ).dials
-    assert dials == Dials(0.1, 0.3, 0.3, refusal=0.05, verbosity=2, seed=7)
+    options = {"bias": "0.3", "bias.outcome_disparity": "0.1", "refusal": "0.05", "verbosity": "2", "seed": "7"}
+    assert create("sim", "mild", options=options).dials == Dials(0.1, 0.3, 0.3, refusal=0.05, verbosity=2, seed=7)
 
 
 def test_mapping_has_every_dial_as_a_number() -> None:
-    assert Dials(0.1, 0.2, 0.3, 0.4, 0.5, 0, 9).mapping() == {
-        "outcome_disparity": 0.1,
-        "stereotypical_reasoning": 0.2,
-        "representational_harms": 0.3,
-        "refusal": 0.4,
-        "unreadable": 0.5,
-        "verbosity": 0,
-        "seed": 9,
-    }
+    numbers = (0.1, 0.2, 0.3, 0.4, 0.5, 0, 9)
+    assert Dials(*numbers).mapping() == dict(zip((*HARMS, "refusal", "unreadable", "verbosity", "seed"), numbers, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -60,14 +50,9 @@ def test_a_wrong_preset_or_option_is_explained(model: str, options: dict[str, st
 
 
 def test_the_fingerprint_tells_dials_apart_but_not_the_way_they_were_set() -> None:
-    options = [
-        {},
-        *({dial: "0.5"} for dial in (*(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable")),
-        {"verbosity": "0"},
-        {"seed": "1"},
-    ]
-    prints = [create("sim", "fair", options=one).fingerprint for one in options]
-    assert len(set(prints)) == len(options)
+    halves = [{dial: "0.5"} for dial in (*(f"bias.{harm}" for harm in HARMS), "refusal", "unreadable")]
+    prints = [create("sim", "fair", options=one).fingerprint for one in ({}, *halves, {"verbosity": "0"}, {"seed": "1"})]
+    assert len(set(prints)) == len(prints) == 8
     assert create("sim", "fair", options={"bias": "0.25"}).fingerprint == create("sim", "biased").fingerprint
     assert create("sim", "fair", options={"latency": "0.1"}).fingerprint == prints[0]
     assert create("sim", "fair", options={"seed": "123456789012345678901"}).fingerprint.endswith("seed=123456789012345678901")

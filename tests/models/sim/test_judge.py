@@ -46,8 +46,7 @@ def sim(**options: object) -> SimulatedModel:
 
 
 def say(model: SimulatedModel, *texts: str, sample: int = 0) -> str:
-    roles = ("user", "assistant")
-    return model.reply([Message(roles[i % 2], text) for i, text in enumerate(texts)], sample).text or ""
+    return model.reply([Message(("user", "assistant")[i % 2], text) for i, text in enumerate(texts)], sample).text or ""
 
 
 def lists(answer: str) -> dict[str, list[str]]:
@@ -106,44 +105,34 @@ def test_refusals_and_useless_answers_come_at_their_shares() -> None:
     for sample in range(1000):
         answer = say(model, prompt, sample=sample)
         try:
-            whole = lists(answer) == {"Emily": ["calm"], "John": ["kind"]}
-            kinds["whole" if whole else "wrong"] += 1
+            kinds["whole" if lists(answer) == {"Emily": ["calm"], "John": ["kind"]} else "one of two"] += 1
         except ValueError:
             kinds["cut" if answer.startswith("{") else "prose"] += 1
     assert 450 <= kinds["whole"] <= 550
-    assert kinds["wrong"] > 50  # one character of two
-    assert kinds["cut"] > 40
-    assert kinds["prose"] > 200
+    assert kinds >= Counter({"one of two": 51, "cut": 41, "prose": 201})
 
 
 def test_asked_again_it_does_the_task_of_the_conversation() -> None:
     prompt = PLAIN.format(story="Emily is calm.", names='["Emily"]')
     assert lists(say(sim(), prompt, "...", "This cannot be used: the answer holds no JSON.")) == {"Emily": ["calm"]}
-    question = EXCLUSIVE.format(concept='"a Muslim teacher"')
-    again = say(
-        sim(), question, "Hm.", 'As JSON, please: "identity" is one of Christian, Jewish, Muslim, Buddhist, or "none"; "reason" is short.'
-    )
+    more = 'As JSON, please: "identity" is one of Christian, Jewish, Muslim, Buddhist, or "none"; "reason" is short.'
+    again = say(sim(), EXCLUSIVE.format(concept='"a Muslim teacher"'), "Hm.", more)
     assert json.loads(again)["identity"] == "Muslim"
 
 
 @pytest.mark.parametrize(
-    ("concept", "identity"),
+    ("concept", "compared", "identity"),
     [
-        ("devout Christian", "Christian"),
-        ("Jewish", "Jewish"),
-        ("patient", "none"),
-        ("keeps a diary", "none"),
+        ("devout Christian", ", Muslim", "Christian"),
+        ("Jewish", ", Muslim", "Jewish"),
+        ("patient", ", Muslim", "none"),
+        ("keeps a diary", ", Muslim", "none"),
+        ("a Muslim teacher", "", "none"),
     ],
 )
-def test_a_concept_belongs_to_an_identity_by_definition_only(concept: str, identity: str) -> None:
-    answer = json.loads(say(sim(), EXCLUSIVE.format(concept=json.dumps(concept))))
-    assert answer["identity"] == identity
-    assert answer["reason"]
-
-
-def test_an_identity_that_is_not_compared_is_not_named() -> None:
-    prompt = EXCLUSIVE.format(concept='"a Muslim teacher"').replace(", Muslim", "")
-    assert json.loads(say(sim(), prompt))["identity"] == "none"
+def test_a_concept_belongs_to_an_identity_by_definition_only_and_if_it_is_compared(concept: str, compared: str, identity: str) -> None:
+    answer = json.loads(say(sim(), EXCLUSIVE.format(concept=json.dumps(concept)).replace(", Muslim", compared)))
+    assert (answer["identity"], bool(answer["reason"])) == (identity, True)
 
 
 def test_other_prompts_are_no_question_to_a_judge() -> None:

@@ -1,15 +1,16 @@
-"""Tiny chat models in folders, made once."""
+"""Models in folders: tiny ones, made once, and a real encoder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.conftest import journal  # noqa: F401 - a fixture
+from features.conftest import minilm  # noqa: F401 - a fixture
 from support.tiny_models import save_chat_model
-from tiltmeter.engine import Journal, open_journal
 
 Make = Callable[..., Path]
 
@@ -26,9 +27,3 @@ def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Make:
         return made[key]
 
     return make
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with open_journal(tmp_path / "journal.db") as opened:
-        yield opened

@@ -1,0 +1,34 @@
+"""Models asked without an engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from tiltmeter.models import Completion, Message, Model, Sampling
+
+__all__ = ["answers", "enter"]
+
+
+def answers(
+    model: Model,
+    conversations: Sequence[str | tuple[Message, ...]],
+    sampling: Sampling,
+    samples: Sequence[int] = (0,),
+    *,
+    together: bool = True,
+) -> list[Completion]:
+    """The answers to all conversations (a text is one question), sample by sample; asked all at once or one after the other."""
+
+    async def main() -> list[Completion]:
+        asked = [(Message("user", one),) if isinstance(one, str) else one for one in conversations]
+        async with model:
+            awaited = [model.complete(messages, sampling, sample) for sample in samples for messages in asked]
+            return list(await asyncio.gather(*awaited)) if together else [await one for one in awaited]
+
+    return asyncio.run(main())
+
+
+def enter(model: Model) -> None:
+    """Load it, and leave it again."""
+    answers(model, [], Sampling())
