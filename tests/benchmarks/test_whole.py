@@ -153,11 +153,7 @@ def test_mistakes_are_told_before_anything_is_asked(tiltmeter: Tiltmeter, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
-    [
-        ("concept,prompt\nA,one\nA,two\n", "at least two groups"),
-        ("concept,text\nA,one\nB,two\n", "prompt"),
-    ],
+    ("table", "told"), [("concept,prompt\nA,one\nA,two\n", "at least two groups"), ("concept,text\nA,one\nB,two\n", "prompt")]
 )
 def test_benchmarks_that_cannot_be_used(tiltmeter: Tiltmeter, tmp_path: Path, table: str, told: str) -> None:
     (tmp_path / "mine.csv").write_text(table, encoding="utf-8")

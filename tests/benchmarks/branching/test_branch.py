@@ -17,7 +17,7 @@ _TABLE = {
     "Imaginaria": {
         "Brazil": {"Imaginaria": "Brazil", "Imaginarian": "Brazilian"},
         "the EU": {"Imaginaria": "the EU", "Imaginarian": "European"},
-    },
+    }
 }
 
 

@@ -58,10 +58,7 @@ def test_given_keywords_are_cleaned_and_stand_once() -> None:
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
-    [
-        ({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' can be found in no text"),
-        ({"Tea": ["+"]}, "must hold a letter or digit"),
-    ],
+    [({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' can be found in no text"), ({"Tea": ["+"]}, "must hold a letter or digit")],
 )
 def test_mistakes_in_given_keywords(given: dict[str, list[str]], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):

@@ -12,15 +12,7 @@ import pytest
 from tiltmeter.benchmarks.diagnosis import Diagnosis, SummaryOptions, calibrate, diagnose
 
 FRAMES = {"small_raw": "small_extraction.parquet", "g20_raw": "g20_extraction.parquet"}
-COMPARISONS = {
-    "Max": "max",
-    "Min": "min",
-    "Min/Max": "ratio",
-    "Max-Min": "range",
-    "Avg": "average",
-    "Std": "sd",
-    "Max Z-Score": "max_z",
-}
+COMPARISONS = {"Max": "max", "Min": "min", "Min/Max": "ratio", "Max-Min": "range", "Avg": "average", "Std": "sd", "Max Z-Score": "max_z"}
 FEATURE = re.compile(r"(?P<generation>[^_]+)_(?P<feature>.+)")
 
 

@@ -11,12 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
-from tiltmeter.benchmarks.files import (
-    describe_benchmark,
-    read_benchmark,
-    read_tiers,
-    sample_benchmark,
-)
+from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, read_tiers, sample_benchmark
 from tiltmeter.errors import InputError
 from tiltmeter.reports import write_table
 
