@@ -7,14 +7,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
+from support.benchmark_rows import benchmark
 from tiltmeter.benchmarks.files import CHECKS, check_benchmark
 
 
 def rows(*given: dict[str, Any]) -> pl.DataFrame:
-    """A benchmark of these rows."""
-    full = [{"key": str(i), "root": row.get("key", str(i)), "kind": "given"} | row for i, row in enumerate(given, 1)]
-    return pl.DataFrame([{name: row.get(name) for name in BENCHMARK} for row in full], schema=BENCHMARK)
+    return benchmark(given)
 
 
 def said(table: pl.DataFrame, check: str, level: str) -> list[tuple[str | None, int, str]]:
@@ -25,19 +23,18 @@ def said(table: pl.DataFrame, check: str, level: str) -> list[tuple[str | None, 
 
 
 CLEAN = rows(
-    {"concept": "Chad", "prompt": "Chad is", "keyword": "Chad", "baseline": "Chad is big.", "source": "s", "licence": "CC BY-SA 4.0"},
-    {"concept": "Mali", "prompt": "Mali is", "keyword": "Mali", "baseline": "Mali is big.", "source": "s", "licence": "CC BY-SA 4.0"},
+    *(
+        {"concept": name, "prompt": f"{name} is", "keyword": name, "baseline": f"{name} is big.", "source": "s", "licence": "CC BY-SA 4.0"}
+        for name in ("Chad", "Mali")
+    )
 )
 
 
-def test_a_benchmark_without_flaw_gets_notes_only() -> None:
-    assert check_benchmark(CLEAN)["level"].unique().to_list() == ["note"]
+def test_a_benchmark_without_flaw_gets_notes_only_and_nothing_at_all_is_a_problem() -> None:
+    assert set(check_benchmark(CLEAN)["level"]) == {"note"}
     assert said(CLEAN, "prompts", "note") == [(None, 2, "2 prompts about 2 concepts, 2 keywords")]
     assert said(CLEAN, "licences", "note") == [(None, 2, "2 prompts under CC BY-SA 4.0")]
     assert said(CLEAN, "balance", "note") == [("Chad", 1, "1 prompt"), ("Mali", 1, "1 prompt")]
-
-
-def test_nothing_at_all_is_a_problem() -> None:
     assert said(CLEAN.clear(), "prompts", "problem") == [(None, 0, "there are no prompts")]
 
 
@@ -48,11 +45,8 @@ def test_empty_rows(column: str) -> None:
     assert check_benchmark(broken)["keys"][0].to_list() == ["3"]
 
 
-def test_keys_that_stand_twice() -> None:
+def test_keys_that_stand_twice_and_nothing_left_to_continue() -> None:
     assert said(CLEAN.with_columns(key=pl.lit("k")), "prompts", "problem")[0][1] == 2
-
-
-def test_nothing_left_to_continue() -> None:
     whole = CLEAN.with_columns(kind=pl.lit("continuation"), baseline="prompt")
     assert said(whole, "prompts", "warning")[0][1] == 2
     assert not said(whole.with_columns(kind=pl.lit("question")), "prompts", "warning")
@@ -61,18 +55,15 @@ def test_nothing_left_to_continue() -> None:
 def test_balance() -> None:
     assert "is the only concept" in said(CLEAN.head(1), "balance", "problem")[0][2]
     many = [{"concept": "Chad", "prompt": f"{i}"} for i in range(5)]
-    few = rows(*many, {"concept": "Mali", "prompt": "x"}, {"concept": "Mali", "prompt": "y"})
-    assert said(few, "balance", "warning") == [("Mali", 2, "Mali has 2 prompts, Chad has 5; its figures will be much less certain")]
-    assert not said(rows(*many[:4], {"concept": "Mali", "prompt": "x"}, {"concept": "Mali", "prompt": "y"}), "balance", "warning")
+    two = [{"concept": "Mali", "prompt": "x"}, {"concept": "Mali", "prompt": "y"}]
+    told = [("Mali", 2, "Mali has 2 prompts, Chad has 5; its figures will be much less certain")]
+    assert said(rows(*many, *two), "balance", "warning") == told
+    assert not said(rows(*many[:4], *two), "balance", "warning")
 
 
 def test_duplicates_within_and_between_concepts() -> None:
-    table = rows(
-        {"concept": "Chad", "prompt": "One is"},
-        {"concept": "Chad", "prompt": "one is "},
-        {"concept": "Mali", "prompt": "Two is"},
-        {"concept": "Chad", "prompt": "Two is"},
-    )
+    given = (("Chad", "One is"), ("Chad", "one is "), ("Mali", "Two is"), ("Chad", "Two is"))
+    table = rows(*({"concept": concept, "prompt": prompt} for concept, prompt in given))
     assert [found[1] for found in said(table, "duplicates", "warning")] == [1, 2]
 
 
@@ -101,9 +92,8 @@ def test_a_name_missed_in_branching() -> None:
         {"key": "a", "concept": "Chad", "prompt": "Chad is"},
         {"key": "a/Mali", "root": "a", "concept": "Mali", "branched_from": "Chad", "prompt": "Mali or Chad is"},
     )
-    assert said(table, "names", "warning") == [
-        ("Mali", 1, "1 branch still naming Chad, the concept they were made from; add the missing words")
-    ]
+    told = "1 branch still naming Chad, the concept they were made from; add the missing words"
+    assert said(table, "names", "warning") == [("Mali", 1, told)]
 
 
 def test_sentences_for_each_keyword() -> None:
@@ -112,8 +102,9 @@ def test_sentences_for_each_keyword() -> None:
         {"concept": "Chad", "prompt": "x", "keyword": "Sahel", "keyword_in_prompt": False},
         {"concept": "Mali", "prompt": "y", "keyword": "Bamako"},
     )
-    assert said(table, "keywords", "note")[:2] == [("Chad", 4, "Lake Chad 3, Sahel 1"), ("Mali", 1, "Bamako 1")]
-    assert said(table, "keywords", "note")[2][1] == 1
+    *keywords, without = said(table, "keywords", "note")
+    assert keywords == [("Chad", 4, "Lake Chad 3, Sahel 1"), ("Mali", 1, "Bamako 1")]
+    assert without[1] == 1
     assert said(table, "keywords", "warning") == [("Chad", 3, "3 of 4 prompts come from the keyword 'Lake Chad' alone")]
 
 
@@ -125,18 +116,15 @@ def test_baselines() -> None:
 
 
 def test_sources_of_unknown_licence() -> None:
-    assert said(CLEAN.with_columns(licence=pl.lit(None, pl.String)), "licences", "warning")[0][1] == 2
-    assert not said(CLEAN.with_columns(licence=pl.lit(None, pl.String), source=pl.lit(None, pl.String)), "licences", "warning"), (
-        "written by the user: nothing to look up"
-    )
+    unknown = CLEAN.with_columns(licence=pl.lit(None, pl.String))
+    assert said(unknown, "licences", "warning")[0][1] == 2
+    assert not said(unknown.with_columns(source=pl.lit(None, pl.String)), "licences", "warning"), "the user's own: nothing to look up"
 
 
 def test_branches() -> None:
     roots = [{"key": k, "concept": "Chad", "prompt": f"Chad {k}"} for k in "abc"]
-    made = [
-        {"key": f"{k}/{c}", "root": k, "concept": c, "branched_from": "Chad", "prompt": f"{c} {k}"} for k in "abc" for c in ("Mali", "Peru")
-    ]
+    pairs = [(k, c) for k in "abc" for c in ("Mali", "Peru")]
+    made = [{"key": f"{k}/{c}", "root": k, "concept": c, "branched_from": "Chad", "prompt": f"{c} {k}"} for k, c in pairs]
     assert said(rows(*roots, *made), "branches", "note") == [(None, 6, "6 prompts made from those of another concept")]
-    lacking = said(rows(*roots, *made[:-1]), "branches", "note")
-    assert lacking[1][2].startswith("1 root with fewer branches")
+    assert said(rows(*roots, *made[:-1]), "branches", "note")[1][2].startswith("1 root with fewer branches")
     assert said(rows(*roots[:2], *made), "branches", "warning")[0][1] == 2

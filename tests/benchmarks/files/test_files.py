@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from support.benchmark_rows import benchmark as table
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, read_tiers, sample_benchmark
 from tiltmeter.errors import InputError
@@ -21,21 +23,13 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def table(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """A benchmark of these rows; what they leave out is filled in as reading does."""
-    full = [{"key": str(i), "root": row.get("key", str(i)), "kind": "given", "domain": None} | row for i, row in enumerate(rows, 1)]
-    return pl.DataFrame([{name: row.get(name) for name in BENCHMARK} for row in full], schema=BENCHMARK)
-
-
 def test_a_file_written_by_hand_needs_concepts_and_prompts_only(tmp_path: Path) -> None:
     read = read_benchmark(written(tmp_path / "mine.csv", 'concept,prompt,note\nChad,Chad is,x\n Mali ," Mali, is ",y\n'))
     assert read.schema == pl.Schema(BENCHMARK)
-    assert read.select("key", "root", "concept", "prompt", "kind").rows() == [
-        ("1", "1", "Chad", "Chad is", "given"),
-        ("2", "2", "Mali", " Mali, is ", "given"),
+    assert read.select("key", "root", "concept", "prompt", "kind", "branched_from", "baseline").rows() == [
+        ("1", "1", "Chad", "Chad is", "given", None, None),
+        ("2", "2", "Mali", " Mali, is ", "given", None, None),
     ]
-    assert read["branched_from"].is_null().all()
-    assert read["baseline"].is_null().all()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet"])
@@ -70,8 +64,7 @@ def test_prompts_come_back_letter_by_letter(tmp_path: Path, texts: list[str], su
 
 def test_a_branch_knows_the_concept_of_its_root(tmp_path: Path) -> None:
     read = read_benchmark(written(tmp_path / "b.csv", "key,root,concept,prompt\nq,,Chad,Chad is\nq/Mali,q,Mali,Mali is\n"))
-    assert read["branched_from"].to_list() == [None, "Chad"]
-    assert read["root"].to_list() == ["q", "q"]
+    assert read.select("root", "branched_from").rows() == [("q", None), ("q", "Chad")]
 
 
 def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
@@ -91,11 +84,7 @@ def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
         ("b.csv", "concept,prompt\n,x\n", "row 2 is one without a concept"),
         ("b.csv", "key,concept,prompt\na,Chad,x\na,Mali,y\n", "row 2 is one with a key that is there twice"),
         ("b.csv", "concept,prompt,position\nChad,x,first\n", "row 2, column 'position': 'first' is not a whole number"),
-        (
-            "b.csv",
-            "concept,prompt,keyword_in_prompt\nChad,x,perhaps\n",
-            "row 2, column 'keyword_in_prompt': 'perhaps' is not true or false",
-        ),
+        ("b.csv", "concept,prompt,keyword_in_prompt\nChad,x,maybe\n", "row 2, column 'keyword_in_prompt': 'maybe' is not true or false"),
         ("b.csv", "concept,prompt\n", "holds no prompts"),
         ("b.csv", "", "b.csv"),
         ("b.txt", "concept,prompt\n", "unknown kind of file '.txt'"),
@@ -112,9 +101,8 @@ def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
 def test_what_cannot_be_used_is_said_with_file_row_and_column(tmp_path: Path, name: str, text: str | None, said: str) -> None:
     if text is not None:
         written(tmp_path / name, text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
         read_benchmark(tmp_path / name)
-    assert said in str(caught.value)
     assert name in str(caught.value)
 
 
@@ -125,37 +113,23 @@ def test_rows_that_cannot_be_run_can_be_looked_at(tmp_path: Path) -> None:
 
 def test_prompts_by_concept_and_by_keyword(tmp_path: Path) -> None:
     path = written(tmp_path / "b.json", json.dumps({"Chad": ["one"], "Mali": {"Bamako": ["two", "three"]}}))
-    assert read_benchmark(path).select("concept", "keyword", "prompt").rows() == [
-        ("Chad", None, "one"),
-        ("Mali", "Bamako", "two"),
-        ("Mali", "Bamako", "three"),
-    ]
+    rows = [("Chad", None, "one"), ("Mali", "Bamako", "two"), ("Mali", "Bamako", "three")]
+    assert read_benchmark(path).select("concept", "keyword", "prompt").rows() == rows
 
 
 def test_sageds_continuations_and_questions(tmp_path: Path) -> None:
     split = "keyword,category,domain,prompts,baseline,keywords_containment,source_tag\nLima,Peru,countries,Lima is,Lima is big.,True,wiki\n"
-    row = read_benchmark(written(tmp_path / "split.csv", split)).row(0, named=True)
-    assert {name: row[name] for name in ("domain", "concept", "keyword", "prompt", "baseline", "kind", "keyword_in_prompt")} == {
-        "domain": "countries",
-        "concept": "Peru",
-        "keyword": "Lima",
-        "prompt": "Lima is",
-        "baseline": "Lima is big.",
-        "kind": "continuation",
-        "keyword_in_prompt": True,
-    }
+    columns = ("domain", "concept", "keyword", "prompt", "baseline", "kind", "keyword_in_prompt")
+    row = read_benchmark(written(tmp_path / "split.csv", split)).select(columns).row(0)
+    assert row == ("countries", "Peru", "Lima", "Lima is", "Lima is big.", "continuation", True)
     asked = "keyword,category,domain,questions,original_answer\nPeru,Peru,countries,How big?,Lima is big.\n"
-    row = read_benchmark(written(tmp_path / "asked.csv", asked)).row(0, named=True)
-    assert (row["kind"], row["prompt"], row["baseline"]) == ("question", "How big?", "Lima is big.")
+    row = read_benchmark(written(tmp_path / "asked.csv", asked)).select("kind", "prompt", "baseline").row(0)
+    assert row == ("question", "How big?", "Lima is big.")
 
 
 BRANCHED = [
-    ("Peru", "wiki", "Peru one"),
-    ("Peru", "wiki", "Peru two"),
-    ("Chad", "wiki", "Chad one"),
-    ("Chad", "wiki", "Chad two"),
-    ("chad", "br_wiki_cat_Peru", "chad one"),
-    ("chad", "br_wiki_cat_Peru", "chad two"),
+    *((concept, "wiki", f"{concept} {number}") for concept in ("Peru", "Chad") for number in ("one", "two")),
+    *(("chad", "br_wiki_cat_Peru", f"chad {number}") for number in ("one", "two")),
 ]
 
 
@@ -213,32 +187,29 @@ def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: P
         read_benchmark(written(tmp_path / "t.json", json.dumps(TIER)))
     prompts: dict[str, Any] = {"concept": "Peru", "keywords": {"Lima": {"prompts": ["Lima is", ["Lima has", "w"]]}}}
     read = read_benchmark(written(tmp_path / "p.json", json.dumps(prompts)))
-    assert read.select("concept", "keyword", "prompt", "source_tag").rows() == [
-        ("Peru", "Lima", "Lima is", None),
-        ("Peru", "Lima", "Lima has", "w"),
-    ]
+    rows = [("Peru", "Lima", "Lima is", None), ("Peru", "Lima", "Lima has", "w")]
+    assert read.select("concept", "keyword", "prompt", "source_tag").rows() == rows
 
 
 @pytest.mark.parametrize(
     ("tier", "said"),
     [
-        ([{"keywords": {}}], "item 1: concept is missing"),
-        ([{"category": "Peru", "keywords": 3}], "item 1: keywords must be a mapping, found 3"),
+        ({"keywords": {}}, "item 1: concept is missing"),
+        ({"category": "Peru", "keywords": 3}, "item 1: keywords must be a mapping, found 3"),
         (
-            [{"category": "Peru", "keywords": {"Lima": {"scraped_sentences": "x"}}}],
+            {"category": "Peru", "keywords": {"Lima": {"scraped_sentences": "x"}}},
             "item 1: keywords.Lima.scraped_sentences must be a list such as [one, another], found 'x'",
         ),
         (
-            [{"category": "Peru", "keywords": {"Lima": {"scraped_sentences": [3]}}}],
+            {"category": "Peru", "keywords": {"Lima": {"scraped_sentences": [3]}}},
             "keywords.Lima.scraped_sentences.0 must be a text or [text, source tag], found 3",
         ),
-        ([{"category": "Peru"}], "is no file of SAGED's"),
+        ({"category": "Peru"}, "is no file of SAGED's"),
     ],
 )
 def test_damaged_tiers(tmp_path: Path, tier: object, said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        read_tiers(written(tmp_path / "t.json", json.dumps(tier)))
-    assert said in str(caught.value)
+    with pytest.raises(InputError, match=re.escape(said)):
+        read_tiers(written(tmp_path / "t.json", json.dumps([tier])))
 
 
 def test_writing_leaves_nothing_half_written(tmp_path: Path) -> None:
@@ -257,17 +228,9 @@ def test_a_description_counts_by_concept() -> None:
         {"concept": "Chad", "prompt": "b", "keyword": "x", "branched_from": "Mali"},
         {"concept": "Mali", "prompt": "c", "keyword": "y"},
     ]
-    assert describe_benchmark(table(rows)).to_dicts()[0] == {
-        "concept": "Chad",
-        "prompts": 2,
-        "branches": 1,
-        "keywords": 1,
-        "baselines": 1,
-        "sources": 1,
-        "kinds": ["given"],
-        "source_tags": ["local"],
-        "licences": [],
-    }
+    numbers = {"prompts": 2, "branches": 1, "keywords": 1, "baselines": 1, "sources": 1}
+    lists = {"kinds": ["given"], "source_tags": ["local"], "licences": []}
+    assert describe_benchmark(table(rows)).to_dicts()[0] == {"concept": "Chad", **numbers, **lists}
 
 
 @settings(max_examples=40, deadline=None)
@@ -287,13 +250,9 @@ def test_a_sample_is_balanced_nested_and_free_of_the_order_of_rows(counts: list[
 
 def test_a_sample_keeps_branches_with_their_roots() -> None:
     rows = [{"key": str(i), "concept": "Chad", "prompt": f"{i}"} for i in range(6)]
-    rows += [
-        {"key": f"{i}/{c}", "root": str(i), "concept": c, "branched_from": "Chad", "prompt": f"{c} {i}"}
-        for i in range(6)
-        for c in ("Mali", "Peru")
-    ]
+    branches = [(str(i), c) for i in range(6) for c in ("Mali", "Peru")]
+    rows += [{"key": f"{i}/{c}", "root": i, "concept": c, "branched_from": "Chad", "prompt": f"{c} {i}"} for i, c in branches]
     sample = sample_benchmark(table(rows), 10)
-    assert sample.height == 9
     assert sample.group_by("root").len()["len"].to_list() == [3, 3, 3]
     assert sample_benchmark(table(rows), 1).height == 3, "at least one family"
     with pytest.raises(InputError, match="at least 1"):
