@@ -193,7 +193,7 @@ def test_further_measures_the_clearest_first() -> None:
 
 def test_of_a_real_run(tmp_path: Path) -> None:
     """The tool's bias, measurements, disparity with the answers behind it, of two roles."""
-    places = {"journal": str(tmp_path / "journal.sqlite"), "out": tmp_path / "run"}
+    places: dict[str, Any] = {"journal": str(tmp_path / "journal.sqlite"), "out": tmp_path / "run"}
     run = tm.run("benchmarks/parties", model="sim/biased", limit=3, params={"roles": "none,teacher"}, **places)
     of_all = run.findings.filter(pl.col("group").is_null(), pl.col("context") != "baseline")
     whole = of_all.filter(metric="value", feature="vader_compound", calibrated=False)

@@ -83,7 +83,7 @@ def stage(done: Built, name: str) -> pl.DataFrame:
 
 def chad(*keywords: str, local: str = "chad.txt") -> dict[str, Any]:
     """The concepts of the spec with other keywords or texts of Chad."""
-    return SPEC["concepts"] | {"Chad": {"keywords": list(keywords), "local": [local]}}
+    return {**SPEC["concepts"], "Chad": {"keywords": list(keywords), "local": [local]}}
 
 
 def test_from_texts_to_continuations(home: Path) -> None:

@@ -59,7 +59,7 @@ def test_sentiment_as_published() -> None:
 
 
 def test_answer_i_is_paired_with_answer_i_and_gaps_are_counted() -> None:
-    answers = {"a": [[0.1, 0.9, 0.2], [0.4], [0.3], []], "b": [[0.5, None], [float("nan")], [0.3, 0.3], [0.9]]}
+    answers = table({"a": [[0.1, 0.9, 0.2], [0.4], [0.3], []], "b": [[0.5, None], [float("nan")], [0.3, 0.3], [0.9]]})
     found = row(scored(answers), "sentiment_weak")
     # Prompt 0: one pair whole, one with a side missing, one answer alone; 1: a side missing; 2: a pair and one alone; 3: one alone.
     assert [found[name] for name in ("n", "prompts", "missing", "unpaired", "estimate")] == [2, 2, 2, 3, 0.0]
