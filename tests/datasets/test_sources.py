@@ -6,18 +6,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.data_sources import REQUIREMENT, SAMPLE, WHEEL, Record, Site, build_wheel, member, record
+from support.data_sources import REQUIREMENT, SAMPLE, WHEEL, MakeLibrary, Record, Site, build_wheel, member, record
 from tiltmeter.datasets import DataUnavailable, Library, fetch_all
 from tiltmeter.errors import InputError
 
 NAME = "sample/words.csv"
 WRONG = SAMPLE.replace(b"nurse", b"horse")
-MakeLibrary = Callable[..., Library]
 
 
 def put(path: Path, data: bytes) -> Path:
