@@ -67,19 +67,13 @@ def test_nothing_from_outside_acts(tmp_path: Path) -> None:
     assert re.search(r"(?<!\\)[_#&]", as_latex(blocks).replace("{lr}", "").replace(" & ", "")) is None
 
 
-def test_a_terminal_leaves_details_for_those_who_ask(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_leaves_details_for_those_who_ask_and_a_notebook_cuts_long_tables(capsys: pytest.CaptureFixture[str]) -> None:
     print_blocks([Text("first"), Details("Every metric", [Text("within")])])
     said = capsys.readouterr().out
     assert "within" not in said
     assert "More with --all: Every metric." in said
-
-
-def test_a_notebook_cuts_long_tables() -> None:
-    table = Table("long", [Column("n", list(range(1000, 2000)), "count")])
-    shown = seen(as_html(Report([ABOUT], [table])))
-    assert "1,029" in shown
-    assert "1,030" not in shown
-    assert "970 more rows" in shown
+    shown = seen(as_html(Report([ABOUT], [Table("long", [Column("n", list(range(1000, 2000)), "count")])])))
+    assert [words for words in ("1,029", "1,030", "970 more rows") if words in shown] == ["1,029", "970 more rows"]
 
 
 def test_the_same_blocks_give_the_same_page(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ def test_files(kind: str, tmp_path: Path) -> None:
     block = CASES[kind][0]
     paths = write_charts([block, Details("inner", [block])], tmp_path)
     assert len({path.name for path in paths}) == 6, "two charts of one title have names of their own"
-    for path in paths:
-        assert path.read_bytes().startswith(MAGIC[path.suffix])
+    assert all(path.read_bytes().startswith(MAGIC[path.suffix]) for path in paths)
 
 
 @pytest.mark.parametrize("kind", CHARTS)
