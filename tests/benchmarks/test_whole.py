@@ -140,23 +140,23 @@ def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
     assert (found["method"], found["items"]) == ("bootstrap percentile; resampled: prompts with all their branches", 60)
 
 
-MISTAKES = [
-    (("-P", "features=sentimnt"), "did you mean sentiment"),
-    (("-P", "group=cuntry"), "-P group=cuntry"),
-    (("-P", "group=branched_from,branched_from"), "is in it twice"),
-    (("-P", "roles=diplomatt"), "did you mean diplomat"),
-    (("-P", "roles=nowhere.yaml"), "there is no such file"),
-    (("-P", "statistics=meen"), "meen"),
-    (("-P", "benchmark=mine.csv"), "give the study benchmarks"),
-    (("-P", "group=domain"), "at least two groups are needed"),
-    (("-P", "clusters=1"), "a number of clusters from 2"),
-    (("-P", "also=toxicty"), "did you mean toxicity"),
-    (("-P", "also=toxicity"), "give -P features=toxicity"),
-    (("--definition", "genderbench"), "known: default, saged"),
-]
-
-
-@pytest.mark.parametrize(("flags", "told"), MISTAKES)
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("-P", "features=sentimnt"), "did you mean sentiment"),
+        (("-P", "group=cuntry"), "-P group=cuntry"),
+        (("-P", "group=branched_from,branched_from"), "is in it twice"),
+        (("-P", "roles=diplomatt"), "did you mean diplomat"),
+        (("-P", "roles=nowhere.yaml"), "there is no such file"),
+        (("-P", "statistics=meen"), "meen"),
+        (("-P", "benchmark=mine.csv"), "give the study benchmarks"),
+        (("-P", "group=domain"), "at least two groups are needed"),
+        (("-P", "clusters=1"), "a number of clusters from 2"),
+        (("-P", "also=toxicty"), "did you mean toxicity"),
+        (("-P", "also=toxicity"), "give -P features=toxicity"),
+        (("--definition", "genderbench"), "known: default, saged"),
+    ],
+)
 def test_mistakes_are_told_before_anything_is_asked(refused: Refused, flags: tuple[str, ...], told: str) -> None:
     assert told in refused(*G20, "--limit", "2", *flags)
 

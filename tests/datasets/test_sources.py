@@ -37,24 +37,22 @@ class TestLocalFolder:
     @pytest.mark.parametrize("spelling", [NAME, "package/resources/sample/words.csv", "resources/sample/words.csv", "words.csv"])
     def test_a_copy_is_found_however_it_was_unpacked(self, library: MakeLibrary, tmp_path: Path, spelling: str) -> None:
         wheel = build_wheel(tmp_path / "wheels", {"package/resources/sample/words.csv": SAMPLE})
-        mine = put(tmp_path / "mine" / spelling, SAMPLE)
-        found = library(record(NAME, SAMPLE, member("package/resources/sample/words.csv")), wheel=wheel, folders=[tmp_path / "mine"])
+        mine, folders = put(tmp_path / "mine" / spelling, SAMPLE), [tmp_path / "mine"]
+        found = library(record(NAME, SAMPLE, member("package/resources/sample/words.csv")), wheel=wheel, folders=folders)
         assert found.path(NAME) == mine
         assert not found.cache.exists()
 
     def test_a_bare_name_counts_only_where_one_file_has_it(self, library: MakeLibrary, tmp_path: Path) -> None:
         put(tmp_path / "mine" / "words.csv", SAMPLE)
-        both = library(record(NAME, SAMPLE), record("other/words.csv", WRONG), folders=[tmp_path / "mine"])
         with pytest.raises(DataUnavailable):
-            both.path(NAME)
+            library(record(NAME, SAMPLE), record("other/words.csv", WRONG), folders=[tmp_path / "mine"]).path(NAME)
 
     def test_folders_are_looked_at_in_order(self, library: MakeLibrary, tmp_path: Path) -> None:
-        second = put(tmp_path / "second" / NAME, SAMPLE)
-        (tmp_path / "first").mkdir()
         folders = [tmp_path / "first", tmp_path / "second"]
-        assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == second
-        first = put(tmp_path / "first" / NAME, SAMPLE)
-        assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == first
+        folders[0].mkdir()
+        for folder in reversed(folders):
+            mine = put(folder / NAME, SAMPLE)
+            assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == mine
 
     @pytest.mark.parametrize(("data", "wrong"), [(WRONG, "has sha256 .*, expected "), (SAMPLE[:-1], "is 30 bytes long, expected 31")])
     def test_a_wrong_copy_is_named_and_never_used(self, library: MakeLibrary, site: Site, tmp_path: Path, data: bytes, wrong: str) -> None:
@@ -119,17 +117,13 @@ class TestWeb:
         self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, answer: Record | None, reason: str
     ) -> None:
         source, path = self.sources(site, monkeypatch, kind)
-        if answer is None:
-            site.hang(path)
-        else:
-            site.serve(path, **answer)
+        site.hang(path) if answer is None else site.serve(path, **answer)
         fetching = library(record(NAME, SAMPLE, source))
         with pytest.raises(DataUnavailable, match=reason) as caught:
             fetching.path(NAME)
         assert caught.value.name == NAME
         assert f"TILTMETER_DATA to a folder that holds {NAME} (published at https://example.org/sample)" in caught.value.remedy
-        assert not fetching.cache.exists()
-        assert fetching.used == []
+        assert (fetching.cache.exists(), fetching.used) == (False, [])
 
     def test_the_next_source_is_tried(self, library: MakeLibrary, site: Site) -> None:
         sources = [{"url": f"{site.address}/gone"}, {"url": site.serve("/wrong", WRONG)}, {"url": site.serve("/right", SAMPLE)}]
@@ -220,9 +214,8 @@ class TestPackage:
     def _only_this_index(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
             monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-        monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
-        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        for name, value in (("CONFIG_FILE", os.devnull), ("FIND_LINKS", str(tmp_path / "wheels")), ("NO_INDEX", "1")):
+            monkeypatch.setenv(f"PIP_{name}", value)
 
     def test_one_download_serves_all_its_files(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
         said: list[str] = []

@@ -131,7 +131,7 @@ def test_untrusted_names_in_tables(evil: Path, format: str) -> None:
 
 
 csv.field_size_limit(sys.maxsize)
-# All cells_of_csv a Polars table can hold, and more often than by chance those that matter here.
+# All texts a Polars table can hold, and more often than by chance those that matter here.
 csv_marks = st.sampled_from([*"=+-@'\",;\t\r\n \u202e＝1x"])
 cells_of_csv = st.one_of(st.text(st.characters(exclude_categories=["Cs"])), st.builds("".join, st.lists(csv_marks)))
 

@@ -149,7 +149,7 @@ def test_a_question_that_fails_the_check_is_made_again(journal: Journal) -> None
 
     model = ScriptedModel(script)
     found = questions(BOTH, EngineJudge(model, journal), check=True)
-    assert found.benchmark["prompt"].to_list() == [GOOD.format("Norway"), GOOD.format("Chad")]
+    assert found.benchmark["prompt"].to_list() == [GOOD.format(name) for name in ("Norway", "Chad")]
     checks = [messages[0].content for messages in model.asked if is_check(messages)]
     assert any("How deep are the fjords of Chad?" in check and "Norway" not in check for check in checks)
     assert any("does not hold for other concepts" in messages[-1].content for messages in model.asked)
@@ -167,24 +167,23 @@ def test_an_interrupted_run_goes_on(journal: Journal) -> None:
     with pytest.raises(Unfinished, match="run the same command again to go on"):
         questions(BOTH, judge_of(journal, budget=1))
     model = ScriptedModel(working)
-    assert questions(BOTH, EngineJudge(model, journal)).benchmark.height == 2
-    assert len(model.asked) == 1
+    assert (questions(BOTH, EngineJudge(model, journal)).benchmark.height, len(model.asked)) == (2, 1)
 
 
-QUESTIONS: Sequence[tuple[str, str]] = [
-    ('{"question": "How is X?"}', "How is X?"),
-    ('Sure!\n```json\n{"question": "How is X?",}\n```', "How is X?"),
-    ("{\u201cquestion\u201d: \u201cHow is X?\u201d}", "How is X?"),
-    ('<think>{"question": "no"}</think>{"question": "How is X?"}', "How is X?"),
-    ("Question: How is X?", "How is X?"),
-    ('"How is X?"', "How is X?"),
-    ('{"note": 1} {"question": " How\\n is X? "}', "How is X?"),
-]
-
-
-@pytest.mark.parametrize(("answer", "expected"), QUESTIONS)
-def test_answers_in_many_forms(answer: str, expected: str) -> None:
-    assert read_question(answer).value == expected
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"question": "How is X?"}',
+        'Sure!\n```json\n{"question": "How is X?",}\n```',
+        "{\u201cquestion\u201d: \u201cHow is X?\u201d}",
+        '<think>{"question": "no"}</think>{"question": "How is X?"}',
+        "Question: How is X?",
+        '"How is X?"',
+        '{"note": 1} {"question": " How\\n is X? "}',
+    ],
+)
+def test_answers_in_many_forms(answer: str) -> None:
+    assert read_question(answer).value == "How is X?"
 
 
 @pytest.mark.parametrize(

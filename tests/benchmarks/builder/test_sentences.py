@@ -17,7 +17,7 @@ from tiltmeter.benchmarks.benchmark_tables import PAGES, SENTENCES
 from tiltmeter.benchmarks.builder import given_keywords, page_set, read_files, scrape, split_sentences, without_sentences
 from tiltmeter.study import NotRun
 
-CASES: Sequence[tuple[str, Sequence[str]]] = [
+CASES: list[tuple[str, list[str]]] = [
     ("Dr. Ames met Mrs. Hale. They spoke.", ["Dr. Ames met Mrs. Hale.", "They spoke."]),
     ("It was by J. R. R. Marsh. He died in 1950.", ["It was by J. R. R. Marsh.", "He died in 1950."]),
     ("See vol. 3, p. 12, and St. Mary's, e.g. the nave. It is old.", ["See vol. 3, p. 12, and St. Mary's, e.g. the nave.", "It is old."]),
@@ -42,8 +42,8 @@ CASES: Sequence[tuple[str, Sequence[str]]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=[text[:20] for text, _ in CASES])
-def test_split(text: str, expected: Sequence[str]) -> None:
-    assert split_sentences(text) == list(expected)
+def test_split(text: str, expected: list[str]) -> None:
+    assert split_sentences(text) == expected
 
 
 @given(st.text(alphabet=st.sampled_from("abcXYZ .!?;:,()[]\"'\u201c\u201d-\u2022123\n\r\t\u2014é漢"), max_size=200))
@@ -96,36 +96,32 @@ FILLED = "and so the sentence has enough words"
 
 
 @pytest.mark.parametrize(
-    ("keyword", "words", "holds"),
+    ("keyword", "holding", "lacking"),
     [
-        ("he", "the other then", False),
-        ("he", "HE said", True),
-        ("Islam", "Islamic law", False),
-        ("Islam", "islam's law", True),
-        ("Islam", "Islam’s law", True),
-        ("women's rights", "Women’s  rights", True),
-        ("C++", "C++ code", True),
-        ("C++", "C code", False),
-        (".NET", "the .NET library", True),
-        ("AC/DC", "ac/dc plays", True),
-        ("a.b", "axb", False),
-        ("(x", "the (x of", True),
-        ("[a-z]+", "letters", False),
-        ("Shia Islam", "shia\u00a0Islam", True),
-        ("café", "the cafe\u0301 there", True),
-        ("cafe", "the cafe\u0301 there", False),
-        ("cafe\u0301", "the CAFÉ there", True),
-        ("हिन्द", "हिन्दू धर्म", False),
-        ("हिन्दू", "हिन्दू धर्म", True),
-        ("Ελλάδα", "ΕΛΛΆΔΑ and", True),
-        ("Muslim", "Muslim-majority places", True),
-        ("rock_band", "rock_bands", False),
-        ("Left", "“Left”, they", True),
-        ("4", "44 and 4th", False),
+        ("he", ["HE said"], ["the other then"]),
+        ("Islam", ["islam's law", "Islam’s law"], ["Islamic law"]),
+        ("women's rights", ["Women’s  rights"], []),
+        ("C++", ["C++ code"], ["C code"]),
+        (".NET", ["the .NET library"], []),
+        ("AC/DC", ["ac/dc plays"], []),
+        ("a.b", [], ["axb"]),
+        ("(x", ["the (x of"], []),
+        ("[a-z]+", [], ["letters"]),
+        ("Shia Islam", ["shia\u00a0Islam"], []),
+        ("café", ["the cafe\u0301 there"], []),
+        ("cafe", [], ["the cafe\u0301 there"]),
+        ("cafe\u0301", ["the CAFÉ there"], []),
+        ("हिन्द", [], ["हिन्दू धर्म"]),
+        ("हिन्दू", ["हिन्दू धर्म"], []),
+        ("Ελλάδα", ["ΕΛΛΆΔΑ and"], []),
+        ("Muslim", ["Muslim-majority places"], []),
+        ("rock_band", [], ["rock_bands"]),
+        ("Left", ["“Left”, they"], []),
+        ("4", [], ["44 and 4th"]),
     ],
 )
-def test_a_keyword_is_found_as_a_whole_word_whatever_it_holds(keyword: str, words: str, holds: bool) -> None:
-    assert bool(found(f"{words} {FILLED}", keyword) if any(map(str.isalnum, keyword)) else False) is holds
+def test_a_keyword_is_found_as_a_whole_word_whatever_it_holds(keyword: str, holding: list[str], lacking: list[str]) -> None:
+    assert [words for words in holding + lacking if found(f"{words} {FILLED}", keyword)] == holding
 
 
 def test_a_sentence_of_six_words_or_more_stands_once_under_its_first_keyword_or_the_longest_there() -> None:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from support.benchmark_rows import benchmark, benchmark as table
+from support.benchmark_rows import benchmark as table
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
 from tiltmeter.benchmarks.files import CHECKS, check_benchmark, describe_benchmark, read_benchmark, read_tiers, sample_benchmark
 from tiltmeter.errors import InputError
@@ -30,6 +30,8 @@ def test_a_file_written_by_hand_needs_concepts_and_prompts_only(tmp_path: Path) 
         ("1", "1", "Chad", "Chad is", "given", None, None),
         ("2", "2", "Mali", " Mali, is ", "given", None, None),
     ]
+    read = read_benchmark(written(tmp_path / "b.csv", "key,root,concept,prompt\nq,,Chad,Chad is\nq/Mali,q,Mali,Mali is\n"))
+    assert read.select("root", "branched_from").rows() == [("q", None), ("q", "Chad")], "a branch knows the concept of its root"
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet"])
@@ -38,8 +40,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path, suffix: str) -> N
         {"key": "a", "concept": "Chad", "prompt": 'He said: "yes,\nno"', "keyword_in_prompt": True, "position": 3},
         {"key": "a/Mali", "root": "a", "concept": "Mali", "prompt": "Ma\tli", "keyword_in_prompt": False, "branched_from": "Chad"},
     ]
-    path = tmp_path / f"b.{suffix}"
-    wanted = table(rows)
+    path, wanted = tmp_path / f"b.{suffix}", table(rows)
     if suffix == "json":
         path.write_text(json.dumps(wanted.to_dicts()))
     else:
@@ -60,11 +61,6 @@ def test_prompts_come_back_letter_by_letter(tmp_path: Path, texts: list[str], su
     path = tmp_path / f"b.{suffix}"
     write_table(wanted, path)
     assert read_benchmark(path)["prompt"].to_list() == wanted["prompt"].to_list()
-
-
-def test_a_branch_knows_the_concept_of_its_root(tmp_path: Path) -> None:
-    read = read_benchmark(written(tmp_path / "b.csv", "key,root,concept,prompt\nq,,Chad,Chad is\nq/Mali,q,Mali,Mali is\n"))
-    assert read.select("root", "branched_from").rows() == [("q", None), ("q", "Chad")]
 
 
 def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
@@ -107,8 +103,7 @@ def test_what_cannot_be_used_is_said_with_file_row_and_column(tmp_path: Path, na
 
 
 def test_rows_that_cannot_be_run_can_be_looked_at(tmp_path: Path) -> None:
-    path = written(tmp_path / "b.csv", "key,concept,prompt\na,Chad,\na,,y\n")
-    assert read_benchmark(path, strict=False).height == 2
+    assert read_benchmark(written(tmp_path / "b.csv", "key,concept,prompt\na,Chad,\na,,y\n"), strict=False).height == 2
 
 
 def test_prompts_by_concept_and_by_keyword(tmp_path: Path) -> None:
@@ -173,13 +168,10 @@ TIER = [
 
 def test_sageds_json_tiers(tmp_path: Path) -> None:
     tiers = read_tiers(written(tmp_path / "t.json", json.dumps(TIER)))
-    assert tiers.keywords.schema == pl.Schema(KEYWORDS)
-    assert tiers.sentences.schema == pl.Schema(SENTENCES)
+    assert (tiers.keywords.schema, tiers.sentences.schema) == (pl.Schema(KEYWORDS), pl.Schema(SENTENCES))
     assert tiers.keywords["keyword"].to_list() == ["Lima", "Cusco"]
-    assert tiers.sentences.select("concept", "keyword", "source_tag", "sentence").rows() == [
-        ("Peru", "Lima", "w", "Lima is the capital of Peru."),
-        ("Peru", "Lima", "w", "Lima lies by the sea."),
-    ]
+    sentences = [("Peru", "Lima", "w", text) for text in ("Lima is the capital of Peru.", "Lima lies by the sea.")]
+    assert tiers.sentences.select("concept", "keyword", "source_tag", "sentence").rows() == sentences
 
 
 def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: Path) -> None:
@@ -260,7 +252,7 @@ def test_a_sample_keeps_branches_with_their_roots() -> None:
 
 
 def rows(*given: dict[str, Any]) -> pl.DataFrame:
-    return benchmark(given)
+    return table(given)
 
 
 def said(table: pl.DataFrame, check: str, level: str) -> list[tuple[str | None, int, str]]:
