@@ -108,10 +108,8 @@ def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
     whole = conform(pl.DataFrame({"key": True, "estimate": 7.5, **named}), FINDINGS)
     shown = PART.examples(measures, whole, Settings())
     assert shown.select(*named).unique().to_dicts() == [named]
-    chosen = shown.join(measures, on="prompt_id", maintain_order="left")
-    assert chosen["subject"].unique().to_list() == ["far"]
-    assert chosen["influence"].to_list() == pytest.approx([0.1] * 5)
-    assert chosen["value:score"].to_list() == [9.0] * 5
+    chosen = shown.join(measures, on="prompt_id", maintain_order="left").select("subject", "value:score", "influence")
+    assert chosen.rows() == [("far", 9.0, pytest.approx(0.1))] * 5
 
 
 def test_of_a_run_they_are_opened_with_their_texts(ran: Ran) -> None:

@@ -167,7 +167,7 @@ def test_without_baselines_or_numbers() -> None:
     assert heat(of_kind(blocks, Heatmap)[0]) == {"a": {"m": None}, "b": {"m": None}}
 
 
-def test_two_models_are_shown_together() -> None:
+def test_two_models_are_shown_together_and_a_heat_map_of_many_leaves_out_roles() -> None:
     blocks = suite.present(View(pl.concat([findings(*ROWS, model="one"), findings(*ROWS, model="two")])))
     assert [block.text.split(",")[0] for block in of_kind(blocks, Text)[:2]] == ["one · none", "two · none"]
     labels = ["baseline", "one · none", "one · poet", "two · none", "two · poet"]
@@ -176,9 +176,6 @@ def test_two_models_are_shown_together() -> None:
     (ranges,), (ratios, *_) = (of_kind(blocks, Intervals, title) for title in ("Range of means", "Impact ratio"))
     assert [row.label for row in ranges.rows if row.panel == "tone, calibrated"] == labels[1:]
     assert [{row.null_value for row in chart.rows} for chart in (ranges, ratios)] == [{0.0}, {0.8}]
-
-
-def test_a_heat_map_of_many_models_leaves_out_roles() -> None:
     many = pl.concat([findings(*ROWS, model=f"model {i}") for i in range(WIDEST)])
     assert list(of_kind(suite.present(View(many)), Heatmap)[0].columns) == [f"model {i} · none" for i in range(WIDEST)]
 

@@ -61,11 +61,8 @@ def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, thr
     found = compare(both, three("sim/fair", options={"seed": "7"}), model_a="sim/fair")
     assert found.verdicts["better"] == found.verdicts["worse"] == 0
     assert (found.differences.filter("key")["difference"] != 0).all()
-
-
-def test_a_run_beside_itself_is_unchanged_in_nothing_it_cannot_tell(both: Run, three: Made) -> None:
     again = compare(both, three("sim/fair"), model_a="sim/fair").differences
-    assert again["difference"].abs().max() == 0
+    assert again["difference"].abs().max() == 0, "beside itself"
     assert (again["p"].drop_nulls() == 1).all()
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.exports import FORMATS, export
 from tiltmeter.runs import load
 
+csv.field_size_limit(sys.maxsize)
 FILES = [name for name, one in FORMATS.items() if one.suffix and name != "modelcard"]
 
 
@@ -51,7 +55,7 @@ def test_a_table_without_rows(run: Path) -> None:
     assert "No number could be measured" in exported(run, "markdown").read_text()
 
 
-@pytest.mark.parametrize("format", ["json", "jsonl", "parquet"])
+@pytest.mark.parametrize("format", ["json", "jsonl", "parquet", "csv"])
 def test_untrusted_texts_come_back(evil: Path, format: str) -> None:
     truth = pl.read_parquet(evil / "responses.parquet").select("model", "answer").to_dicts()
     data = exported(evil, format, table="responses").read_bytes()
@@ -60,6 +64,10 @@ def test_untrusted_texts_come_back(evil: Path, format: str) -> None:
             rows = json.loads(data)
         case "jsonl":
             rows = [json.loads(line) for line in data.split(b"\n")[:-1]]
+        case "csv":
+            rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+            assert not [row for row in rows if row["answer"].startswith("=") or row["model"].startswith("=")]
+            rows = [{name: text.removeprefix("'") for name, text in row.items()} for row in rows]
         case _:
             rows = pl.read_parquet(data).to_dicts()
     assert [{name: row[name] for name in ("model", "answer")} for row in rows] == truth

@@ -40,9 +40,7 @@ def test_worked_by_hand() -> None:
     other_way = (4 / 8 * 3 / 7 * 2 / 6 * 1 / 5) ** 0.25
     assert bleu(["a b c d"], ["a b c d e f g h"])[0] == pytest.approx(min(math.exp(-1), other_way))
     assert rouge_l(["the cats sat down"], ["the cat ran down fast"])[0] == pytest.approx(2 * 3 / 9)
-
-
-def test_equal_texts_are_wholly_alike_however_short() -> None:
+    # Equal texts are wholly alike, however short.
     assert bleu(["x", "a b", "One, two."], ["x", "a b", "one, two."]).to_list() == pytest.approx([1, 1, 1])
     assert rouge_l(["x"], ["x"]).to_list() == [1.0]
 
@@ -56,9 +54,8 @@ def test_what_says_nothing_is_missing_and_never_zero() -> None:
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    monkeypatch.setitem(sys.modules, "rouge_score.tokenize", None)
-    for measure in (bleu, rouge_l):
+    for module, measure in (("sacrebleu.metrics.bleu", bleu), ("rouge_score.tokenize", rouge_l)):
+        monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(ProviderError, match=r'pip install "tiltmeter\[benchmarks\]"'):
             measure(["a"], ["b"])
 

@@ -45,11 +45,8 @@ def test_the_least_spec_leaves_the_rest_to_defaults(tmp_path: Path) -> None:
     assert spec.groups["Sikhism"] == Concept(local=["texts"])
     assert (spec.seed, spec.assemble.kind, spec.assemble.with_keyword) == (123, "continuation", True)
     assert (spec.sources.wikipedia, spec.branch, spec.roles) == (None, None, None)
-
-
-def test_a_concept_may_say_nothing_of_its_own(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "name: a\ndomain: d\nconcepts:\n  Chad:\n  Mali:\nsources: {wikipedia: {}}\n")
-    assert spec.groups == {"Chad": Concept(), "Mali": Concept()}
+    assert spec.groups == {"Chad": Concept(), "Mali": Concept()}, "a concept may say nothing of its own"
     assert spec.sources.wikipedia is not None
 
 

@@ -178,9 +178,8 @@ def test_stopped_after_any_stage_it_goes_on(home: Path, stage: str) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         built(home, progress=stop)
-    done = built(home)
-    place = STAGES.index(stage) + 1
-    assert list(states(done).values()) == ["kept"] * place + ["made"] * (len(STAGES) - place)
+    done, place = built(home), STAGES.index(stage) + 1
+    assert states(done) == dict.fromkeys(STAGES[:place], "kept") | dict.fromkeys(STAGES[place:], "made")
     assert done.benchmark.equals(built(home, "fresh").benchmark)
 
 
@@ -249,13 +248,15 @@ def test_branching_by_a_table_and_by_names(home: Path) -> None:
     assert named.benchmark.filter(pl.col("branched_from").is_not_null())["prompt"].str.contains("Mali").sum() > 0
 
 
-def test_the_replacements_may_be_edited(home: Path) -> None:
+def test_the_replacements_may_be_edited_and_prompts_in_which_nothing_was_replaced_are_told(home: Path) -> None:
     branch = {"branch": {"pairs": [["Chad", "Mali"]], "counterfactual_baseline": True}}
     stages = built(home, spec=branch).path / "stages"
     (stages / "replacements.csv").write_text("root,target,old,new\nChad,Mali,Chad,Mali\nChad,Mali,fish,rice\n")
     done = built(home, spec=branch)
     assert (states(done)["replacements"], states(done)["branches"]) == ("edited", "made")
     assert done.benchmark.filter(branched_from="Chad")["baseline"].str.contains("catch rice").sum() == 1
+    nothing = built(home, "other", spec={"branch": {"table": {"Chad": {"Mali": {"camel": "horse"}}}}})
+    assert "branches: 3 of 3 prompts about Chad read the same for Mali" in nothing.problems[0]
 
 
 def test_both_directions_take_the_table_the_other_way_round_or_its_own(home: Path) -> None:
@@ -272,11 +273,6 @@ def test_both_directions_take_the_table_the_other_way_round_or_its_own(home: Pat
     only = {"Chad": SPEC["concepts"]["Chad"], "Mali": {"only_branched": True}}
     with pytest.raises(InputError, match=r"branch\.pairs: no prompt is about 'Mali'"):
         built(home, "other", spec={"concepts": only, "branch": {"pairs": [["Mali", "Chad"]]}})
-
-
-def test_prompts_in_which_nothing_was_replaced_are_told(home: Path) -> None:
-    done = built(home, spec={"branch": {"table": {"Chad": {"Mali": {"camel": "horse"}}}}})
-    assert "branches: 3 of 3 prompts about Chad read the same for Mali" in done.problems[0]
 
 
 def test_prompts_of_ones_own(home: Path) -> None:

@@ -165,6 +165,7 @@ def test_texts_are_compared_pair_by_pair() -> None:
         # Neighbours: she/x, he/x, he/y; the only other answer of she/y is blank. The mean is over prompts and groups.
         within = measure([TEXTS["text"][at] for at in (0, 4, 6)], [TEXTS["text"][at] for at in (1, 5, 7)])
         assert one["chance"] == pytest.approx(np.mean(within.to_numpy()))
+    assert texts_compared(TEXTS.with_columns(text=pl.lit(""))).select("estimate", "missing").rows() == [(None, 4), (None, 4)]
 
 
 def test_masked_words_no_longer_tell_the_groups_apart() -> None:
@@ -214,10 +215,6 @@ def test_all_scores_missing_or_all_the_same_or_one_prompt() -> None:
     assert found["low"].null_count() == 3, "one prompt has no interval"
     assert found["note"].str.contains("one prompt").all()
     assert row(found, "sentiment_strict")["estimate"] == pytest.approx(0.55)
-
-
-def test_empty_texts_give_no_similarity() -> None:
-    assert texts_compared(TEXTS.with_columns(text=pl.lit(""))).select("estimate", "missing").rows() == [(None, 4), (None, 4)]
 
 
 @pytest.mark.parametrize(

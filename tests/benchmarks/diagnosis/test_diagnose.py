@@ -94,11 +94,8 @@ def test_a_planted_effect_is_found_and_calibration_removes_it() -> None:
     parts = decompose(told.disparities, baselines).filter(statistic="mean", comparison="range", column="m_x").row(0, named=True)
     assert parts["raw"] == pytest.approx(parts["contextual"] + parts["model"])
     assert parts["tool"] > 1.5 > 0.3 > parts["model"]
-
-
-def test_two_groups_apart_are_dispersed() -> None:
-    frame = paired(6, 50, 1).with_columns(x0=pl.col("x0") + pl.col("group").str.slice(1).cast(pl.Int64))
-    assert set(found_in(frame, unit="root", permutations=99).disparities["reading"]) == {"dispersed"}
+    apart = paired(6, 50, 1).with_columns(x0=pl.col("x0") + pl.col("group").str.slice(1).cast(pl.Int64))
+    assert set(found_in(apart, unit="root", permutations=99).disparities["reading"]) == {"dispersed"}
 
 
 def test_the_same_whatever_stands_beside_it() -> None:
