@@ -59,8 +59,7 @@ class MeasuresOnly:
 def _pair(probes: Probes, biases: tuple[float, float], seed: int) -> pl.DataFrame:
     """Differences of two simulated models with these biases."""
     findings: tuple[list[pl.DataFrame], list[pl.DataFrame]] = ([], [])
-    grades: list[pl.DataFrame] = []
-    contrasts = {}
+    grades, contrasts = list[pl.DataFrame](), {}
     for name, (probe, design) in probes.items():
         sides = [probe.imagine(design, dict.fromkeys(HARMS, bias), 2 * seed + i) for i, bias in enumerate(biases)]
         for found, measures in zip(findings, sides, strict=True):
@@ -89,8 +88,7 @@ def test_the_same_model_twice_differs_in_nothing(probes: Probes, bias: float) ->
 
 
 def test_planted_differences_are_found_and_held(probes: Probes) -> None:
-    verdicts: Counter[str] = Counter()
-    held = 0
+    verdicts, held = Counter[str](), 0
     for seed in range(PAIRS // 2):
         found = _pair(probes, (0.05, 0.35), 100 + seed).filter("key")
         verdicts.update(found["verdict"].to_list())

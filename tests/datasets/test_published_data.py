@@ -49,11 +49,8 @@ def test_tables(published: Library, name: str, rows: int, columns: list[str]) ->
 
 
 def test_json_lines(published: Library) -> None:
-    bbq = published.json_lines("bbq/Gender_identity.jsonl")
-    assert bbq.shape == (5672, 13)
-    assert set(bbq["label"]) == {0, 1, 2}
-    decisions = published.json_lines("discrim_eval/explicit.jsonl")
-    assert decisions.height == 9450
+    bbq, decisions = (published.json_lines(name) for name in ("bbq/Gender_identity.jsonl", "discrim_eval/explicit.jsonl"))
+    assert (bbq.shape, set(bbq["label"]), decisions.height) == ((5672, 13), {0, 1, 2}, 9450)
     assert decisions.select(pl.col("decision_question_id", "age", "gender", "race").n_unique()).row(0) == (70, 9, 3, 5)
 
 

@@ -24,10 +24,10 @@ def opened(opener: Opener, *names: str) -> list[Feature]:
 
 def test_the_catalogue_has_the_published_features() -> None:
     assert list(FEATURES) == ["sentiment", "regard", "toxicity", "stereotype", "personality", "vader", "distance"]
-    columns = [column for described in FEATURES.values() for column in described.columns]
-    assert len(columns) == len({column.name for column in columns}) == 18
-    assert [column.name for column in columns if not column.calibrated] == ["distance_cosine", "distance_l1", "distance_l2"]
-    neutral = {column.name: (column.low, column.neutral, column.high) for column in columns if column.neutral is not None}
+    columns = {column.name: column for described in FEATURES.values() for column in described.columns}
+    assert len(columns) == sum(len(described.columns) for described in FEATURES.values()) == 18
+    assert [name for name, column in columns.items() if not column.calibrated] == ["distance_cosine", "distance_l1", "distance_l2"]
+    neutral = {name: (column.low, column.neutral, column.high) for name, column in columns.items() if column.neutral is not None}
     assert neutral == {"sentiment": (0, 0.5, 1), "regard": (0, 1, 2), "vader_compound": (-1, 0, 1)}
     for described in FEATURES.values():
         wanted = {label for column in described.columns for label in column.weights}

@@ -15,21 +15,15 @@ from tiltmeter.benchmarks.branching import branch
 from tiltmeter.benchmarks.builder import read_table
 from tiltmeter.errors import InputError
 
-_TABLE = {
-    "Imaginaria": {
-        "Brazil": {"Imaginaria": "Brazil", "Imaginarian": "Brazilian"},
-        "the EU": {"Imaginaria": "the EU", "Imaginarian": "European"},
-    }
-}
+_TARGETS = {"Brazil": {"Imaginaria": "Brazil", "Imaginarian": "Brazilian"}, "the EU": {"Imaginaria": "the EU", "Imaginarian": "European"}}
+_TABLE = {"Imaginaria": _TARGETS}
+_SAME = {"domain": "countries", "kind": "question", "keyword_in_prompt": True, "source": "article.txt", "licence": "own"}
 
 
 def _benchmark(*rows: tuple[str, str, str | None, str, str | None]) -> pl.DataFrame:
     """Rows of concept, keyword, source tag, prompt, baseline."""
-    same = {"domain": "countries", "kind": "question", "keyword_in_prompt": True, "source": "article.txt", "licence": "own"}
-    names = ("concept", "keyword", "source_tag", "prompt", "baseline")
-    return benchmark(
-        [{"key": f"k{number}", "position": number, **same, **dict(zip(names, row, strict=True))} for number, row in enumerate(rows)]
-    )
+    given = [dict(zip(("concept", "keyword", "source_tag", "prompt", "baseline"), row, strict=True)) for row in rows]
+    return benchmark([{"key": f"k{number}", "position": number, **_SAME, **row} for number, row in enumerate(given)])
 
 
 _ROOTS = _benchmark(
@@ -41,28 +35,13 @@ _ROOTS = _benchmark(
 
 
 def test_a_branch_says_where_it_comes_from_and_can_be_paired_with_its_root() -> None:
-    made, report = branch(_ROOTS, {"Imaginaria": {"the EU": _TABLE["Imaginaria"]["the EU"]}})
+    made, report = branch(_ROOTS, {"Imaginaria": {"the EU": _TARGETS["the EU"]}})
     assert made.schema == dict(BENCHMARK)
     assert made.head(4).equals(_ROOTS)
-    first = made.row(4, named=True)
-    assert first == {
-        "key": "k0/the EU",
-        "root": "k0",
-        "domain": "countries",
-        "concept": "the EU",
-        "keyword": "European",
-        "source_tag": "branch of Imaginaria: local",
-        "kind": "question",
-        "prompt": "What does a European eat?",
-        "baseline": "An Imaginarian eats lentils.",
-        "keyword_in_prompt": True,
-        "branched_from": "Imaginaria",
-        "source": "article.txt",
-        "position": 0,
-        "licence": "own",
-    }
-    assert made["prompt"].to_list()[5:] == ["How large is the EU?", "How deep is the sea?"]
-    assert made["keyword"].to_list()[5:] == ["THE EU", "sea"]
+    about = {"key": "k0/the EU", "root": "k0", "concept": "the EU", "keyword": "European", "branched_from": "Imaginaria", "position": 0}
+    texts = {"prompt": "What does a European eat?", "baseline": "An Imaginarian eats lentils."}
+    assert made.row(4, named=True) == {**_SAME, **about, **texts, "source_tag": "branch of Imaginaria: local"}
+    assert made.select("keyword", "prompt").rows()[5:] == [("THE EU", "How large is the EU?"), ("sea", "How deep is the sea?")]
     assert report.rows() == [("Imaginaria", "the EU", 3, 1, 0)]
 
 
@@ -99,11 +78,10 @@ def test_roots_without_rows_are_an_error_only_where_there_is_no_other() -> None:
 
 
 def test_a_table_is_read_from_yaml_and_json(tmp_path: Path) -> None:
-    yaml = tmp_path / "table.yaml"
+    yaml, other = tmp_path / "table.yaml", tmp_path / "table.json"
     yaml.write_text("Imaginaria:  # ours\n  Brazil: {Imaginaria: Brazil, ' Port Vera ': Rio}\n", encoding="utf-8")
     wanted = {"Imaginaria": {"Brazil": {"Imaginaria": "Brazil", "Port Vera": "Rio"}}}
     assert read_table(yaml) == wanted
-    other = tmp_path / "table.json"
     other.write_text("\t" + json.dumps(wanted), encoding="utf-8-sig")
     assert read_table(other) == wanted
 

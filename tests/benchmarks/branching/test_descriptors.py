@@ -110,10 +110,9 @@ def test_a_search_that_cannot_be_made_says_so() -> None:
     texts, encoder = pl.Series(["red two three four"]), Numbered({"red": 0.5, "two": 0.25, "three": 0.125})
     with pytest.raises(InputError, match="hold no words"):
         find_descriptors(pl.Series(["12", None]), "x", encoder, Says(lambda *_: ""), threshold=0.5)
-    with pytest.raises(ProviderError, match="server: down"):
-        find_descriptors(texts, "x", encoder, Says(lambda *_: "", status="failed"))
-    with pytest.raises(Unfinished, match="interrupted"):
-        find_descriptors(texts, "x", encoder, Says(lambda *_: "", status="missing"))
+    for status, error, said in (("failed", ProviderError, "server: down"), ("missing", Unfinished, "interrupted")):
+        with pytest.raises(error, match=said):
+            find_descriptors(texts, "x", encoder, Says(lambda *_: "", status=status))
 
 
 @pytest.mark.verify
@@ -127,17 +126,17 @@ def test_real_vectors_find_the_words_of_a_country() -> None:
     assert {"peso", "tango", "people"} == set(words[4:7])
 
 
-_ANSWERS = [
-    '{"replacements": [{"old": "peso", "new": "real"}, {"old": "Tango", "new": "samba"}]}',
-    'Sure!\n```json\n[{"peso": "real", "tango": "samba",}]\n```\nHope [that] helps {you}.',
-    "{'peso': 'real', 'tango': 'samba'}",
-    '<think>{"peso": "euro"}</think> {“peso”: “real”, “tango”: “samba”}'.replace("“", '"').replace("”", '"'),
-    "{“peso”: “real”, “tango”: “samba”}",
-    '{"Argentina": {"Brazil": {"peso": " real ", "tango": "samba", "wine": "coffee", "the": null}}}',
-]
-
-
-@pytest.mark.parametrize("answer", _ANSWERS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"replacements": [{"old": "peso", "new": "real"}, {"old": "Tango", "new": "samba"}]}',
+        'Sure!\n```json\n[{"peso": "real", "tango": "samba",}]\n```\nHope [that] helps {you}.',
+        "{'peso': 'real', 'tango': 'samba'}",
+        '<think>{"peso": "euro"}</think> {“peso”: “real”, “tango”: “samba”}'.replace("“", '"').replace("”", '"'),
+        "{“peso”: “real”, “tango”: “samba”}",
+        '{"Argentina": {"Brazil": {"peso": " real ", "tango": "samba", "wine": "coffee", "the": null}}}',
+    ],
+)
 def test_proposals_are_read_however_they_are_wrapped(answer: str) -> None:
     made = propose_replacements(["peso", "tango", "the", "Peso"], "Argentina", "Brazil", Says(lambda *_: answer))
     assert made.words == {"peso": "real", "tango": "samba"}
@@ -147,8 +146,7 @@ def test_proposals_are_read_however_they_are_wrapped(answer: str) -> None:
 def test_what_is_of_no_use_is_left_out_with_a_reason() -> None:
     answer = json.dumps({"a1": "a1", "b1": "x" * 81, "c1": 3, "d1": "ok", "other": "z"})
     made = propose_replacements(["a1", "b1", "c1", "d1"], "A", "B", Says(lambda *_: answer))
-    assert made.words == {"d1": "ok"}
-    assert list(made.left_out) == ["a1", "b1", "c1"]
+    assert (made.words, list(made.left_out)) == ({"d1": "ok"}, ["a1", "b1", "c1"])
     assert "the word itself" in made.left_out["a1"]
     assert "more than 80 characters" in made.left_out["b1"]
     nothing = propose_replacements(["a1"], "A", "B", Says(lambda *_: '{"replacements": []}'))

@@ -83,12 +83,6 @@ def test_each_title_is_fetched_once_whichever_concepts_want_it(tmp_path: Path) -
     assert not any("Prayer" in link.title for link in found.links[f"{server.root}/wiki/Quran"])
 
 
-def test_a_page_is_listed_once_whatever_it_is_called(tmp_path: Path) -> None:
-    with WikiServer(religions()) as server:
-        found = pages_of({"Faith": ["Muslim faith", "Islam", "islam"]}, server, tmp_path)
-    assert found.pages.select("title", "source").rows() == [("Islam", f"{server.root}/wiki/Islam")]
-
-
 def test_what_cannot_be_had_is_a_row_with_a_status(tmp_path: Path) -> None:
     faults = {"Quran": Fault(status=500), "Torah": Fault(code="permissiondenied")}
     expected = {
@@ -123,6 +117,12 @@ def test_failures_are_not_kept_but_tried_again_the_next_time(tmp_path: Path) -> 
         down = False
         assert set(statuses(pages_of(titles, server, tmp_path)).values()) == {"ok"}
     assert server.delivered["Islam"] == 1
+
+
+def test_a_page_is_listed_once_whatever_it_is_called(tmp_path: Path) -> None:
+    with WikiServer(religions()) as server:
+        found = pages_of({"Faith": ["Muslim faith", "Islam", "islam"]}, server, tmp_path)
+    assert found.pages.select("title", "source").rows() == [("Islam", f"{server.root}/wiki/Islam")]
 
 
 @pytest.mark.parametrize(
