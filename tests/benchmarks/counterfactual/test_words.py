@@ -97,7 +97,7 @@ def test_texts_of_all_lengths_keep_their_own_words() -> None:
     given = [*texts(3, 30), " ".join(texts(4, 60)), *texts(5, 30)]
     found = cooccurrence_bias(given, GROUPS, TARGETS, stop=STOP, resamples=200, permutations=50)
     # The one long text dominates all sums: whether a resample holds it decides, so intervals are wide but hold the estimate.
-    for one in found.filter(pl.col("estimate").is_not_null() & pl.col("target").is_not_null()).iter_rows(named=True):
+    for one in found.drop_nulls(["estimate", "target"]).iter_rows(named=True):
         assert one["low"] <= one["estimate"] <= one["high"]
     again = cooccurrence_bias(given[::-1], GROUPS, TARGETS, stop=STOP, resamples=1, permutations=0)
     assert again["estimate"].to_list() == pytest.approx(found["estimate"].to_list())
@@ -105,9 +105,9 @@ def test_texts_of_all_lengths_keep_their_own_words() -> None:
 
 def test_naming_one_group_less_is_bias_as_published_only() -> None:
     given = ["she is kind"] * 10 + ["he is kind"] * 20
-    found = cooccurrence_bias(given, {"f": ["she"], "m": ["he"]}, ["kind"], resamples=50, permutations=50)
-    assert single(found, metric="cooccurrence_bias", target="kind")["estimate"] == pytest.approx(math.log10(2))
-    assert single(found, metric="cooccurrence_bias_balanced", target="kind")["estimate"] == pytest.approx(0.0)
+    found = brief(cooccurrence_bias, given, {"f": ["she"], "m": ["he"]}, ["kind"])
+    ends = [single(found, metric=f"cooccurrence_bias{end}", target="kind")["estimate"] for end in ("", "_balanced")]
+    assert ends == pytest.approx([math.log10(2), 0.0])
 
 
 def test_whole_words_in_any_case_phrases_and_possessives() -> None:
