@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from itertools import product
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
-from conftest import Tiltmeter
+from benchmarks.conftest import Ran
 from tiltmeter.benchmarks.benchmark_parts import FURTHER, Answers
 from tiltmeter.datasets import Library
-from tiltmeter.runs import load
 from tiltmeter.study import EXAMPLES, FINDINGS, NO_TOOLS, Settings, conform, metric_name
-
-PROMPTS, REPEATS = 2, 2
 
 
 class Given(Answers):
@@ -24,7 +21,6 @@ class Given(Answers):
     name, title = "given", "Given"
 
     def design(self, library: Library, settings: Settings) -> pl.DataFrame:
-        """There is none to make."""
         raise NotImplementedError
 
 
@@ -36,13 +32,9 @@ def measured(seed: int, groups: int) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     rows = [
         (f"{role}/{group}/{prompt}", repeat, role, f"group {group}", f"{group}/{prompt}")
-        for role in ("none", "sailor")
-        for group in range(groups)
-        for prompt in range(PROMPTS)
-        for repeat in range(REPEATS)
+        for role, group, prompt, repeat in product(("none", "sailor"), range(groups), range(2), range(2))
     ]
-    columns = ["prompt_id", "repetition", "generation", "subject", "prompt_key"]
-    made = pl.DataFrame(rows, schema=columns, orient="row")
+    made = pl.DataFrame(rows, schema=["prompt_id", "repetition", "generation", "subject", "prompt_key"], orient="row")
     values = np.where(rng.random(made.height) < 0.2, np.nan, rng.choice([rng.normal(size=made.height), np.ones(made.height)]))
     return made.with_columns(
         pl.Series("value:score", values).fill_nan(None),
@@ -116,32 +108,19 @@ def test_of_answers_that_widen_it_alike_those_farthest_out_come_first() -> None:
     whole = conform(pl.DataFrame({"key": True, "estimate": 7.5, **named}), FINDINGS)
     shown = PART.examples(measures, whole, Settings())
     assert shown.select(*named).unique().to_dicts() == [named]
-    chosen = shown.join(measures, on="prompt_id", maintain_order="left")
-    assert chosen["subject"].unique().to_list() == ["far"]
-    assert chosen["influence"].to_list() == pytest.approx([0.1] * 5)
-    assert chosen["value:score"].to_list() == [9.0] * 5
+    chosen = shown.join(measures, on="prompt_id", maintain_order="left").select("subject", "value:score", "influence")
+    assert chosen.rows() == [("far", 9.0, pytest.approx(0.1))] * 5
 
 
-def test_of_a_run_they_are_opened_with_their_texts(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(
-        "run", "benchmarks/g20", "-m", "sim/biased", "--limit", "4", "-P", "roles=none,diplomat", "--display", "none", "--out", "run"
-    )
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
+def test_of_a_run_they_are_opened_with_their_texts(ran: Ran) -> None:
+    run = ran("run", "benchmarks/g20", "-m", "sim/biased", "--limit", "4", "-P", "roles=none,diplomat", "--display", "none", "--out", "run")
     shown = run.examples.filter(metric_name() == "range_mean_vader_compound", context="diplomat")
     assert 0 < shown.height <= 5
     assert (shown["outcome"] == "answered").all()
-    note = (
-        run.measures.filter(generation="diplomat")
-        .group_by("subject")
-        .agg(pl.col("value:vader_compound").mean())
-        .sort("value:vader_compound")
-    )
-    ends = {note["subject"][0], note["subject"][-1]}
+    means = run.measures.filter(generation="diplomat").group_by("subject").agg(pl.col("value:vader_compound").mean())
+    ends = set(means.sort("value:vader_compound")["subject"].gather([0, -1]))
     assert all(any(end in row["prompt"] for end in ends) for row in shown.iter_rows(named=True))
     first = shown.row(0, named=True)
-    answer = run.responses.filter(prompt_id=first["prompt_id"], repetition=first["repetition"])["answer"].item()
-    assert first["answer"] == answer
-    assert set(run.examples.select(metric_name()).to_series()) == {
-        f"range_mean_vader_{one}" for one in ("compound", "positive", "negative")
-    }
+    assert first["answer"] == run.responses.filter(prompt_id=first["prompt_id"], repetition=first["repetition"])["answer"].item()
+    ranges = {f"range_mean_vader_{one}" for one in ("compound", "positive", "negative")}
+    assert set(run.examples.select(metric_name()).to_series()) == ranges

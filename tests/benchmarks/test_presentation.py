@@ -68,17 +68,8 @@ ROWS = [
     *(number("topic mean", role, 0.4) for role in ("none", "poet")),
 ]
 ABOUT = pl.DataFrame(
-    {
-        "model": "m",
-        "part": "fruit",
-        "generation": ["none", "poet"],
-        "feature": "tone",
-        "calibrated": False,
-        "statistic": "mean",
-        "comparison": "max_abs_z",
-        "group": ["pear", "apple"],
-    }
-)
+    {"model": "m", "part": "fruit", "generation": ["none", "poet"], "feature": "tone", "calibrated": False, "statistic": "mean"}
+).with_columns(comparison=pl.lit("max_abs_z"), group=pl.Series(["pear", "apple"]))
 
 
 def all_blocks(blocks: Sequence[Block]) -> Iterator[Block]:
@@ -97,23 +88,31 @@ def rows_of(table: Table) -> list[dict[str, Any]]:
     return [{one.name: one.values[row] for one in columns} for row in range(len(columns[0].values))]
 
 
+def disparities(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    return rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])
+
+
+def titles(blocks: Sequence[Block], kind: type[Block]) -> list[str]:
+    return [getattr(block, "title", "") for block in blocks if isinstance(block, kind)]
+
+
+def presented(*rows: dict[str, object], **tables: pl.DataFrame) -> Sequence[Block]:
+    return suite.present(View(findings(*rows), tables))
+
+
 def heat(block: Heatmap) -> dict[str, dict[str, float | None]]:
     return {name: dict(zip(block.columns, values, strict=True)) for name, values in zip(block.rows, block.values, strict=True)}
 
 
 def test_what_is_shown_of_a_feature() -> None:
-    blocks = suite.present(View(findings(*ROWS), {"disparities": ABOUT}))
+    blocks = presented(*ROWS, disparities=ABOUT)
     assert getattr(blocks[0], "text", None) == "Kinds of fruit"
-    (table,) = of_kind(blocks, Table, "Disparity over the groups")
-    assert table.lead == 2
-    baseline, none, poet = rows_of(table)
+    assert [table.lead for table in of_kind(blocks, Table, "Disparity over the groups")] == [2]
+    baseline, none, poet = disparities(blocks)
     assert [row["generation"] for row in (baseline, none, poet)] == ["baseline", "none", "poet"]
     assert none["feature"] == "tone", "clusters are shown apart"
-    assert none["mean"] == pytest.approx(0.4)
-    assert none["range of means"] == pytest.approx(0.4)
-    assert none["interval"] == pytest.approx([0.3, 0.5])
-    assert none["q"] == 0.02
-    assert none["answered"] == 0.75
+    assert (none["mean"], none["range of means"], none["interval"]) == tuple(map(pytest.approx, (0.4, 0.4, [0.3, 0.5])))
+    assert (none["q"], none["answered"]) == (0.02, 0.75)
     assert (baseline["calibrated range"], none["calibrated range"]) == (None, 0.1)
     assert (baseline["highest mean"], none["highest mean"], none["lowest mean"]) == (None, "pear", "apple"), "of equal means none is first"
     assert [row["four-fifths rule"] for row in (baseline, none, poet)] == [None, "below 0.8", "below 0.8, unsure"]
@@ -125,66 +124,58 @@ def test_what_is_shown_of_a_feature() -> None:
     assert heat(calibrated)["pear"] == {"none": 0.05, "poet": 0.05}
     topic = rows_of(of_kind(blocks, Table, "cluster")[0])
     assert [(row["generation"], row["mean"], row["range of means"]) for row in topic] == [("none", 0.4, 0.3), ("poet", 0.4, 0.3)]
-    assert "Bias of the tool" in [block.title for block in blocks if isinstance(block, Details)]
+    assert "Bias of the tool" in titles(blocks, Details)
 
 
 def test_one_sentence_says_what_was_found() -> None:
-    (said, *_) = of_kind(suite.present(View(findings(*ROWS))), Text)
-    assert said.text == (
+    def said(**of_ranges: float) -> str:
+        rows = ({**row, **of_ranges} if row["comparison"] == "range" else row for row in ROWS)
+        return of_kind(presented(*rows), Text)[0].text
+
+    assert said() == (
         "none, tone: the groups' means lie 0.400 apart (0.300 to 0.500), which is more than chance gives (q 0.02); highest pear, lowest"
         " apple; the impact ratio 0.300 is below 0.8."
     )
-    tiny = findings(*({**row, "estimate": 0.00012345} if row["comparison"] == "range" else row for row in ROWS))
-    assert "means lie 0.000123 apart" in of_kind(suite.present(View(tiny)), Text)[0].text
-    unsure = findings(*({**row, "q": 0.2} if row["comparison"] == "range" else row for row in ROWS))
-    assert "may be chance" in of_kind(suite.present(View(unsure)), Text)[0].text
+    assert "means lie 0.000123 apart" in said(estimate=0.00012345)
+    assert "may be chance" in said(q=0.2)
 
 
 def test_shifts_of_roles() -> None:
     """Each role less no role; the note says where intervals do not overlap, in whichever direction."""
-    blocks = suite.present(View(findings(*ROWS)))
+    blocks = presented(*ROWS)
     (shifts,) = of_kind(blocks, Heatmap, "Shifts")
     assert shifts.centre == 0.0
     found = heat(shifts)
     assert list(found["apple"]) == ["poet"], "baselines are no role"
-    assert found["all prompts"]["poet"] == pytest.approx(0.125)
-    assert found["apple"]["poet"] == pytest.approx(0.3)
-    assert found["pear"]["poet"] == pytest.approx(-0.05)
+    assert [found[name]["poet"] for name in ("all prompts", "apple", "pear")] == pytest.approx([0.125, 0.3, -0.05])
     assert shifts.note == "The intervals of the two do not overlap for: apple (poet)."
-    poet = rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])[2]
-    changes = [poet[f"{name}, less no role"] for name in ("mean", "range", "ratio")]
-    assert changes == pytest.approx([0.125, -0.35, 0.4])
-    alone = suite.present(View(findings(*(row for row in ROWS if row["context"] != "none"))))
+    poet = disparities(blocks)[2]
+    assert [poet[f"{name}, less no role"] for name in ("mean", "range", "ratio")] == pytest.approx([0.125, -0.35, 0.4])
+    alone = presented(*(row for row in ROWS if row["context"] != "none"))
     assert not of_kind(alone, Heatmap, "Shifts"), "nothing to compare with"
 
 
 def test_without_baselines_or_numbers() -> None:
     why = "all responses are about a: at least two groups are needed"
     rows = [number("range", None, None, key=True, note=why), *(number("mean", None, None, group) for group in ("a", "b"))]
-    blocks = suite.present(View(findings(*rows)))
+    blocks = presented(*rows)
     assert [block.text for block in of_kind(blocks, Callout)] == [why, NO_BASELINES]
     assert of_kind(blocks, Text)[0].text == "m, tone: no disparity was computed."
-    (row,) = rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])
+    (row,) = disparities(blocks)
     assert row["generation"] == "m"
     assert "four-fifths rule" not in row
     assert heat(of_kind(blocks, Heatmap)[0]) == {"a": {"m": None}, "b": {"m": None}}
 
 
-def test_two_models_are_shown_together() -> None:
-    both = pl.concat([findings(*ROWS, model="one"), findings(*ROWS, model="two")])
-    blocks = suite.present(View(both))
+def test_two_models_are_shown_together_and_a_heat_map_of_many_leaves_out_roles() -> None:
+    blocks = suite.present(View(pl.concat([findings(*ROWS, model="one"), findings(*ROWS, model="two")])))
     assert [block.text.split(",")[0] for block in of_kind(blocks, Text)[:2]] == ["one · none", "two · none"]
     labels = ["baseline", "one · none", "one · poet", "two · none", "two · poet"]
-    assert [row["generation"] for row in rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])] == labels, "the baselines once"
+    assert [row["generation"] for row in disparities(blocks)] == labels, "the baselines once"
     assert list(of_kind(blocks, Heatmap)[0].columns) == labels
-    (ranges,) = of_kind(blocks, Intervals, "Range of means")
+    (ranges,), (ratios, *_) = (of_kind(blocks, Intervals, title) for title in ("Range of means", "Impact ratio"))
     assert [row.label for row in ranges.rows if row.panel == "tone, calibrated"] == labels[1:]
-    assert {row.null_value for row in ranges.rows} == {0.0}
-    ratios = of_kind(blocks, Intervals, "Impact ratio")[0]
-    assert {row.null_value for row in ratios.rows} == {0.8}
-
-
-def test_a_heat_map_of_many_models_leaves_out_roles() -> None:
+    assert [{row.null_value for row in chart.rows} for chart in (ranges, ratios)] == [{0.0}, {0.8}]
     many = pl.concat([findings(*ROWS, model=f"model {i}") for i in range(WIDEST)])
     assert list(of_kind(suite.present(View(many)), Heatmap)[0].columns) == [f"model {i} · none" for i in range(WIDEST)]
 
@@ -192,48 +183,36 @@ def test_a_heat_map_of_many_models_leaves_out_roles() -> None:
 def test_further_measures_the_clearest_first() -> None:
     pair = {"metric": "sentiment_strict", "feature": "tone", "group": "apple", "group_2": "pear", "context": "none"}
     rows = [{**pair, "estimate": 0.5, "null_value": 0.2, "q": q / 100} for q in range(MOST + 1, 0, -1)]
-    (table,) = of_kind(suite.present(View(findings(*ROWS, *rows))), Table, f"The {MOST} clearest of {MOST + 1}")
-    first = rows_of(table)[0]
-    assert first["metric"] == "sentiment_strict_tone"
-    assert (first["group"], first["group 2"], first["chance"], first["q"]) == ("apple", "pear", 0.2, 0.01)
+    (table,) = of_kind(presented(*ROWS, *rows), Table, f"The {MOST} clearest of {MOST + 1}")
+    first = [rows_of(table)[0][name] for name in ("metric", "group", "group 2", "chance", "q")]
+    assert first == ["sentiment_strict_tone", "apple", "pear", 0.2, 0.01]
 
 
 def test_of_a_real_run(tmp_path: Path) -> None:
     """The tool's bias, measurements, disparity with the answers behind it, of two roles."""
-    run = tm.run(
-        "benchmarks/parties",
-        model="sim/biased",
-        limit=3,
-        params={"roles": "none,teacher"},
-        journal=str(tmp_path / "journal.sqlite"),
-        out=tmp_path / "run",
-    )
-    whole = run.findings.filter(pl.col("group").is_null(), metric="value", feature="vader_compound", calibrated=False)
+    places: dict[str, Any] = {"journal": str(tmp_path / "journal.sqlite"), "out": tmp_path / "run"}
+    run = tm.run("benchmarks/parties", model="sim/biased", limit=3, params={"roles": "none,teacher"}, **places)
+    of_all = run.findings.filter(pl.col("group").is_null(), pl.col("context") != "baseline")
+    whole = of_all.filter(metric="value", feature="vader_compound", calibrated=False)
     values = run.measures.group_by("generation").agg(mean=pl.col("value:vader_compound").mean())
-    whole = whole.filter(pl.col("context") != "baseline")
     assert dict(whole.select("context", "estimate").iter_rows()) == pytest.approx(dict(values.iter_rows()))
-    assert (whole["low"] < whole["estimate"]).all()
-    assert (whole["estimate"] < whole["high"]).all()
+    assert whole.filter(pl.col("low") < pl.col("estimate"), pl.col("estimate") < pl.col("high")).height == whole.height
     blocks = suite.present(RunsView([run], "benchmarks", {}))
-    assert "Bias of the tool" in [block.title for block in blocks if isinstance(block, Details)]
+    assert "Bias of the tool" in titles(blocks, Details)
     assert of_kind(blocks, Heatmap, "Shifts of vader compound")
     shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
     title = "answers that moved the range of means most (sim/biased, teacher)"
-    given = run.examples.filter(context="teacher")
-    assert title in shown
-    assert {row.prompt_id for row in shown[title]} <= set(given["prompt_id"])
-    disparities = run.stage("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=False)
-    table = rows_of(of_kind(blocks, Table, "Disparity over the groups")[0])
-    about = {row["feature"]: row["group of it"] for row in table if row["generation"] == "none"}
-    assert about == {row["feature"].replace("_", " "): row["group"] for row in disparities.iter_rows(named=True)}
+    assert {row.prompt_id for row in shown[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
+    computed = run.stage("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=False)
+    about = {row["feature"]: row["group of it"] for row in disparities(blocks) if row["generation"] == "none"}
+    assert about == {row["feature"].replace("_", " "): row["group"] for row in computed.iter_rows(named=True)}
 
 
 def test_a_statistic_that_was_asked_for_is_shown_with_and_without_the_mean() -> None:
     asked = [{**number("mean", role, 0.3, group), "statistic": "trimmed"} for role in ("baseline", "none") for group in GROUPS]
-    alone = suite.present(View(findings(*asked)))
-    beside = suite.present(View(findings(*ROWS, *asked)))
+    alone, beside = presented(*asked), presented(*ROWS, *asked)
     title = "tone: trimmed of the answers about each group"
-    assert title in [block.title for block in alone if isinstance(block, Heatmap)]
+    assert title in titles(alone, Heatmap)
     assert not [block for block in alone if isinstance(block, Callout) and block.text == NO_BASELINES]
     (details,) = [block for block in beside if isinstance(block, Details) and block.title == "Other statistics of each group"]
-    assert [block.title for block in details.blocks if isinstance(block, Heatmap)] == [title]
+    assert titles(details.blocks, Heatmap) == [title]

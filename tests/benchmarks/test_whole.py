@@ -1,8 +1,13 @@
-"""Benchmarks as a user runs them: asked, measured, diagnosed; with one's own benchmark, answers and values."""
+"""Benchmarks as a user runs them: asked, measured, diagnosed; one's own benchmark, answers and values; what is planted; resumed."""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +16,32 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
-from conftest import Tiltmeter
+from benchmarks.conftest import Ran
+from conftest import ROOT, Tiltmeter
+from support.simulated import running
+from support.true_tones import true_tones
+from tiltmeter.models.sim import Dials, SimulatedModel
 from tiltmeter.runs import load
 from tiltmeter.study import metric_name
 
-RUN = ("run", "benchmarks/g20", "-m", "sim/biased", "--display", "none", "--out", "run")
+TO_RUN = ("--display", "none", "--out", "run")
+G20 = ("run", "benchmarks/g20", "-m", "sim/biased")
+PARTIES = ("run", "benchmarks/parties", "-m", "sim/biased", "-P", "roles=none")
+OWN = ("run", "benchmarks", "-m", "sim/biased", "-P", "benchmark=mine.csv")
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(tiltmeter: Tiltmeter, tmp_path: Path) -> Refused:
+    """What is said of a command that is refused before anything is asked."""
+
+    def obey(*arguments: str) -> str:
+        done = tiltmeter(*arguments, *TO_RUN)
+        assert done.returncode == 2, done.stderr
+        assert not (tmp_path / "run").exists()
+        return done.stderr.replace("\n", " ")
+
+    return obey
 
 
 def number(run: tm.Run, metric: str, context: str | None = None, group: str | None = None) -> dict[str, Any]:
@@ -28,16 +54,15 @@ def number(run: tm.Run, metric: str, context: str | None = None, group: str | No
 
 
 def test_the_country_study_is_run_and_diagnosed(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(*RUN, "--limit", "15")
+    done = tiltmeter(*G20, "--limit", "15", *TO_RUN)
     assert done.returncode == 0, done.stderr
+    assert "impact ratio" in done.stdout
     run = load(tmp_path / "run")
-    assert run.design.height == 15 * 21 * 5
-    assert run.design.group_by("concept").len()["len"].to_list() == [75] * 21
+    assert run.design.group_by("concept").len()["len"].to_list() == [15 * 5] * 21
     assert run.about["complete"]
     found = number(run, "range_mean_vader_compound", "none")
     means = [number(run, "mean_vader_compound", "none", concept)["estimate"] for concept in run.design["concept"].unique()]
     assert found["estimate"] == pytest.approx(max(means) - min(means))
-    assert "impact ratio" in done.stdout
     assert number(run, "range_mean_vader_compound", "baseline")["attempts"] == 15 * 21
     assert {"statistics", "disparities", "groups"} <= {path.stem for path in (tmp_path / "run" / "stages").iterdir()}
 
@@ -52,22 +77,17 @@ def test_the_plan_says_how_small_a_difference_would_show(tiltmeter: Tiltmeter, t
 
 
 @pytest.mark.verify
-def test_the_same_again_asks_nothing_and_gives_the_same(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    tables = []
-    for _ in range(2):
-        assert tiltmeter(*RUN, "--limit", "3", "-P", "roles=none").returncode == 0
-        tables.append(load(tmp_path / "run").about)
-    assert tables[0]["tables"] == tables[1]["tables"]
-    assert tables[1]["models"][0]["tally"]["answered"] == 0
+def test_the_same_again_asks_nothing_and_gives_the_same(ran: Ran) -> None:
+    first, again = (ran(*G20, "--limit", "3", "-P", "roles=none", *TO_RUN).about for _ in range(2))
+    assert first["tables"] == again["tables"]
+    assert again["models"][0]["tally"]["answered"] == 0
 
 
 @pytest.mark.verify
-def test_a_number_is_opened_down_to_its_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter(*RUN, "--limit", "4").returncode == 0
-    run = load(tmp_path / "run")
+def test_a_number_is_opened_down_to_its_answers(ran: Ran, tiltmeter: Tiltmeter) -> None:
+    run = ran(*G20, "--limit", "4", *TO_RUN)
     behind = run.evidence("mean_vader_compound", group="Japan", context="diplomat")
-    assert behind.height == 4
-    assert set(behind["role"]) == {"diplomat"}
+    assert behind["role"].to_list() == ["diplomat"] * 4
     assert behind["prompt"].str.contains("Japan").all()
     assert behind["value:vader_compound"].mean() == pytest.approx(number(run, "mean_vader_compound", "diplomat", "Japan")["estimate"])
     shown = tiltmeter("show", "run", "--metric", "mean_vader_compound", "--group", "Japan", "--context", "diplomat")
@@ -75,137 +95,106 @@ def test_a_number_is_opened_down_to_its_answers(tiltmeter: Tiltmeter, tmp_path: 
     assert "Japan" in shown.stdout
 
 
-def test_answers_that_decline_are_missing_and_not_neutral(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter(*RUN, "--limit", "4", "-P", "roles=none", "-M", "refusal=0.5").returncode == 0
-    run = load(tmp_path / "run")
+def test_answers_that_decline_are_missing_and_not_neutral(ran: Ran) -> None:
+    run = ran(*G20, "--limit", "4", "-P", "roles=none", "-M", "refusal=0.5", *TO_RUN)
     refused = run.measures.filter(pl.col("outcome") == "refused")
     assert 20 < refused.height < 64
-    assert refused["value:vader_compound"].null_count() == refused.height
-    found = number(run, "range_mean_vader_compound", "none")
-    assert found["refused"] == refused.height
+    assert refused["value:vader_compound"].null_count() == refused.height == number(run, "range_mean_vader_compound", "none")["refused"]
 
 
-OWN = "concept,prompt,baseline\n" + "".join(
+MINE = "concept,prompt,baseline\n" + "".join(
     f"{who},What is told of {who} and the {thing}?,The {thing} of {who} is fine.\n"
     for thing in ("sea", "hill", "town", "road", "well")
     for who in ("Aland", "Borduria")
 )
 
 
-def test_a_benchmark_of_ones_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text(OWN, encoding="utf-8")
+def test_a_benchmark_of_ones_own(ran: Ran, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text(MINE, encoding="utf-8")
     (tmp_path / "roles.yaml").write_text("none:\nsailor: You are an old sailor.\n", encoding="utf-8")
-    own = ("-P", "benchmark=mine.csv", "-P", "roles=roles.yaml")
-    done = tiltmeter("run", "benchmarks", "-m", "sim/biased", *own, "--display", "none", "--out", "run")
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
+    run = ran(*OWN, "-P", "roles=roles.yaml", *TO_RUN)
     assert run.design.height == 20
-    assert run.design.filter(pl.col("role") == "sailor")["system"].unique().to_list() == ["You are an old sailor."]
+    assert set(run.design.filter(role="sailor")["system"]) == {"You are an old sailor."}
     assert set(run.findings["context"].drop_nulls()) == {"none", "sailor", "baseline"}
 
 
-def test_values_measured_elsewhere_go_straight_to_disparity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_values_measured_elsewhere_go_straight_to_disparity(ran: Ran, tmp_path: Path) -> None:
     """Figure 6 of the paper."""
     (tmp_path / "fig6.csv").write_text("fruit,score\nApple,0.5\nApple,0.75\nPear,0.25\nPear,0.2\n", encoding="utf-8")
-    done = tiltmeter("analyse", "fig6.csv", "--study", "benchmark", "--group", "fruit", "--feature", "score", "--out", "run")
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
-    assert number(run, "mean_score", group="Apple")["estimate"] == pytest.approx(0.625)
-    assert number(run, "mean_score", group="Pear")["estimate"] == pytest.approx(0.225)
-    assert number(run, "range_mean_score")["estimate"] == pytest.approx(0.4)
-    assert number(run, "selection_rate_score", group="Apple")["estimate"] == 1.0
-    assert number(run, "ratio_selection_rate_score")["estimate"] == 0.0
+    run = ran("analyse", "fig6.csv", "--study", "benchmark", "--group", "fruit", "--feature", "score", "--out", "run")
+    expected = [
+        ("mean_score", "Apple", 0.625),
+        ("mean_score", "Pear", 0.225),
+        ("range_mean_score", None, 0.4),
+        ("selection_rate_score", "Apple", 1.0),
+        ("ratio_selection_rate_score", None, 0.0),
+    ]
+    for metric, group, estimate in expected:
+        assert number(run, metric, group=group)["estimate"] == pytest.approx(estimate), (metric, group)
 
 
-def test_texts_of_ones_own_in_pairs(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path) -> None:
+def test_texts_of_ones_own_in_pairs(ran: Ran, shared: Path) -> None:
     letters = str(shared / "data" / "letters" / "clg_letters.csv")
     flags = ("--group", "gender", "--pair", "age", "--pair", "occupation", "--text", "chatgpt_gen", "--out", "run")
-    done = tiltmeter("analyse", letters, "--study", "benchmarks", *flags)
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
-    found = number(run, "range_mean_vader_compound")
-    assert found["method"] == "bootstrap percentile; resampled: prompts with all their branches"
-    assert found["items"] == 60
-
-
-MISTAKES = [
-    (("-P", "features=sentimnt"), "did you mean sentiment"),
-    (("-P", "group=cuntry"), "-P group=cuntry"),
-    (("-P", "group=branched_from,branched_from"), "is in it twice"),
-    (("-P", "roles=diplomatt"), "did you mean diplomat"),
-    (("-P", "roles=nowhere.yaml"), "there is no such file"),
-    (("-P", "statistics=meen"), "meen"),
-    (("-P", "benchmark=mine.csv"), "give the study benchmarks"),
-    (("-P", "group=domain"), "at least two groups are needed"),
-    (("-P", "clusters=1"), "a number of clusters from 2"),
-    (("-P", "also=toxicty"), "did you mean toxicity"),
-    (("-P", "also=toxicity"), "give -P features=toxicity"),
-    (("--definition", "genderbench"), "known: default, saged"),
-]
-
-
-@pytest.mark.parametrize(("flags", "told"), MISTAKES)
-def test_mistakes_are_told_before_anything_is_asked(tiltmeter: Tiltmeter, tmp_path: Path, flags: tuple[str, ...], told: str) -> None:
-    done = tiltmeter(*RUN, "--limit", "2", *flags)
-    assert done.returncode == 2, done.stderr
-    assert told in done.stderr.replace("\n", " ")
-    assert not (tmp_path / "run").exists()
+    found = number(ran("analyse", letters, "--study", "benchmarks", *flags), "range_mean_vader_compound")
+    assert (found["method"], found["items"]) == ("bootstrap percentile; resampled: prompts with all their branches", 60)
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("flags", "told"),
     [
-        ("concept,prompt\nA,one\nA,two\n", "at least two groups"),
-        ("concept,text\nA,one\nB,two\n", "prompt"),
+        (("-P", "features=sentimnt"), "did you mean sentiment"),
+        (("-P", "group=cuntry"), "-P group=cuntry"),
+        (("-P", "group=branched_from,branched_from"), "is in it twice"),
+        (("-P", "roles=diplomatt"), "did you mean diplomat"),
+        (("-P", "roles=nowhere.yaml"), "there is no such file"),
+        (("-P", "statistics=meen"), "meen"),
+        (("-P", "benchmark=mine.csv"), "give the study benchmarks"),
+        (("-P", "group=domain"), "at least two groups are needed"),
+        (("-P", "clusters=1"), "a number of clusters from 2"),
+        (("-P", "also=toxicty"), "did you mean toxicity"),
+        (("-P", "also=toxicity"), "give -P features=toxicity"),
+        (("--definition", "genderbench"), "known: default, saged"),
     ],
 )
-def test_benchmarks_that_cannot_be_used(tiltmeter: Tiltmeter, tmp_path: Path, table: str, told: str) -> None:
-    (tmp_path / "mine.csv").write_text(table, encoding="utf-8")
-    done = tiltmeter("run", "benchmarks", "-m", "sim/fair", "-P", "benchmark=mine.csv", "--out", "run")
-    assert done.returncode == 2
-    assert told in done.stderr.replace("\n", " ")
-    assert not (tmp_path / "run").exists()
+def test_mistakes_are_told_before_anything_is_asked(refused: Refused, flags: tuple[str, ...], told: str) -> None:
+    assert told in refused(*G20, "--limit", "2", *flags)
 
 
-def test_a_role_cannot_be_called_as_the_baselines_are(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "roles.yaml").write_text("baseline: You are a baseline.\n", encoding="utf-8")
-    done = tiltmeter(*RUN, "-P", "roles=roles.yaml")
-    assert done.returncode == 2
-    assert "cannot be called 'baseline'" in done.stderr
+@pytest.mark.parametrize(
+    ("file", "text", "command", "told"),
+    [
+        ("mine.csv", "concept,prompt\nA,one\nA,two\n", OWN, "at least two groups"),
+        ("mine.csv", "concept,text\nA,one\nB,two\n", OWN, "prompt"),
+        ("roles.yaml", "baseline: You are a baseline.\n", (*G20, "-P", "roles=roles.yaml"), "cannot be called 'baseline'"),
+    ],
+)
+def test_files_that_cannot_be_used(refused: Refused, tmp_path: Path, file: str, text: str, command: tuple[str, ...], told: str) -> None:
+    (tmp_path / file).write_text(text, encoding="utf-8")
+    assert told in refused(*command)
 
 
-def test_a_benchmark_without_baselines_cannot_be_compared_with_them(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_benchmark_without_baselines_cannot_be_compared_with_them(ran: Ran, refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("concept,prompt\nA,one?\nB,one?\n", encoding="utf-8")
-    command = ("run", "benchmarks", "-m", "sim/fair", "-P", "benchmark=mine.csv", "--display", "none", "--out", "run")
-    done = tiltmeter(*command, "-P", "features=distance")
-    assert done.returncode == 2
-    assert "has none" in done.stderr
-    assert tiltmeter(*command).returncode == 0
-    assert not load(tmp_path / "run").findings["calibrated"].any()
+    assert "has none" in refused(*OWN, "-P", "features=distance")
+    assert not ran(*OWN, *TO_RUN).findings["calibrated"].any()
 
 
-def test_further_measures_of_the_same_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    own = ("-P", "roles=none", "-P", "also=parity,overlap,words")
-    done = tiltmeter("run", "benchmarks/parties", "-m", "sim/biased", "--display", "none", "--out", "run", "--limit", "6", *own)
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
+def test_further_measures_of_the_same_answers(ran: Ran, tmp_path: Path) -> None:
+    run = ran(*PARTIES, "--limit", "6", "-P", "also=parity,overlap,words", *TO_RUN)
     found = run.findings.filter(metric_name() == "sentiment_strict_vader_compound")
     assert found.height == 15  # pairs of six ideologies
-    assert found["low"].null_count() == 0
-    assert found["p"].null_count() == 0
+    assert found.select("low", "p").null_count().row(0) == (0, 0)
     assert set(found["unit"]) == {"score"}
     assert set(run.findings.filter(metric="sentiment_weak")["unit"]) == {"difference"}
-    assert run.findings.filter(pl.col("metric") == "bleu").height == 15
-    assert run.findings.filter(pl.col("metric") == "cooccurrence_bias").height == 1
+    assert [run.findings.filter(metric=name).height for name in ("bleu", "cooccurrence_bias")] == [15, 1]
     assert run.stage("further").filter(pl.col("target").is_not_null()).height > 10
     assert "Further measures" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.verify
-def test_clusters_of_like_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(*RUN, "--limit", "3", "-P", "roles=none", "-P", "clusters=2")
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
+def test_clusters_of_like_answers(ran: Ran) -> None:
+    run = ran(*G20, "--limit", "3", "-P", "roles=none", "-P", "clusters=2", *TO_RUN)
     members = [name for name in run.measures.columns if name.startswith("value:cluster_")]
     assert len(members) == 2
     assert run.measures.select(pl.sum_horizontal(members)).to_series().to_list() == [1.0] * run.measures.height
@@ -213,12 +202,10 @@ def test_clusters_of_like_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 
 
 @pytest.mark.verify
-def test_toxicity_by_a_function_of_ones_own_and_cosine_by_an_encoder(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_toxicity_by_a_function_of_ones_own_and_cosine_by_an_encoder(ran: Ran, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def toxic(text):\n    return min(1.0, len(text) % 7 / 6)\n")
-    own = ("-P", "roles=none", "-P", "features=toxicity=mine:toxic", "-P", "also=toxicity,cosine", "--repeats", "5")
-    done = tiltmeter("run", "benchmarks/parties", "-m", "sim/biased", "--display", "none", "--out", "run", "--limit", "3", *own)
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
+    own = ("-P", "features=toxicity=mine:toxic", "-P", "also=toxicity,cosine", "--repeats", "5")
+    run = ran(*PARTIES, "--limit", "3", *own, *TO_RUN)
     scores = run.measures.join(run.responses.select("prompt_id", "repetition", "answer"), on=["prompt_id", "repetition"])
     scores = scores.with_columns(scored=pl.col("answer").str.len_chars() % 7 / 6)
     assert scores["value:toxicity"].to_list() == pytest.approx(scores["scored"].to_list())
@@ -226,3 +213,94 @@ def test_toxicity_by_a_function_of_ones_own_and_cosine_by_an_encoder(tiltmeter: 
     expected = scores.group_by("subject").agg((pl.col("scored") >= 0.5).mean())
     assert dict(fractions.iter_rows()) == pytest.approx(dict(expected.iter_rows()))
     assert run.findings.filter(pl.col("metric") == "cosine")["estimate"].is_between(0, 1).all()
+
+
+TONE = "vader_compound"
+
+
+@pytest.mark.verify
+def test_planted_effects_are_recovered(ran: Ran) -> None:
+    run = ran(*G20, "-M", "bias=1", "-P", "roles=none", *TO_RUN)
+    # The standard of the selection rate is the mean of all answers, as measured.
+    standard = run.measures[f"value:{TONE}"].mean()
+    assert isinstance(standard, float)
+    true = true_tones(run.design, Dials(representational_harms=1.0).mapping(), standard=standard).sort("mean")
+    means = run.findings.filter(metric_name() == f"mean_{TONE}", pl.col("context") == "none")
+    both = means.join(true, left_on="group", right_on="concept")
+    assert both.height == 21
+    assert both.select(pl.col("mean").is_between("low", "high")).to_series().sum() >= 18  # 95% of 21, and chance
+    found = number(run, f"range_mean_{TONE}", "none")
+    assert found["low"] <= true["mean"][-1] - true["mean"][0] <= found["high"]
+    assert found["p"] == pytest.approx(1 / 1001)
+    rates = true["selection_rate"].to_numpy()
+    ratio = number(run, f"ratio_selection_rate_{TONE}", "none")
+    assert ratio["low"] <= float(rates.min() / rates.max()) <= ratio["high"]
+    flagged = run.stage("groups").filter("below_four_fifths", ~pl.col("calibrated"), generation="none", feature=TONE)["group"]
+    assert flagged.len() >= 3
+    assert set(flagged) <= set(true.filter(pl.col("selection_rate") < 0.8 * pl.col("selection_rate").max())["concept"])
+
+
+@pytest.mark.verify
+def test_calibration_takes_out_the_bias_of_the_tool(ran: Ran) -> None:
+    """VADER takes "United" for praise, whoever says it: a bias of the tool that nobody had to plant."""
+    run = ran("run", "benchmarks/g20", "-m", "sim/fair", "-P", "roles=none", *TO_RUN)
+    assert number(run, f"range_mean_{TONE}", "baseline")["p"] == pytest.approx(1 / 1001)
+    raw, calibrated = (number(run, f"range_mean_{TONE}{end}", "none") for end in ("", "_calibrated"))
+    assert raw["p"] < 0.05 < calibrated["p"]
+    assert calibrated["low"] == 0.0
+    of_baselines = run.stage("statistics").filter(statistic="mean", feature=TONE, generation="baseline")
+    assert set(of_baselines.sort("estimate", descending=True)["group"].head(2)) == {"United Kingdom", "United States"}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    model = SimulatedModel("sim/biased", Dials(representational_harms=0.25), latency=0.01)
+    with running(model, "benchmarks/g20", roles="none,assistant") as url:
+        yield url
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("table", ["design", "responses", "measures"])
+def test_killed_while_it_asks_measures_or_analyses_and_run_again(
+    ran: Ran, tmp_path: Path, environment: dict[str, str], address: str, table: str
+) -> None:
+    """Killed over HTTP when this table is the last that stands: complete, the same numbers, nothing that was kept is asked for twice."""
+    roles = ("-P", "roles=none,assistant")
+    command = ["run", "benchmarks/g20", "-m", "vllm/any", "--limit", "8", *roles, "--display", "none", "--base-url", address, "--out"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tiltmeter.cli", *command, "run"], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "run" / f"{table}.parquet").exists():
+            assert process.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        process.kill()
+    run = ran(*command, "run")
+    assert run.about["complete"]
+    assert run.responses["status"].to_list() == ["ok"] * (8 * 21 * 2)
+    if table != "design":
+        assert run.about["models"][0]["tally"]["answered"] == 0
+    whole = ran(*command, "whole")
+    assert whole.about["models"][0]["tally"]["held"] == 8 * 21 * 2
+    assert whole.findings.equals(run.findings)
+    assert set(whole.findings.filter(pl.col("group").is_null())["context"]) == {"baseline", "none", "assistant"}
+
+
+@pytest.mark.verify
+def test_figures_of_the_example_of_ones_own_answers(ran: Ran, shared: Path) -> None:
+    folders = {"clg_letters.csv": "letters", "dv3_story_generations.csv": "stories"}
+    features = {"compound": "vader_compound", "positive words": "vader_positive", "negative words": "vader_negative"}
+    sections = (ROOT / "examples" / "own_answers" / "README.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(sections) == 2
+    for section in sections:
+        command = re.search(r"tiltmeter analyse (\S+) (.*)", section)
+        assert command is not None
+        data = shared / "data" / folders[command[1]] / command[1]
+        ranges = ran("analyse", str(data), *command[2].split(), "--display", "none", "--out", command[1]).findings
+        rows = re.findall(rf"^\| ({'|'.join(features)}) \|.*\| ([\d.]+) \(([\d.]+) … ([\d.]+)\) \| ([\d.]+) \|$", section, re.M)
+        assert len(rows) == 3
+        for name, *figures in rows:
+            found = ranges.filter(metric_name() == f"range_mean_{features[name]}").row(0, named=True)
+            for figure, column in zip(figures, ("estimate", "low", "high", "p"), strict=True):
+                assert f"{found[column]:.{len(figure.partition('.')[2])}f}" == figure, (name, column, found[column])

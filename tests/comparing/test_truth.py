@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+import tiltmeter as tm
 from tiltmeter import registry
-from tiltmeter.comparing import judged_differences
+from tiltmeter.comparing import compare, judged_differences
 from tiltmeter.datasets import Library
 from tiltmeter.probes import Probe
 from tiltmeter.runs import Run, resolve
@@ -35,8 +37,11 @@ def library(shared: object) -> Iterator[Library]:
         yield Library.default()
 
 
+Probes = Mapping[str, tuple[Probe, pl.DataFrame]]
+
+
 @pytest.fixture(scope="module")
-def probes(library: Library) -> Mapping[str, tuple[Probe, pl.DataFrame]]:
+def probes(library: Library) -> Probes:
     loaded = {name: registry.load("probes", name) for name in registry.names("probes")}
     return {name: (probe, probe.design(library, SETTINGS)) for name, probe in loaded.items()}
 
@@ -51,11 +56,10 @@ class MeasuresOnly:
         raise NotRun(f"there is no table {table}")
 
 
-def _pair(probes: Mapping[str, tuple[Probe, pl.DataFrame]], biases: tuple[float, float], seed: int) -> pl.DataFrame:
+def _pair(probes: Probes, biases: tuple[float, float], seed: int) -> pl.DataFrame:
     """Differences of two simulated models with these biases."""
     findings: tuple[list[pl.DataFrame], list[pl.DataFrame]] = ([], [])
-    grades: list[pl.DataFrame] = []
-    contrasts = {}
+    grades, contrasts = list[pl.DataFrame](), {}
     for name, (probe, design) in probes.items():
         sides = [probe.imagine(design, dict.fromkeys(HARMS, bias), 2 * seed + i) for i, bias in enumerate(biases)]
         for found, measures in zip(findings, sides, strict=True):
@@ -70,7 +74,7 @@ def _pair(probes: Mapping[str, tuple[Probe, pl.DataFrame]], biases: tuple[float,
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.2], ids=["fair", "biased"])
-def test_the_same_model_twice_differs_in_nothing(probes: Mapping[str, tuple[Probe, pl.DataFrame]], bias: float) -> None:
+def test_the_same_model_twice_differs_in_nothing(probes: Probes, bias: float) -> None:
     """Of a binomial count of 24 with chance .05, one in 40 exceeds 3."""
     wrong, low, tests = 0, 0, 0
     for seed in range(PAIRS):
@@ -83,9 +87,8 @@ def test_the_same_model_twice_differs_in_nothing(probes: Mapping[str, tuple[Prob
     assert 0.01 <= low / tests <= 0.065
 
 
-def test_planted_differences_are_found_and_held(probes: Mapping[str, tuple[Probe, pl.DataFrame]]) -> None:
-    verdicts: Counter[str] = Counter()
-    held = 0
+def test_planted_differences_are_found_and_held(probes: Probes) -> None:
+    verdicts, held = Counter[str](), 0
     for seed in range(PAIRS // 2):
         found = _pair(probes, (0.05, 0.35), 100 + seed).filter("key")
         verdicts.update(found["verdict"].to_list())
@@ -104,16 +107,13 @@ def _answers(rng: np.random.Generator, groups: int, roots: int, effect: float) -
     root = np.repeat(np.arange(roots), groups)
     group = np.tile(np.arange(groups), roots)
     value = rng.normal(size=root.size) + np.repeat(np.random.default_rng(0).normal(size=roots), groups) + effect * (group == 0)
-    frame = pl.DataFrame({"root": root, "group": group, "value:score": value})
-    return frame.select(
-        "value:score",
-        root=pl.format("root {}", "root"),
-        subject=pl.format("group {}", "group"),
-        prompt_key=pl.format("{}/{}", "root", "group"),
-        generation=pl.lit("none"),
-        role=pl.lit("none"),
-        item="root",
-    )
+    names = {
+        "root": pl.format("root {}", "item"),
+        "subject": pl.format("group {}", "group"),
+        "prompt_key": pl.format("{}/{}", "item", "group"),
+    }
+    frame = pl.DataFrame({"item": root, "group": group, "value:score": value}).with_columns(**names)
+    return frame.with_columns(generation=pl.lit("none"), role=pl.lit("none")).drop("group")
 
 
 def test_benchmarks(library: Library) -> None:
@@ -138,20 +138,18 @@ def test_benchmarks(library: Library) -> None:
 
 def test_associations(place: object) -> None:
     """A model that leans is told from one that does not; the same model twice is not told apart."""
-    import tiltmeter as tm
-    from tiltmeter.comparing import compare
 
     def made(seed: str, *models: str) -> Run:
-        options = {"seed": seed}
-        return tm.run("associations/gender", model=list(models), judge="sim/fair", params={"encoder": "none"}, limit=20, options=options)
+        options: dict[str, Any] = {"judge": "sim/fair", "params": {"encoder": "none"}, "options": {"seed": seed}}
+        return tm.run("associations/gender", model=list(models), limit=20, **options)
 
-    runs = made("0", "sim/fair", "sim/biased"), made("9", "sim/fair")
-    planted = compare(runs[0], model_a="sim/fair", model_b="sim/biased").differences.filter(metric="association")
+    first, second = made("0", "sim/fair", "sim/biased"), made("9", "sim/fair")
+    planted = compare(first, model_a="sim/fair", model_b="sim/biased").differences.filter(metric="association")
     surely = planted.filter(pl.col("q") < 0.05)
     assert surely.height >= 4
-    reported = runs[0].findings.filter(pl.col("concept").is_not_null(), model="sim/biased")
+    reported = first.findings.filter(pl.col("concept").is_not_null(), model="sim/biased")
     stronger = surely.filter(pl.col("difference") > 0)
     assert stronger.join(reported, on=["concept", "group"], how="anti").height <= 1
-    twice = compare(runs[0], runs[1], model_a="sim/fair").differences.filter(pl.col("concept").is_not_null())
+    twice = compare(first, second, model_a="sim/fair").differences.filter(pl.col("concept").is_not_null())
     assert set(twice["metric"]) == {"rate", "association"}
     assert not (twice["q"] < 0.05).any()

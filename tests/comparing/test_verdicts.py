@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -11,26 +12,17 @@ from tiltmeter.comparing import DIFFERENCES, VERDICTS, judged_differences
 from tiltmeter.probes import one_sided, two_sided
 from tiltmeter.study import CONTRASTS, FINDINGS, GRADES
 
-MORE_IS_WORSE: dict[str, Any] = {
-    "bands": [band._asdict() for band in one_sided(0.05, 0.15, 0.5)],
-    "null_value": None,
-    "range_low": 0.0,
-    "range_high": 1.0,
-}
-ABOVE_0_IS_WORSE: dict[str, Any] = {
-    "bands": [band._asdict() for band in one_sided(0.03, 0.1, 0.3, low=-1)],
-    "null_value": 0.0,
-    "range_low": -1.0,
-    "range_high": 1.0,
-}
-EITHER_WAY: dict[str, Any] = {
-    "bands": [band._asdict() for band in two_sided(0.05, 0.15, 0.5)],
-    "null_value": 0.0,
-    "range_low": -1.0,
-    "range_high": 1.0,
-}
-RATIO: dict[str, Any] = {"bands": None, "null_value": 1.0, "range_low": 0.0, "range_high": 1.0}
-RANGE: dict[str, Any] = {"bands": None, "null_value": 0.0, "range_low": 0.0, "range_high": None}
+
+def _metric(bands: Sequence[Any] | None, null: float | None, low: float | None, high: float | None) -> dict[str, Any]:
+    tiers = None if bands is None else [band._asdict() for band in bands]
+    return {"bands": tiers, "null_value": null, "range_low": low, "range_high": high}
+
+
+MORE_IS_WORSE = _metric(one_sided(0.05, 0.15, 0.5), None, 0.0, 1.0)
+ABOVE_0_IS_WORSE = _metric(one_sided(0.03, 0.1, 0.3, low=-1), 0.0, -1.0, 1.0)
+EITHER_WAY = _metric(two_sided(0.05, 0.15, 0.5), 0.0, -1.0, 1.0)
+RATIO = _metric(None, 1.0, 0.0, 1.0)
+RANGE = _metric(None, 0.0, 0.0, None)
 
 
 def _finding(estimate: float | None, half: float | None, **more: Any) -> pl.DataFrame:
@@ -70,8 +62,7 @@ def _judged(before: float | None, after: float | None, half: float | None = 0.01
 def test_which_way_is_better(kind: dict[str, Any], before: float, after: float, verdict: str) -> None:
     found = _judged(before, after, **kind)
     assert found["verdict"] == verdict in VERDICTS
-    assert found["difference"] == pytest.approx(after - before)
-    assert not found["paired"]
+    assert (found["difference"], found["paired"]) == (pytest.approx(after - before), False)
 
 
 def test_what_is_unchanged_and_what_is_not_known() -> None:
@@ -83,23 +74,17 @@ def test_what_is_unchanged_and_what_is_not_known() -> None:
     assert _judged(None, 0.1, **MORE_IS_WORSE)["verdict"] == "undecidable"
     assert "half of the answers" in _judged(0.1, 0.4, answered=40, **MORE_IS_WORSE)["note"]
     assert "which direction" in _judged(0.1, 0.4, **(MORE_IS_WORSE | {"bands": None}))["note"]
+    assert _judged(0.1, 0.4, key=False, **MORE_IS_WORSE)["verdict"] is None, "only key metrics are judged"
     # A range has no greatest value, so that no margin can be a share of it.
     assert _judged(0.1, 0.1, 0.001, **RANGE)["verdict"] == "undecidable"
-
-
-def test_only_key_metrics_are_judged() -> None:
-    assert _judged(0.1, 0.4, key=False, **MORE_IS_WORSE)["verdict"] is None
 
 
 def test_families_of_q() -> None:
     """One key metric with p = .04 stands beside a hundred others without being drowned by them; one of two does not pass at .05."""
 
     def contrasts(p: dict[str, float], **more: Any) -> pl.DataFrame:
-        rows = [
-            {"metric": name, "difference": 0.2, "low": 0.1, "high": 0.3, "p": one, "n": 9, "paired": True, "how": "x", **more}
-            for name, one in p.items()
-        ]
-        return pl.DataFrame(rows, schema=dict(CONTRASTS))
+        same = {"difference": 0.2, "low": 0.1, "high": 0.3, "n": 9, "paired": True, "how": "x", **more}
+        return pl.DataFrame([{"metric": name, "p": one, **same} for name, one in p.items()], schema=dict(CONTRASTS))
 
     def sides(names: dict[str, bool]) -> pl.DataFrame:
         return pl.concat([_finding(0.1, 0.01, **MORE_IS_WORSE, metric=name, key=key) for name, key in names.items()])
@@ -107,12 +92,14 @@ def test_families_of_q() -> None:
     graded = pl.concat([_grades(name, **MORE_IS_WORSE) for name in ("m", "k")])
     others = {f"other{i}": False for i in range(100)}
     p = {"m": 0.04, **dict.fromkeys(others, 0.9)}
-    found = judged_differences(sides({"m": True, **others}), sides({"m": True, **others}), {"it": contrasts(p)}, graded)
-    assert found.filter(metric="m").row(0, named=True)["q"] == pytest.approx(0.04)
-    assert found.filter(metric="m").row(0, named=True)["verdict"] == "worse"
-    two = judged_differences(sides({"m": True, "k": True}), sides({"m": True, "k": True}), {"it": contrasts({"m": 0.04, "k": 0.9})}, graded)
-    assert two["q"].to_list() == pytest.approx([0.08, 0.9])
-    assert two["verdict"].to_list() == ["undecidable", "undecidable"]
+
+    def judged(names: dict[str, bool], found: pl.DataFrame) -> pl.DataFrame:
+        return judged_differences(sides(names), sides(names), {"it": found}, graded)
+
+    found = judged({"m": True, **others}, contrasts(p)).filter(metric="m")
+    assert found.select("q", "verdict").row(0) == (pytest.approx(0.04), "worse")
+    two = judged({"m": True, "k": True}, contrasts({"m": 0.04, "k": 0.9}))
+    assert two.select("q", "verdict").rows() == [(pytest.approx(0.08), "undecidable"), (pytest.approx(0.9), "undecidable")]
     concepts = contrasts({"rate": 0.01}, concept="kind", group="female")
-    third = judged_differences(sides({"m": True}), sides({"m": True}), {"it": pl.concat([contrasts({"m": 0.04}), concepts])}, graded)
+    third = judged({"m": True}, pl.concat([contrasts({"m": 0.04}), concepts]))
     assert third.filter(concept="kind").select("q", "verdict", "key").row(0) == (pytest.approx(0.01), None, False)

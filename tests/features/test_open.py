@@ -1,16 +1,21 @@
-"""What a user may name as a feature, and what is said where it cannot be had."""
+"""What a user may name as a feature, what is said where it cannot be had, and the classifier a run hands to its parts."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from features.conftest import Opener
 from support.tiny_models import save_classifier
+from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
-from tiltmeter.features import FEATURES, Feature, open_features
+from tiltmeter.features import FEATURES, Feature, measure_features, open_features
+from tiltmeter.models import weights
 from tiltmeter.registry import did_you_mean
+from tiltmeter.runs.asking import RunTools
+from tiltmeter.study import NO_TOOLS, NotRun
 
 
 def opened(opener: Opener, *names: str) -> list[Feature]:
@@ -19,10 +24,10 @@ def opened(opener: Opener, *names: str) -> list[Feature]:
 
 def test_the_catalogue_has_the_published_features() -> None:
     assert list(FEATURES) == ["sentiment", "regard", "toxicity", "stereotype", "personality", "vader", "distance"]
-    columns = [column for described in FEATURES.values() for column in described.columns]
-    assert len(columns) == len({column.name for column in columns}) == 18
-    assert [column.name for column in columns if not column.calibrated] == ["distance_cosine", "distance_l1", "distance_l2"]
-    neutral = {column.name: (column.low, column.neutral, column.high) for column in columns if column.neutral is not None}
+    columns = {column.name: column for described in FEATURES.values() for column in described.columns}
+    assert len(columns) == sum(len(described.columns) for described in FEATURES.values()) == 18
+    assert [name for name, column in columns.items() if not column.calibrated] == ["distance_cosine", "distance_l1", "distance_l2"]
+    neutral = {name: (column.low, column.neutral, column.high) for name, column in columns.items() if column.neutral is not None}
     assert neutral == {"sentiment": (0, 0.5, 1), "regard": (0, 1, 2), "vader_compound": (-1, 0, 1)}
     for described in FEATURES.values():
         wanted = {label for column in described.columns for label in column.weights}
@@ -43,19 +48,14 @@ def test_the_catalogue_has_the_published_features() -> None:
     ],
 )
 def test_labels_are_known_by_their_usual_names(opener: Opener, tmp_path: Path, feature: str, labels: list[str]) -> None:
-    folder = save_classifier(tmp_path / "classifier", labels)
-    (one,) = opened(opener, f"{feature}={folder}")
-    assert one.name == feature
-    assert one.columns == FEATURES[feature].columns
+    (one,) = opened(opener, f"{feature}={save_classifier(tmp_path / 'classifier', labels)}")
+    assert (one.name, one.columns) == (feature, FEATURES[feature].columns)
 
 
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (
-            ["LABEL_0", "LABEL_1"],
-            r"has no label positive, only LABEL_0, LABEL_1; .* map labels: .*\?positive=LABEL&negative=LABEL",
-        ),
+        (["LABEL_0", "LABEL_1"], r"has no label positive, only LABEL_0, LABEL_1; .* map labels: .*\?positive=LABEL&negative=LABEL"),
         (["joy", "anger"], r"has no label positive, only joy, anger; use another classifier"),
         (["positive", "pos", "negative"], r"the labels positive and pos of .* both mean positive"),
     ],
@@ -81,7 +81,7 @@ def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("names", "said"),
     [
         ("sentimant", f"unknown feature 'sentimant': {did_you_mean('sentimant', list(FEATURES))}"),
         ("sentiment=", "'sentiment=' *: after the = the feature needs a model"),
@@ -90,18 +90,13 @@ def test_labels_can_be_mapped(opener: Opener, tmp_path: Path) -> None:
         ("math:nothing", "the module math has no function nothing"),
         ("math:pi", "the module math has no function pi"),
         ("sentiment=no/such/folder", "there is no folder"),
+        ("vader vader", "the feature vader is named twice"),
+        ("math:sqrt sqrt=math:sqrt", "the feature sqrt is named twice"),
     ],
 )
-def test_what_cannot_be_opened_says_why(opener: Opener, name: str, said: str) -> None:
+def test_what_cannot_be_opened_says_why(opener: Opener, names: str, said: str) -> None:
     with pytest.raises(InputError, match=said.replace("?", r"\?")):
-        opened(opener, name)
-
-
-def test_a_feature_is_named_once(opener: Opener) -> None:
-    with pytest.raises(InputError, match="the feature vader is named twice"):
-        opened(opener, "vader", "vader")
-    with pytest.raises(InputError, match="the feature sqrt is named twice"):
-        opened(opener, "math:sqrt", "sqrt=math:sqrt")
+        opened(opener, *names.split())
 
 
 def test_a_function_of_the_folder_one_works_in(opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,3 +105,26 @@ def test_a_function_of_the_folder_one_works_in(opener: Opener, tmp_path: Path, m
     monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
     (one,) = opened(opener, "length=my_measures_of_text:words")
     assert one.name == "length"
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunTools:
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+    return RunTools(Library(cache=tmp_path), None)
+
+
+def test_scores_are_kept_for_the_next_run(tools: RunTools, tmp_path: Path, polar: Path) -> None:
+    features = open_features([f"sentiment={polar}"], encoder=tools.encoder, classifier=tools.classifier)
+    assert measure_features(features, pl.Series(["kind", "brave"])).values["sentiment"].is_between(0, 1).all()
+    assert (tmp_path / "runs" / "vectors.sqlite").exists()
+    assert tools.classifier(str(polar)) is tools.classifier(str(polar))
+
+
+def test_a_classifier_that_cannot_be_had_says_so(tools: RunTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        tools.classifier(str(tmp_path / "nowhere"))
+    with pytest.raises(NotRun, match="can be had within a run only"):
+        NO_TOOLS.classifier("any")
+    monkeypatch.setattr(weights, "find_spec", lambda name: None)
+    with pytest.raises(NotRun, match=r'needs the package torch: pip install "tiltmeter\[local\]"'):
+        tools.classifier("owner/name")

@@ -40,9 +40,7 @@ def test_worked_by_hand() -> None:
     other_way = (4 / 8 * 3 / 7 * 2 / 6 * 1 / 5) ** 0.25
     assert bleu(["a b c d"], ["a b c d e f g h"])[0] == pytest.approx(min(math.exp(-1), other_way))
     assert rouge_l(["the cats sat down"], ["the cat ran down fast"])[0] == pytest.approx(2 * 3 / 9)
-
-
-def test_equal_texts_are_wholly_alike_however_short() -> None:
+    # Equal texts are wholly alike, however short.
     assert bleu(["x", "a b", "One, two."], ["x", "a b", "one, two."]).to_list() == pytest.approx([1, 1, 1])
     assert rouge_l(["x"], ["x"]).to_list() == [1.0]
 
@@ -56,27 +54,21 @@ def test_what_says_nothing_is_missing_and_never_zero() -> None:
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    monkeypatch.setitem(sys.modules, "rouge_score.tokenize", None)
-    for measure in (bleu, rouge_l):
+    for module, measure in (("sacrebleu.metrics.bleu", bleu), ("rouge_score.tokenize", rouge_l)):
+        monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(ProviderError, match=r'pip install "tiltmeter\[benchmarks\]"'):
             measure(["a"], ["b"])
 
 
 def test_cosine_row_by_row() -> None:
     a, b = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 0.0], [1.0, math.inf]]), np.array([[6.0, 8.0], [-2.0, 2.0], [1.0, 1.0], [1.0, 1.0]])
-    found = cosine(a, b)
-    assert found.to_list()[:2] == pytest.approx([1.0, -math.sqrt(0.5)])
-    assert found.to_list()[2:] == [None, None]
+    assert cosine(a, b).to_list() == [pytest.approx(1.0), pytest.approx(-math.sqrt(0.5)), None, None]
 
 
 def test_masking_takes_whole_words_the_longest_first() -> None:
     texts = pl.Series(["She told the Woman Doctor: 'the heroine is hers.'", None, "shell"])
-    assert mask_words(texts, ["she", "woman", "woman doctor", "hers"]).to_list() == [
-        "groupword told the groupword: 'the heroine is groupword.'",
-        None,
-        "shell",
-    ]
+    masked = ["groupword told the groupword: 'the heroine is groupword.'", None, "shell"]
+    assert mask_words(texts, ["she", "woman", "woman doctor", "hers"]).to_list() == masked
     # A replacement is not replaced in turn.
     assert mask_words(pl.Series(["He saw they"]), {"he": "they", "they": "it"}).to_list() == ["they saw it"]
 

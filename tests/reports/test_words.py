@@ -1,4 +1,4 @@
-"""Small words and pictures."""
+"""Small words."""
 
 from __future__ import annotations
 

@@ -10,13 +10,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
-from tiltmeter.datasets import Catalogue
+from tiltmeter.datasets import Catalogue, Library
 
 SAMPLE = b"word,score\nnurse,0.2\nsmith,0.8\n"
 REQUIREMENT = "tiltmeter-sample==1.0"
 WHEEL = "tiltmeter_sample-1.0-py3-none-any.whl"
 
 Record = dict[str, Any]
+MakeLibrary = Callable[..., Library]
 
 
 def record(name: str, data: bytes, *sources: Mapping[str, str], **changes: Any) -> Record:

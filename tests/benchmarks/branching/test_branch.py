@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from support.benchmark_rows import benchmark
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.benchmarks.branching import branch
 from tiltmeter.benchmarks.builder import read_table
 from tiltmeter.errors import InputError
 
-_TABLE = {
-    "Imaginaria": {
-        "Brazil": {"Imaginaria": "Brazil", "Imaginarian": "Brazilian"},
-        "the EU": {"Imaginaria": "the EU", "Imaginarian": "European"},
-    },
-}
+_TARGETS = {"Brazil": {"Imaginaria": "Brazil", "Imaginarian": "Brazilian"}, "the EU": {"Imaginaria": "the EU", "Imaginarian": "European"}}
+_TABLE = {"Imaginaria": _TARGETS}
+_SAME = {"domain": "countries", "kind": "question", "keyword_in_prompt": True, "source": "article.txt", "licence": "own"}
 
 
 def _benchmark(*rows: tuple[str, str, str | None, str, str | None]) -> pl.DataFrame:
     """Rows of concept, keyword, source tag, prompt, baseline."""
-    made = [
-        {
-            **dict.fromkeys(BENCHMARK),
-            "key": f"k{number}",
-            "root": f"k{number}",
-            "domain": "countries",
-            "kind": "question",
-            **dict(zip(("concept", "keyword", "source_tag", "prompt", "baseline"), row, strict=True)),
-            "keyword_in_prompt": True,
-            "source": "article.txt",
-            "position": number,
-            "licence": "own",
-        }
-        for number, row in enumerate(rows)
-    ]
-    return pl.DataFrame(made, schema=BENCHMARK)
+    given = [dict(zip(("concept", "keyword", "source_tag", "prompt", "baseline"), row, strict=True)) for row in rows]
+    return benchmark([{"key": f"k{number}", "position": number, **_SAME, **row} for number, row in enumerate(given)])
 
 
 _ROOTS = _benchmark(
@@ -50,28 +35,13 @@ _ROOTS = _benchmark(
 
 
 def test_a_branch_says_where_it_comes_from_and_can_be_paired_with_its_root() -> None:
-    made, report = branch(_ROOTS, {"Imaginaria": {"the EU": _TABLE["Imaginaria"]["the EU"]}})
+    made, report = branch(_ROOTS, {"Imaginaria": {"the EU": _TARGETS["the EU"]}})
     assert made.schema == dict(BENCHMARK)
     assert made.head(4).equals(_ROOTS)
-    first = made.row(4, named=True)
-    assert first == {
-        "key": "k0/the EU",
-        "root": "k0",
-        "domain": "countries",
-        "concept": "the EU",
-        "keyword": "European",
-        "source_tag": "branch of Imaginaria: local",
-        "kind": "question",
-        "prompt": "What does a European eat?",
-        "baseline": "An Imaginarian eats lentils.",
-        "keyword_in_prompt": True,
-        "branched_from": "Imaginaria",
-        "source": "article.txt",
-        "position": 0,
-        "licence": "own",
-    }
-    assert made["prompt"].to_list()[5:] == ["How large is the EU?", "How deep is the sea?"]
-    assert made["keyword"].to_list()[5:] == ["THE EU", "sea"]
+    about = {"key": "k0/the EU", "root": "k0", "concept": "the EU", "keyword": "European", "branched_from": "Imaginaria", "position": 0}
+    texts = {"prompt": "What does a European eat?", "baseline": "An Imaginarian eats lentils."}
+    assert made.row(4, named=True) == {**_SAME, **about, **texts, "source_tag": "branch of Imaginaria: local"}
+    assert made.select("keyword", "prompt").rows()[5:] == [("THE EU", "How large is the EU?"), ("sea", "How deep is the sea?")]
     assert report.rows() == [("Imaginaria", "the EU", 3, 1, 0)]
 
 
@@ -84,12 +54,8 @@ def test_all_pairs_each_target_once_and_baselines_too_on_request() -> None:
     assert made.group_by("root").len().sort("root").rows() == [("k0", 3), ("k1", 3), ("k2", 3), ("k3", 1)]
 
 
-def test_a_root_without_a_source_tag() -> None:
-    tag = branch(_ROOTS, {"Peru": {"Chile": {"Peru": "Chile"}}}).benchmark["source_tag"][-1]
-    assert tag == "branch of Peru"
-
-
-def test_what_still_names_the_root_is_counted() -> None:
+def test_a_root_without_a_source_tag_and_what_still_names_the_root() -> None:
+    assert branch(_ROOTS, {"Peru": {"Chile": {"Peru": "Chile"}}}).benchmark["source_tag"][-1] == "branch of Peru"
     report = branch(_ROOTS, {"Imaginaria": {"Brazil": {"Imaginarian": "Brazilian"}}}).report
     assert report.rows() == [("Imaginaria", "Brazil", 3, 2, 1)]
 
@@ -112,13 +78,15 @@ def test_roots_without_rows_are_an_error_only_where_there_is_no_other() -> None:
 
 
 def test_a_table_is_read_from_yaml_and_json(tmp_path: Path) -> None:
-    yaml = tmp_path / "table.yaml"
+    yaml, other = tmp_path / "table.yaml", tmp_path / "table.json"
     yaml.write_text("Imaginaria:  # ours\n  Brazil: {Imaginaria: Brazil, ' Port Vera ': Rio}\n", encoding="utf-8")
     wanted = {"Imaginaria": {"Brazil": {"Imaginaria": "Brazil", "Port Vera": "Rio"}}}
     assert read_table(yaml) == wanted
-    other = tmp_path / "table.json"
     other.write_text("\t" + json.dumps(wanted), encoding="utf-8-sig")
     assert read_table(other) == wanted
+
+
+_QUOTES = "(put numbers, dates and words such as yes and no in quotes)"
 
 
 @pytest.mark.parametrize(
@@ -129,34 +97,27 @@ def test_a_table_is_read_from_yaml_and_json(tmp_path: Path) -> None:
         ("A: B", "table.yaml: A must be a mapping, found 'B'"),
         ("A: {B: {}}", "A.B is empty"),
         ("A: {A: {x: y}}", "cannot be branched to itself"),
-        (
-            "A: {B: {no: yes}}",
-            "A.B: a key must be a text of one line (put numbers, dates and words such as yes and no in quotes), found False",
-        ),
-        ("A: {B: {x: 3}}", "A.B.x must be a text (put numbers, dates and words such as yes and no in quotes), found 3"),
+        ("A: {B: {no: yes}}", f"A.B: a key must be a text of one line {_QUOTES}, found False"),
+        ("A: {B: {x: 3}}", f"A.B.x must be a text {_QUOTES}, found 3"),
         ("A: {B: {x: [y]}}", "A.B.x must be a text"),
         ("A: {B: {x: ' '}}", "A.B.x is an empty text"),
         ("A: {B: {x: y, 'x ': z}}", "the key 'x' stands twice"),
         ("A: {B: {x: y}, B: {x: z}}", "line 1, column 16: not valid YAML (the key 'B' stands twice in one mapping"),
         ("A: {B: {x: y", "not valid YAML"),
+        (None, "No such file"),
     ],
 )
-def test_a_table_that_cannot_be_used_says_where(tmp_path: Path, text: str, message: str) -> None:
+def test_a_table_that_cannot_be_used_says_where(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "table.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(InputError) as caught:
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
         read_table(path)
-    assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
 
-def test_unreadable_tables(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
-        read_table(tmp_path / "none.yaml")
-    broken = tmp_path / "broken.json"
-    broken.write_text('{"A": {"B":\n {"x": "y"', encoding="utf-8")
-    with pytest.raises(InputError, match="line 2 is not valid JSON"):
-        read_table(broken)
-    broken.write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(InputError, match="not UTF-8"):
-        read_table(broken)
+@pytest.mark.parametrize(("data", "message"), [(b'{"A": {"B":\n {"x": "y"', "line 2 is not valid JSON"), (b"\xff\xfe\xff", "not UTF-8")])
+def test_unreadable_tables(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "broken.json").write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        read_table(tmp_path / "broken.json")

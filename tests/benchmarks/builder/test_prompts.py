@@ -19,6 +19,7 @@ from hypothesis import given, settings, strategies as st
 
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, SENTENCES
 from tiltmeter.benchmarks.builder import Assembled, continuations, split_sentences
+from tiltmeter.benchmarks.builder.verbs import tag_words
 from tiltmeter.errors import InputError
 
 CHECKED = pl.read_csv(Path(__file__).with_name("checked_cuts.csv"), schema_overrides={"cuts": pl.String})
@@ -64,12 +65,11 @@ def test_cuts_of_the_checked_list(checked: dict[str, str], allowed: dict[str, li
 def test_no_cut_inside_a_word_a_name_or_brackets(checked: dict[str, str]) -> None:
     assert len(checked) > 170
     for sentence, prompt in checked.items():
-        rest = sentence[len(prompt) :]
+        rest, last = sentence[len(prompt) :], prompt.split()[-1]
         assert sentence.startswith(prompt)
         assert not (prompt[-1].isalnum() and rest[0].isalnum())
         assert re.match(r"[\s,:;.]", rest), (prompt, rest)
         assert prompt.count("(") == prompt.count(")") or ")" not in rest
-        last = prompt.split()[-1]
         assert last[0].islower() or last[0] in "'\u2014(" or "\u2014" in last, prompt
 
 
@@ -80,10 +80,7 @@ def test_no_cut_inside_a_word_a_name_or_brackets(checked: dict[str, str]) -> Non
         ("The movement has not often been described as one body.", "The movement has not often been described"),
         ("Those who live and work in the valley are called people of the hills.", "Those who live and work in the valley are called"),
         ("The term coined by early writers was used in many books.", "The term coined by early writers was used"),
-        (
-            "As the party grew in size and lost its leaders, it met new rivals there.",
-            "As the party grew in size and lost its leaders, it met",
-        ),
+        ("As the party grew and lost its leaders, it met new rivals there.", "As the party grew and lost its leaders, it met"),
         ("Since 1980, the party has won three elections in a row.", "Since 1980, the party has won"),
         ("The party (which was founded in 1900) supports free trade today.", "The party (which was founded in 1900) supports"),
         ('The group known as "we are one" rejects all of these views.', 'The group known as "we are one" rejects'),
@@ -103,49 +100,40 @@ def test_by_rule(sentence: str, expected: str | None) -> None:
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [
-        # The first verb after the fifth word, and three words more.
+        # The first verb after the fifth word, and three words more; not in brackets.
         ("The old and proud party soon won many seats in the north.", "The old and proud party soon won many seats in"),
         ("The old party soon won there and gained many seats in the north.", "The old party soon won there and gained many seats in"),
+        (
+            "The party grew in the north and (they said gladly) later gained more seats in the old south.",
+            "The party grew in the north and (they said gladly) later gained more seats in",
+        ),
         # None there: the first anywhere.
         ("They won seats in the old north.", "They won seats in the"),
     ],
 )
 def test_the_published_rule(sentence: str, expected: str) -> None:
-    found = cut(sentence, "saged")
-    assert found is not None
-    assert sentence.startswith(found)
-    assert found == expected
-
-
-def test_the_published_rule_looks_after_the_fifth_word_and_not_in_brackets() -> None:
-    found = cut("The party grew in the north and (they said gladly) later gained more seats in the old south.", "saged")
-    assert found is not None
-    assert found.endswith("gained more seats in")
+    assert cut(sentence, "saged") == expected
 
 
 def test_what_is_dropped_is_counted() -> None:
     found = continuations(table([SURE, "It is over.", "No verb in this old fragment here.", "The critics of it say: nothing more."]))
     assert found.benchmark["prompt"].to_list() == ["The party was founded"]
-    assert sorted(found.dropped["reason"]) == ["no main verb was found", "too little is left to continue", "too little is left to continue"]
-    assert found.dropped["position"].to_list() == [1, 2, 3]
+    little = "too little is left to continue"
+    assert found.dropped.select("position", "reason").rows() == [(1, little), (2, "no main verb was found"), (3, little)]
 
 
 def test_rows_of_the_benchmark() -> None:
-    sentences = table(
-        [
-            "The  party was\nfounded by workers in 1900.",
-            "In the north the Party was small and poor.",
-            "The parties were small in the north.",
-        ]
-    )
-    found = continuations(sentences).benchmark
+    sentences = [
+        "The  party was\nfounded by workers in 1900.",
+        "In the north the Party was small and poor.",
+        "The parties were small in it.",
+    ]
+    found = continuations(table(sentences)).benchmark
     assert dict(found.schema) == {name: pl.Series(dtype=kind).dtype for name, kind in BENCHMARK.items()}
-    assert found["baseline"].to_list()[0] == "The party was founded by workers in 1900."
     assert found["keyword_in_prompt"].to_list()[::2] == [True, False]  # in any case, as a whole word: "parties" is another
     assert found["root"].to_list() == found["key"].to_list()
-    assert set(found["kind"]) == {"continuation"}
-    assert found["source"].to_list()[0] == "s0"
-    assert found["branched_from"].null_count() == found.height
+    first = ("The party was founded by workers in 1900.", "continuation", "s0", None)
+    assert found.select("baseline", "kind", "source", "branched_from").row(0) == first
 
 
 def test_keys_do_not_depend_on_other_rows() -> None:
@@ -156,18 +144,15 @@ def test_keys_do_not_depend_on_other_rows() -> None:
     assert again == {source: keys[source] for source in again}
 
 
-def test_keywords_are_taken_as_they_are() -> None:
+def test_keywords_are_taken_as_they_are_and_without_sentences_there_is_nothing() -> None:
     sentences = table(["The C++ (old) party was founded by workers there."]).with_columns(keyword=pl.lit("C++ (old)"))
     assert continuations(sentences).benchmark["keyword_in_prompt"].to_list() == [True]
+    assert continuations(table([])).benchmark.is_empty()
 
 
 def test_a_concept_left_without_prompts() -> None:
     with pytest.raises(InputError, match=r"'b' \(1 no main verb was found\)"):
         continuations(pl.concat([table([SURE]), table(["A short history of Chad since 1900."], "b")]))
-
-
-def test_no_sentences_at_all() -> None:
-    assert continuations(table([])).benchmark.is_empty()
 
 
 RELIGIONS = ("judaism", "christianity", "islam", "buddhism", "sikhism", "atheism")
@@ -179,10 +164,8 @@ def bold(shared: Path, file: str, groups: tuple[str, ...]) -> pl.DataFrame:
     rows = []
     for group in groups:
         for title, texts in published[group].items():
-            sentences = [sentence for text in texts for sentence in split_sentences(text)]
-            rows += [
-                (file, group, group, title, "local", place, one, "CC BY-SA") for place, one in enumerate(sentences) if len(one.split()) >= 6
-            ]
+            long = [one for text in texts for one in split_sentences(text) if len(one.split()) >= 6]
+            rows += [(file, group, group, title, "local", place, one, "CC BY-SA") for place, one in enumerate(long)]
     return pl.DataFrame(rows, schema=SENTENCES, orient="row").unique(["concept", "sentence"], maintain_order=True)
 
 
@@ -200,34 +183,12 @@ def test_most_sentences_of_bold_become_prompts(shared: Path, file: str, groups: 
     assert found.benchmark["key"].is_unique().all()
 
 
+PLAIN = ("The", "party", "is", "was", "founded", "that", "who", "and", "of", "Bank", "works", "3.5", "don't")
+ANY_WORD = st.sampled_from([*PLAIN, *',;()"\u2014\u201c\u201d'])
+
+
 @settings(max_examples=80, deadline=None)
-@given(
-    st.lists(
-        st.lists(
-            st.sampled_from(
-                [
-                    "The",
-                    "party",
-                    "is",
-                    "was",
-                    "founded",
-                    "that",
-                    "who",
-                    "and",
-                    "of",
-                    "Bank",
-                    "works",
-                    "3.5",
-                    "don't",
-                    *',;()"\u2014\u201c\u201d',
-                ]
-            ),
-            max_size=14,
-        ).map(" ".join),
-        max_size=4,
-    ),
-    st.sampled_from(["default", "saged"]),
-)
+@given(st.lists(st.lists(ANY_WORD, max_size=14).map(" ".join), max_size=4), st.sampled_from(["default", "saged"]))
 def test_any_sentences(sentences: list[str], definition: Literal["default", "saged"]) -> None:
     given_rows = [SURE, *(sentence for sentence in sentences if sentence.strip())]
     found: Assembled = continuations(table(given_rows), definition=definition)
@@ -235,3 +196,41 @@ def test_any_sentences(sentences: list[str], definition: Literal["default", "sag
     for prompt, baseline in found.benchmark.select("prompt", "baseline").iter_rows():
         assert baseline.startswith(prompt)
         assert len(prompt) < len(baseline)
+
+
+def test_words_their_places_and_parts_of_speech() -> None:
+    sentence = "They don't live in Punjab."
+    words = tag_words(sentence)
+    assert [word.text for word in words] == ["They", "do", "n't", "live", "in", "Punjab", "."]
+    assert [sentence[word.end - len(word.text) : word.end] for word in words] == [word.text for word in words]
+    assert tag_words("") == tag_words(" ") == []
+    long = [word.text for word in tag_words("The U.S. paid Dr. J. Smith 1,575.5 dollars at 10:30.")]
+    assert long == ["The", "U.S.", "paid", "Dr.", "J.", "Smith", "1,575.5", "dollars", "at", "10:30", "."]
+    tags = {word.text: word.tag for word in tag_words("The party was founded by workers.")}
+    assert (tags["The"], tags["party"], tags["was"], tags["founded"], tags["workers"]) == ("AT0", "NN1", "VBD", "VVN", "NN2")
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence", "words"),
+    [
+        ("bracketed", "A (b [c] d) e", "( b [ c ] d )"),
+        ("bracketed", "a) one (two) b", "( two )"),
+        ("bracketed", "never (closed at all", "( closed at all"),
+        ("bracketed", "none", ""),
+        ("quoted", 'He said "yes" and "no".', '" yes " " no "'),
+        ("quoted", 'He said "yes" and "no.', '" yes "'),
+        ("quoted", "He said \u201cyes\u201d.", "\u201c yes \u201d"),
+        ("quoted", "He said \u201cyes.", ""),
+        ("name", "The Bank of England moved.", "The Bank of England"),
+        ("name", "Workers of the land met Rosa there.", "Rosa"),
+    ],
+)
+def test_words_in_brackets_in_quotation_marks_and_in_names(flag: str, sentence: str, words: str) -> None:
+    assert [word.text for word in tag_words(sentence) if getattr(word, flag)] == words.split()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet=st.sampled_from("abcXY .,()[]\"\u201c\u201d'-12é\u0301漢\U0001f600"), max_size=60))
+def test_any_text(sentence: str) -> None:
+    for word in tag_words(sentence):
+        assert sentence[word.end - len(word.text) : word.end] == word.text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,18 +14,12 @@ from support.judging import EngineJudge, ScriptedModel
 from tiltmeter.benchmarks.benchmark_tables import SENTENCES
 from tiltmeter.benchmarks.builder import questions
 from tiltmeter.benchmarks.judge_replies import Unfinished, read_check, read_question
-from tiltmeter.engine import Journal, open_journal
+from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 
 NORWAY, CHAD = "Norway exports fish and oil to {many} countries.", "Chad lies in the middle of the continent."
 GOOD = "What does {} trade with others?"
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with open_journal(tmp_path / "journal.db") as opened:
-        yield opened
 
 
 def table(*rows: tuple[str, str]) -> pl.DataFrame:
@@ -46,25 +40,31 @@ def working(messages: Sequence[Message]) -> str:
 
 
 BOTH = table(("Norway", NORWAY), ("Chad", CHAD))
+NO_QUESTION = "the model said that no question can be made of it"
+
+
+def judge_of(journal: Journal, script: Callable[[Sequence[Message]], str | None] = working, **more: Any) -> EngineJudge:
+    return EngineJudge(ScriptedModel(script), journal, **more)
+
+
+def only_chad(said: str) -> Callable[[Sequence[Message]], str]:
+    """A script that says this of Chad and works for every other country."""
+    return lambda messages: said if about(messages) == "Chad" else working(messages)
 
 
 def test_a_question_of_each_sentence(journal: Journal) -> None:
     model = ScriptedModel(working)
     judge = EngineJudge(model, journal)
     found = questions(BOTH, judge)
-    assert found.benchmark["prompt"].to_list() == [GOOD.format("Norway"), GOOD.format("Chad")]
-    assert found.benchmark["baseline"].to_list() == [NORWAY, CHAD]
-    assert set(found.benchmark["kind"]) == {"question"}
-    assert found.benchmark["keyword_in_prompt"].to_list() == [True, True]
-    assert found.dropped.is_empty()
-    assert judge.calls == [2]
+    rows = [(GOOD.format("Norway"), NORWAY, "question", True), (GOOD.format("Chad"), CHAD, "question", True)]
+    assert found.benchmark.select("prompt", "baseline", "kind", "keyword_in_prompt").rows() == rows
+    assert (found.dropped.height, judge.calls) == (0, [2])
     assert "{many}" in model.asked[0][0].content  # braces in a sentence are no placeholders
-    again = ScriptedModel(lambda _: pytest.fail("asked again"))
-    assert questions(BOTH, EngineJudge(again, journal)).benchmark.equals(found.benchmark)
+    assert questions(BOTH, judge_of(journal, lambda _: pytest.fail("asked again"))).benchmark.equals(found.benchmark)
 
 
 def test_sentences_with_two_keywords_are_asked_about_once(journal: Journal) -> None:
-    judge = EngineJudge(ScriptedModel(working), journal)
+    judge = judge_of(journal)
     found = questions(table(("Chad", CHAD), ("Chad", CHAD), ("Norway", NORWAY)), judge)
     assert judge.calls == [2]
     assert found.benchmark.height == 3
@@ -76,9 +76,8 @@ def test_sentences_with_two_keywords_are_asked_about_once(journal: Journal) -> N
     ['{"question": null}', "Cannot.", '{"question": "cannot"}', '{"question": "None"}', "I'm sorry, but I can't help with that request."],
 )
 def test_a_refusal_is_never_a_question(journal: Journal, said: str) -> None:
-    model = ScriptedModel(lambda messages: said if about(messages) == "Chad" else working(messages))
-    with pytest.raises(InputError, match=r"'Chad' \(1 the model said that no question can be made of it\)"):
-        questions(BOTH, EngineJudge(model, journal))
+    with pytest.raises(InputError, match=rf"'Chad' \(1 {NO_QUESTION}\)"):
+        questions(BOTH, judge_of(journal, only_chad(said)))
 
 
 def test_what_is_dropped_is_counted(journal: Journal) -> None:
@@ -87,9 +86,9 @@ def test_what_is_dropped_is_counted(journal: Journal) -> None:
     def script(messages: Sequence[Message]) -> str:
         return '{"question": null}' if dull in messages[0].content.splitlines() else working(messages)
 
-    found = questions(table(("Norway", NORWAY), ("Norway", dull), ("Chad", CHAD)), EngineJudge(ScriptedModel(script), journal))
+    found = questions(table(("Norway", NORWAY), ("Norway", dull), ("Chad", CHAD)), judge_of(journal, script))
     assert found.benchmark["position"].to_list() == [0, 2]
-    assert found.dropped.select("concept", "reason").rows() == [("Norway", "the model said that no question can be made of it")]
+    assert found.dropped.select("concept", "reason").rows() == [("Norway", NO_QUESTION)]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_an_answer_that_cannot_be_used_is_asked_for_again(journal: Journal, firs
 
 
 def test_three_attempts_and_no_more(journal: Journal) -> None:
-    judge = EngineJudge(ScriptedModel(lambda messages: "hm" if about(messages) == "Chad" else working(messages)), journal)
+    judge = judge_of(journal, only_chad("hm"))
     with pytest.raises(InputError, match=r"'Chad' \(1 the answer holds no JSON"):
         questions(BOTH, judge)
     # The third attempt's conversation differs from the second's only where the answer does.
@@ -127,10 +126,8 @@ def test_the_check_puts_other_concepts_in(journal: Journal) -> None:
     with pytest.raises(InputError, match="does not name the concept"):  # of the last three: the model knows two countries only
         questions(more, EngineJudge(model, journal), check=True)
     shown = {messages[0].content.split("\n\n")[1] for messages in model.asked if is_check(messages)}
-    assert shown == {
-        "\n".join(f"- {GOOD.format(other)}" for other in ("Chad", "Mali", "Peru")),
-        "\n".join(f"- {GOOD.format(other)}" for other in ("Mali", "Peru", "Cuba")),
-    }
+    others = (("Chad", "Mali", "Peru"), ("Mali", "Peru", "Cuba"))
+    assert shown == {"\n".join(f"- {GOOD.format(other)}" for other in three) for three in others}
 
 
 def test_a_single_concept_is_tried_with_others_that_have_no_sentences(journal: Journal) -> None:
@@ -152,7 +149,7 @@ def test_a_question_that_fails_the_check_is_made_again(journal: Journal) -> None
 
     model = ScriptedModel(script)
     found = questions(BOTH, EngineJudge(model, journal), check=True)
-    assert found.benchmark["prompt"].to_list() == [GOOD.format("Norway"), GOOD.format("Chad")]
+    assert found.benchmark["prompt"].to_list() == [GOOD.format(name) for name in ("Norway", "Chad")]
     checks = [messages[0].content for messages in model.asked if is_check(messages)]
     assert any("How deep are the fjords of Chad?" in check and "Norway" not in check for check in checks)
     assert any("does not hold for other concepts" in messages[-1].content for messages in model.asked)
@@ -160,7 +157,7 @@ def test_a_question_that_fails_the_check_is_made_again(journal: Journal) -> None
 
 @pytest.mark.parametrize(("verdict", "reason"), [('{"sensible": false}', "does not hold"), ("Maybe?", "could not be read")])
 def test_a_question_that_always_fails_the_check_is_dropped(journal: Journal, verdict: str, reason: str) -> None:
-    judge = EngineJudge(ScriptedModel(lambda messages: verdict if is_check(messages) else working(messages)), journal)
+    judge = judge_of(journal, lambda messages: verdict if is_check(messages) else working(messages))
     with pytest.raises(InputError, match=reason):
         questions(BOTH, judge, check=True)
     assert sum(judge.calls) <= 12
@@ -168,26 +165,25 @@ def test_a_question_that_always_fails_the_check_is_dropped(journal: Journal, ver
 
 def test_an_interrupted_run_goes_on(journal: Journal) -> None:
     with pytest.raises(Unfinished, match="run the same command again to go on"):
-        questions(BOTH, EngineJudge(ScriptedModel(working), journal, budget=1))
+        questions(BOTH, judge_of(journal, budget=1))
     model = ScriptedModel(working)
-    assert questions(BOTH, EngineJudge(model, journal)).benchmark.height == 2
-    assert len(model.asked) == 1
+    assert (questions(BOTH, EngineJudge(model, journal)).benchmark.height, len(model.asked)) == (2, 1)
 
 
-QUESTIONS: Sequence[tuple[str, str]] = [
-    ('{"question": "How is X?"}', "How is X?"),
-    ('Sure!\n```json\n{"question": "How is X?",}\n```', "How is X?"),
-    ("{\u201cquestion\u201d: \u201cHow is X?\u201d}", "How is X?"),
-    ('<think>{"question": "no"}</think>{"question": "How is X?"}', "How is X?"),
-    ("Question: How is X?", "How is X?"),
-    ('"How is X?"', "How is X?"),
-    ('{"note": 1} {"question": " How\\n is X? "}', "How is X?"),
-]
-
-
-@pytest.mark.parametrize(("answer", "expected"), QUESTIONS)
-def test_answers_in_many_forms(answer: str, expected: str) -> None:
-    assert read_question(answer).value == expected
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"question": "How is X?"}',
+        'Sure!\n```json\n{"question": "How is X?",}\n```',
+        "{\u201cquestion\u201d: \u201cHow is X?\u201d}",
+        '<think>{"question": "no"}</think>{"question": "How is X?"}',
+        "Question: How is X?",
+        '"How is X?"',
+        '{"note": 1} {"question": " How\\n is X? "}',
+    ],
+)
+def test_answers_in_many_forms(answer: str) -> None:
+    assert read_question(answer).value == "How is X?"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -16,7 +17,7 @@ from support.mediawiki import Fault, Wiki, WikiServer
 from tiltmeter.benchmarks.benchmark_tables import PAGES
 from tiltmeter.benchmarks.builder import Manners, page_set, read_files, read_urls, write_articles
 from tiltmeter.benchmarks.judge_replies import Unfinished
-from tiltmeter.engine import open_journal
+from tiltmeter.engine import Journal
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 
@@ -29,17 +30,18 @@ READ = "Tea is a drink made of leaves.\n\nA cup of tea\n\nSorts\n\nAT&T <b> is n
 
 def pdf(path: Path, *pages: Sequence[str], password: str | None = None) -> None:
     """A PDF whose pages hold these lines."""
+
+    def named(**names: str) -> DictionaryObject:
+        return DictionaryObject({NameObject(f"/{key}"): NameObject(f"/{value}") for key, value in names.items()})
+
     writer = PdfWriter()
-    font = DictionaryObject(
-        {NameObject(k): NameObject(v) for k, v in (("/Type", "/Font"), ("/Subtype", "/Type1"), ("/BaseFont", "/Helvetica"))}
-    )
+    fonts = DictionaryObject({NameObject("/F1"): named(Type="Font", Subtype="Type1", BaseFont="Helvetica")})
     for lines in pages:
-        page = writer.add_blank_page(300, 300)
-        stream = DecodedStreamObject()
+        page, stream = writer.add_blank_page(300, 300), DecodedStreamObject()
         shown = " T* ".join(f"({line}) Tj" for line in lines)
         stream.set_data(f"BT /F1 12 Tf 14 TL 20 250 Td {shown} ET".encode())
         page[NameObject("/Contents")] = writer._add_object(stream)
-        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
     if password:
         writer.encrypt(password, algorithm="RC4-128")
     writer.write(path)
@@ -48,9 +50,8 @@ def pdf(path: Path, *pages: Sequence[str], password: str | None = None) -> None:
 def test_every_kind_of_file(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.txt").write_bytes("One line\r\nand the next.\r\n\r\nA new\u00a0paragraph.[12]".encode())
-    (tmp_path / "b.md").write_text(
-        "---\ntitle: x\n---\n# On *milk*\n\nMilk is [white](http://x.org) and **good**.\n\n```\ncode()\n```\n\n![A glass](g.png)\n"
-    )
+    markdown = "# On *milk*\n\nMilk is [white](http://x.org) and **good**.\n\n```\ncode()\n```\n\n![A glass](g.png)\n"
+    (tmp_path / "b.md").write_text(f"---\ntitle: x\n---\n{markdown}")
     (tmp_path / "c.html").write_text(PAGE)
     pdf(tmp_path / "sub" / "d.pdf", ["Water is a trans-", "parent liquid that goes"], ["on over the page. It ends."], ["New page."])
     (tmp_path / "e.txt").write_bytes("Café naïve".encode("latin-1"))
@@ -72,20 +73,16 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
         "j.html": "Чай и кофе\n\nВода",
     }
     rows = {Path(row["source"]).name: row for row in found.pages.filter(concept="drinks").to_dicts()}
-    assert {name: row["status"] for name, row in rows.items() if row["status"] != "ok"} == {
-        "g.pdf": "failed",
-        "h.txt": "empty",
-        "i.pdf": "failed",
-    }
+    unread = {name: row["status"] for name, row in rows.items() if row["status"] != "ok"}
+    assert unread == {"g.pdf": "failed", "h.txt": "empty", "i.pdf": "failed"}
     assert rows["i.pdf"]["problem"] == "it is protected by a password"
     assert [rows[name]["title"] for name in ("a.txt", "b.md", "c.html")] == ["a", "On milk", "On tea"]
     assert dict(found.pages.schema) == dict(PAGES)
     assert found.pages.filter(concept="hot")["source"].to_list() == [str(tmp_path / "c.html")]
-    assert set(found.pages["licence"]) == {"CC0"}
-    assert set(found.pages["source_tag"]) == {"local"}
+    assert found.pages.select("licence", "source_tag").unique().rows() == [("CC0", "local")]
 
 
-def test_json_of_the_shape_of_bold(shared: Path) -> None:
+def test_json_of_the_shape_of_bold(shared: Path, tmp_path: Path) -> None:
     bold = shared / "data" / "bold" / "political_ideology_wiki.json"
     found = page_set(read_files({"Left Wing": [str(bold)], "right wing": [str(bold)], "Fascism": [str(bold)]}))
     published = json.loads(bold.read_text())
@@ -94,24 +91,26 @@ def test_json_of_the_shape_of_bold(shared: Path) -> None:
     text = found.texts[f"{bold}#right-wing/Far-right_politics"]
     assert text.count("\n\n") == len(published["right-wing"]["Far-right_politics"]) - 1
     assert found.pages.filter(concept="right wing")["title"][2] == "Far-right politics"
+    mine = tmp_path / "x.json"
+    mine.write_text('{"Tea": {"Green tea": ["It is green."]}}')
+    assert page_set(read_files({"tea": [str(mine)]})).texts == {f"{mine}#Tea/Green tea": "It is green."}
 
 
-def test_mistakes_about_files(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text('{"Tea": {"Green tea": ["It is green."]}}')
-    (tmp_path / "y.json").write_text('["no groups"]')
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "z.docx").write_text("")
-    cases = {
-        "nowhere.txt": r"there is no file or folder .*nowhere\.txt, which is given as a source of 'Coffee'",
-        "empty": r"empty \(a source of 'Coffee'\) is, or holds, no file of a kind that can be read",
-        "z.docx": r"z\.docx \(a source of 'Coffee'\) is, or holds, no file of a kind that can be read \(\.txt",
-        "x.json": r"x\.json has no group for the concept 'Coffee': known: Tea",
-        "y.json": r"y\.json is not of the shape \{group: \{title: \[sentences\]\}\}",
-    }
-    for name, sentence in cases.items():
-        with pytest.raises(InputError, match=sentence):
-            read_files({"Coffee": [str(tmp_path / name)]})
-    assert page_set(read_files({"tea": [str(tmp_path / "x.json")]})).texts == {f"{tmp_path}/x.json#Tea/Green tea": "It is green."}
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("nowhere.txt", None, r"there is no file or folder .*nowhere\.txt, which is given as a source of 'Coffee'"),
+        ("", None, r"\(a source of 'Coffee'\) is, or holds, no file of a kind that can be read"),
+        ("z.docx", "", r"z\.docx \(a source of 'Coffee'\) is, or holds, no file of a kind that can be read \(\.txt"),
+        ("x.json", '{"Tea": {"Green tea": ["It is green."]}}', r"x\.json has no group for the concept 'Coffee': known: Tea"),
+        ("y.json", '["no groups"]', r"y\.json is not of the shape \{group: \{title: \[sentences\]\}\}"),
+    ],
+)
+def test_mistakes_about_files(tmp_path: Path, name: str, text: str | None, sentence: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        read_files({"Coffee": [str(tmp_path / name)]})
 
 
 def test_given_addresses(tmp_path: Path) -> None:
@@ -126,27 +125,21 @@ def test_given_addresses(tmp_path: Path) -> None:
     places = [*files, "/lost", "/shaky", "/tea.html#part"]
     with WikiServer(Wiki(), lambda page, nth: Fault(status=503) if page == "/shaky" else None, files) as server:
         urls = {"A": [server.root + place for place in places], "B": [server.root + "/tea.html", "http://127.0.0.1:9/x"]}
-        manners = Manners(rate=1000, pause=0.01, tries=3)
-        found = page_set(read_urls(urls, cache=tmp_path / "cache", manners=manners))
-        again = page_set(read_urls(urls, cache=tmp_path / "cache", manners=manners))
+        options: dict[str, Any] = {"cache": tmp_path / "cache", "manners": Manners(rate=1000, pause=0.01, tries=3)}
+        found, again = page_set(read_urls(urls, **options)), page_set(read_urls(urls, **options))
         assert {page: times for page, times in server.asked.items() if times > 1} == {"/i.png": 2, "/lost": 2, "/shaky": 6}
     assert again.pages.equals(found.pages)
     by_path = {source.removeprefix(server.root): text for source, text in found.texts.items()}
-    assert by_path == {
-        "/tea.html": READ.replace("leaves", "feuilles séchées"),
-        "/latin": "séché",
-        "/notes": "Plain text.",
-        "/d.pdf": "Water is wet.",
-    }
-    status = dict(found.pages.filter(concept="A").select("source", "status").rows())
-    assert list(status.values()) == ["ok", "ok", "ok", "ok", "failed", "missing", "failed"]
+    tea = READ.replace("leaves", "feuilles séchées")
+    assert by_path == {"/tea.html": tea, "/latin": "séché", "/notes": "Plain text.", "/d.pdf": "Water is wet."}
+    assert found.pages.filter(concept="A")["status"].to_list() == ["ok", "ok", "ok", "ok", "failed", "missing", "failed"]
     assert found.pages.filter(concept="B")["status"].to_list() == ["ok", "failed"]
     assert "cannot connect to 127.0.0.1:9" in found.pages["problem"][-1]
     with pytest.raises(InputError, match=r"'ftp://x\.org/' \(a source of 'A'\) is no address"):
         read_urls({"A": ["ftp://x.org/"]}, cache=tmp_path)
 
 
-def test_articles_written_by_a_model(tmp_path: Path) -> None:
+def test_articles_written_by_a_model(journal: Journal) -> None:
     def script(messages: Sequence[Message]) -> str | None:
         asked = messages[-1].content
         assert "about 700 words" in asked
@@ -156,17 +149,12 @@ def test_articles_written_by_a_model(tmp_path: Path) -> None:
         return "# Lumeria\n\nLumeria is an *island*.\n\nIts people fish." if "Lumeria" in asked else "  "
 
     model = ScriptedModel(script)
-    with open_journal(tmp_path / "j.sqlite") as journal:
-        judge = EngineJudge(model, journal)
-        found = page_set(write_articles(judge, ["Lumeria", "Atlantis", "Mu"], domain="countries", words=700))
-        with pytest.raises(Unfinished):
-            write_articles(EngineJudge(model, journal, budget=0), ["Thule"], domain="countries", words=700)
+    found = page_set(write_articles(EngineJudge(model, journal), ["Lumeria", "Atlantis", "Mu"], domain="countries", words=700))
+    with pytest.raises(Unfinished):
+        write_articles(EngineJudge(model, journal, budget=0), ["Thule"], domain="countries", words=700)
     assert found.texts == {"written by scripted/judge: Lumeria": "Lumeria is an island.\n\nIts people fish."}
-    assert found.pages.select("status", "problem").rows() == [
-        ("ok", None),
-        ("failed", "the model declines to write it"),
-        ("failed", "the model wrote nothing"),
-    ]
+    problems = [("ok", None), ("failed", "the model declines to write it"), ("failed", "the model wrote nothing")]
+    assert found.pages.select("status", "problem").rows() == problems
 
 
 def test_pages_of_several_readers_together(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,20 +26,17 @@ QUICK = Manners(rate=1000, connections=8, pause=0.01, timeout=5)
 
 def religions() -> Wiki:
     wiki = Wiki()
-    wiki.add(
-        "Islam", "<p>Islam is a religion<sup class='reference'><a>[1]</a></sup> of one God.[2]</p>", links=["Quran", "Prayer", "Nowhere"]
-    )
+    islam = "<p>Islam is a religion<sup class='reference'><a>[1]</a></sup> of one God.[2]</p>"
+    wiki.add("Islam", islam, links=["Quran", "Prayer", "Nowhere"])
     wiki.add("Judaism", "<p>Judaism is a religion too.</p>", links=["Prayer", "Torah", "Islam"])
     wiki.add("Quran", "<p>The Quran is a book.</p>", links=["Islam"])
     wiki.add("Torah", "<p>The Torah is a scroll.</p>", links=["Judaism", "Prayer"])
     wiki.add("Prayer", "<p>Prayer is speech.</p>", links=["Speech"])
     wiki.add("Speech", "<p>Speech is spoken.</p>")
     wiki.add("Mercury", "<p>Mercury may be:</p>", disambiguation=True)
-    wiki.redirect("Moslem faith", "Islam")
-    wiki.redirect("Muslim faith", "Moslem faith")
-    wiki.redirect("Here", "There")
-    wiki.redirect("There", "Here")
-    wiki.redirect("Gone", "Nowhere")
+    redirects = {"Moslem faith": "Islam", "Muslim faith": "Moslem faith", "Here": "There", "There": "Here", "Gone": "Nowhere"}
+    for title, to in redirects.items():
+        wiki.redirect(title, to)
     return wiki
 
 
@@ -44,69 +44,85 @@ def statuses(found: PageSet) -> dict[tuple[str, str], str]:
     return {(concept, title): status for concept, title, status in found.pages.select("concept", "title", "status").iter_rows()}
 
 
+def pages_of(titles: Mapping[str, Sequence[str]] | str, api: WikiServer | str, cache: Path, *, depth: int = 0, **more: Any) -> PageSet:
+    """What is found for the titles of each concept, or for a page that is a concept itself."""
+    wanted = {titles: [titles]} if isinstance(titles, str) else titles
+    wikipedia = Wikipedia(api=api if isinstance(api, str) else api.api, depth=depth)
+    return page_set(collect_pages(wanted, wikipedia, cache=cache, **{"manners": QUICK} | more))
+
+
+def numbered(count: int, html: str) -> tuple[Wiki, dict[str, list[str]]]:
+    """A wiki of so many pages, and their titles, each a concept of its own."""
+    wiki, titles = Wiki(), [f"P{number}" for number in range(count)]
+    for title in titles:
+        wiki.add(title, html)
+    return wiki, {title: [title] for title in titles}
+
+
 def test_each_title_is_fetched_once_whichever_concepts_want_it(tmp_path: Path) -> None:
     titles = {"Islam": ["Islam"], "Faith": ["Islam"], "Judaism": ["Judaism"]}
     with WikiServer(religions()) as server:
-        found = page_set(collect_pages(titles, Wikipedia(api=server.api, depth=2), cache=tmp_path, manners=QUICK))
+        found = pages_of(titles, server, tmp_path, depth=2)
         assert set(server.delivered) == {"siteinfo", "Islam", "Quran", "Prayer", "Judaism", "Torah", "Speech"}
         assert set(server.titles.values()) == {1}, "no title is asked for twice"
         assert server.asked["siteinfo"] == 1
         asked = server.asked.copy()
-        again = page_set(collect_pages(titles, Wikipedia(api=server.api, depth=2), cache=tmp_path, manners=QUICK))
+        again = pages_of(titles, server, tmp_path, depth=2)
         assert server.asked == asked, "what is kept is not fetched again"
     assert again.pages.equals(found.pages)
     assert again.texts == found.texts
     assert dict(found.pages.schema) == dict(PAGES)
     rows = found.pages.filter(concept="Islam").select("title", "depth").rows()
     assert rows == [("Islam", 0), ("Quran", 1), ("Prayer", 1), ("Speech", 2)], "breadth first; red links are not followed"
-    assert found.pages["licence"].unique().to_list() == [LICENCE]
-    source = found.pages.filter(title="Islam")["source"][0]
-    assert source == f"{server.root}/wiki/Islam"
+    assert set(found.pages["licence"]) == {LICENCE}
+    source = f"{server.root}/wiki/Islam"
+    assert set(found.pages.filter(title="Islam")["source"]) == {source}
+    shared = found.pages.filter(pl.col("concept").is_in(["Islam", "Faith"]), title="Islam")
+    assert shared["concept"].to_list() == ["Islam", "Faith"], "each has its row"
     assert found.texts[source].split("\n\n")[0] == "Islam is a religion of one God."
     assert not any("Prayer" in link.title for link in found.links[f"{server.root}/wiki/Quran"])
 
 
-def test_a_page_is_listed_once_whatever_it_is_called(tmp_path: Path) -> None:
-    with WikiServer(religions()) as server:
-        found = page_set(
-            collect_pages({"Faith": ["Muslim faith", "Islam", "islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK)
-        )
-    assert found.pages.select("title", "source").rows() == [("Islam", f"{server.root}/wiki/Islam")]
-
-
 def test_what_cannot_be_had_is_a_row_with_a_status(tmp_path: Path) -> None:
-    def misbehave(page: str, nth: int) -> Fault | None:
-        return Fault(status=500) if page == "Quran" else Fault(code="permissiondenied") if page == "Torah" else None
-
-    names = ["Mercury", "Nowhere", "Gone", "Here", "a|b", "Quran", "Torah", "Islam", "x" * 300]
+    faults = {"Quran": Fault(status=500), "Torah": Fault(code="permissiondenied")}
+    expected = {
+        "Mercury": "disambiguation",
+        "Nowhere": "missing",
+        "Gone": "missing",
+        "Here": "missing",
+        "a|b": "missing",
+        "Quran": "failed",
+        "Torah": "failed",
+        "Islam": "ok",
+        "x" * 300: "missing",
+        "Bare": "empty",
+    }
     wiki = religions()
     wiki.add("Bare", "<table><tr><td></td></tr></table>")
-    with WikiServer(wiki, misbehave) as server:
-        found = page_set(
-            collect_pages({name: [name] for name in [*names, "Bare"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK)
-        )
-    by_concept = dict(found.pages.select("concept", "status").rows())
-    expected = ["disambiguation", "missing", "missing", "missing", "missing", "failed", "failed", "ok", "missing", "empty"]
-    assert list(by_concept.values()) == expected
-    assert found.pages["problem"].is_null().sum() == 1
-    assert len(found.texts) == 1
+    with WikiServer(wiki, lambda page, nth: faults.get(page)) as server:
+        found = pages_of({name: [name] for name in expected}, server, tmp_path)
+    assert dict(found.pages.select("concept", "status").rows()) == expected
+    assert (found.pages["problem"].is_null().sum(), len(found.texts)) == (1, 1)
     assert server.asked["Quran"] == QUICK.tries
     assert server.asked["Torah"] == 1, "what the wiki refuses is not tried again"
 
     with WikiServer(wiki) as server:  # another address: nothing of the first wiki is taken for its own
-        found = page_set(collect_pages({"Quran": ["Quran"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
-    assert found.pages["status"].to_list() == ["ok"]
+        assert pages_of("Quran", server, tmp_path).pages["status"].to_list() == ["ok"]
 
 
 def test_failures_are_not_kept_but_tried_again_the_next_time(tmp_path: Path) -> None:
-    down = True
+    down, titles = True, {"Q": ["Quran"], "I": ["Islam"]}
     with WikiServer(religions(), lambda page, nth: Fault(status=503) if down and page == "Quran" else None) as server:
-        first = page_set(collect_pages({"Q": ["Quran"], "I": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
+        assert statuses(pages_of(titles, server, tmp_path)) == {("Q", "Quran"): "failed", ("I", "Islam"): "ok"}
         down = False
-        second = page_set(collect_pages({"Q": ["Quran"], "I": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
-    assert statuses(first) == {("Q", "Quran"): "failed", ("I", "Islam"): "ok"}
-    assert set(statuses(second).values()) == {"ok"}
+        assert set(statuses(pages_of(titles, server, tmp_path)).values()) == {"ok"}
     assert server.delivered["Islam"] == 1
+
+
+def test_a_page_is_listed_once_whatever_it_is_called(tmp_path: Path) -> None:
+    with WikiServer(religions()) as server:
+        found = pages_of({"Faith": ["Muslim faith", "Islam", "islam"]}, server, tmp_path)
+    assert found.pages.select("title", "source").rows() == [("Islam", f"{server.root}/wiki/Islam")]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +143,7 @@ def test_failures_are_not_kept_but_tried_again_the_next_time(tmp_path: Path) -> 
 def test_what_passes_is_tried_again(tmp_path: Path, fault: Fault) -> None:
     manners = Manners(rate=1000, pause=0.01, timeout=0.7)
     with WikiServer(religions(), lambda page, nth: fault if nth == 1 else None) as server:
-        found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=manners))
+        found = pages_of("Islam", server, tmp_path, manners=manners)
     assert found.pages["status"].to_list() == ["ok"]
     assert server.asked["siteinfo"] == server.asked["Islam"] == 2
 
@@ -138,7 +154,7 @@ def test_odd_encodings(tmp_path: Path) -> None:
     wiki.add("Broken", "<p>A religion of bytes.</p>")
     faults = {"siteinfo": Fault(charset="ascii"), "Zoë": Fault(charset="latin-1", mark=True), "Broken": Fault(undecodable=True)}
     with WikiServer(wiki, lambda page, nth: faults.get(page)) as server:
-        found = page_set(collect_pages({"Zoë": ["Zoë"], "Broken": ["Broken"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
+        found = pages_of({"Zoë": ["Zoë"], "Broken": ["Broken"]}, server, tmp_path)
     assert found.texts[f"{server.root}/wiki/Zo%C3%AB"] == "Zoë ate creme brûlée in Đà Nẵng – 中文 – שלום."
     assert found.texts[f"{server.root}/wiki/Broken"].startswith("A religion ")
 
@@ -149,23 +165,21 @@ def test_huge_pages(tmp_path: Path) -> None:
     wiki.add("Small", "<p>Small is beautiful.</p>")
     with WikiServer(wiki) as server:
         started = time.process_time()
-        found = page_set(collect_pages({"Huge": ["Huge"]}, Wikipedia(api=server.api), cache=tmp_path / "1", manners=QUICK))
+        found = pages_of("Huge", server, tmp_path / "1")
         assert time.process_time() - started < 8
         assert found.texts[f"{server.root}/wiki/Huge"].count("\n\n") == 29_999
         tight = Manners(rate=1000, largest=100_000, pause=0.01)
-        found = page_set(collect_pages({"H": ["Huge"], "S": ["Small"]}, Wikipedia(api=server.api), cache=tmp_path / "2", manners=tight))
+        found = pages_of({"H": ["Huge"], "S": ["Small"]}, server, tmp_path / "2", manners=tight)
     assert statuses(found) == {("H", "Huge"): "failed", ("S", "Small"): "ok"}
     assert "larger than 100000 bytes" in found.pages["problem"][0]
 
 
 def test_the_rate_is_respected_also_when_told_to_wait(tmp_path: Path) -> None:
-    wiki = Wiki()
-    for number in range(12):
-        wiki.add(f"P{number}", "<p>Text.</p>")
+    wiki, titles = numbered(12, "<p>Text.</p>")
     throttled = Fault(status=429, headers={"Retry-After": "1"})
     manners = Manners(rate=25, connections=3, pause=0.01, contact="someone@example.org")
     with WikiServer(wiki, lambda page, nth: throttled if page == "P5" and nth == 1 else None, delay=0.05) as server:
-        found = page_set(collect_pages({f"P{n}": [f"P{n}"] for n in range(12)}, Wikipedia(api=server.api), cache=tmp_path, manners=manners))
+        found = pages_of(titles, server, tmp_path, manners=manners)
     assert set(found.pages["status"]) == {"ok"}
     assert {agent.partition(" ")[2] for agent in server.agents} == {"(someone@example.org)"}
     assert server.most_at_once <= 3
@@ -179,7 +193,7 @@ def test_the_rate_is_respected_also_when_told_to_wait(tmp_path: Path) -> None:
 
 def test_who_asks_to_wait_for_too_long_is_left_alone(tmp_path: Path) -> None:
     with WikiServer(religions(), lambda page, nth: Fault(status=429, headers={"Retry-After": "7200"})) as server:
-        found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
+        found = pages_of("Islam", server, tmp_path)
     assert server.asked == {"siteinfo": 1}
     assert found.pages["problem"].to_list() == ["the server answered 429 and asks to wait for 7200 seconds: try again later"]
 
@@ -194,9 +208,7 @@ collect_pages(titles, Wikipedia(api=sys.argv[1]), cache=Path(sys.argv[2]), manne
 
 
 def test_killed_in_the_middle_and_started_again_it_fetches_only_what_is_lacking(tmp_path: Path) -> None:
-    wiki = Wiki()
-    for number in range(40):
-        wiki.add(f"P{number}", f"<p>Page {number}.</p>" * 200)
+    wiki, titles = numbered(40, "<p>Of a page.</p>" * 200)
     with WikiServer(wiki, delay=0.05) as server:
         with subprocess.Popen([sys.executable, "-c", SCRIPT, server.api, str(tmp_path)]) as process:
             give_up = time.monotonic() + 60
@@ -208,31 +220,23 @@ def test_killed_in_the_middle_and_started_again_it_fetches_only_what_is_lacking(
         assert not any(path.stat().st_size == 0 for path in tmp_path.glob("*/*.json"))
         kept = len(list(tmp_path.glob("*/*.json"))) - 1  # the licence
         assert 7 <= kept < 40, "at the kill only the four requests under way are lost"
-        titles = {f"P{number}": [f"P{number}"] for number in range(40)}
         before = server.asked.copy()
-        found = page_set(collect_pages(titles, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
+        found = pages_of(titles, server, tmp_path)
     assert found.pages["status"].to_list() == ["ok"] * 40
     assert (server.asked - before).total() == 40 - kept
 
 
-def test_a_kept_page_that_is_damaged_is_fetched_again(tmp_path: Path) -> None:
+def test_a_kept_page_needs_no_server_and_is_fetched_again_if_damaged(tmp_path: Path) -> None:
     with WikiServer(religions()) as server:
-        collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK)
+        pages_of("Islam", server, tmp_path)
         for path in tmp_path.rglob("*.json"):
             path.write_bytes(path.read_bytes()[:20])
-        found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
-    assert found.pages["status"].to_list() == ["ok"]
-    assert server.delivered["Islam"] == 2
-
-
-def test_an_unreachable_server_is_one_sentence(tmp_path: Path) -> None:
-    with WikiServer(religions()) as server:
+        assert pages_of("Islam", server, tmp_path).pages["status"].to_list() == ["ok"]
         api = server.api
-        collect_pages({"Islam": ["Islam"]}, Wikipedia(api=api), cache=tmp_path, manners=QUICK)
-    found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=api), cache=tmp_path, manners=QUICK))
-    assert found.pages["status"].to_list() == ["ok"], "what is kept needs no server"
+    assert server.delivered["Islam"] == 2
+    assert pages_of("Islam", api, tmp_path).pages["status"].to_list() == ["ok"]
     with pytest.raises(ProviderError, match=r"cannot connect to 127\.0\.0\.1:\d+ \(.*\): what was fetched so far is kept, so start again"):
-        collect_pages({"Quran": ["Quran"]}, Wikipedia(api=api), cache=tmp_path, manners=QUICK)
+        pages_of("Quran", api, tmp_path)
 
 
 def test_the_most_similar_links_are_followed(tmp_path: Path) -> None:
@@ -245,8 +249,8 @@ def test_the_most_similar_links_are_followed(tmp_path: Path) -> None:
         near = page_set(collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, encoder=Letters(), manners=QUICK))
         first = page_set(collect_pages({"Abba": ["Abba"]}, two, cache=tmp_path, manners=QUICK))
         assert server.asked["Yyy"] == 0
-    assert near.pages["title"].to_list() == ["Abba", "Baab", "Cab"]
-    assert near.pages["similarity"].to_list() == [None, pytest.approx(1.0), pytest.approx(4 / np.sqrt(8 * 3))]
+    similar = [("Abba", None), ("Baab", pytest.approx(1.0)), ("Cab", pytest.approx(4 / np.sqrt(8 * 3)))]
+    assert near.pages.select("title", "similarity").rows() == similar
     assert first.pages["title"].to_list() == ["Abba", "Zzz", "Baab"]
 
 
@@ -256,24 +260,16 @@ def test_backlinks(tmp_path: Path) -> None:
     for number in range(8):
         wiki.add(f"Spoke {number}", "<p>Spoke.</p>", links=["Hub"])
     with WikiServer(wiki) as server:
-        forward = Wikipedia(api=server.api, depth=1, pages=100)
-        backward = forward.model_copy(update={"links": "backward"})
-        found = page_set(collect_pages({"Hub": ["Hub"]}, backward, cache=tmp_path, manners=QUICK))
-        assert found.pages.height == 9
-        assert server.asked["backlinks Hub"] == 1
-        collect_pages({"Hub": ["Hub"]}, backward, cache=tmp_path, manners=QUICK)
-        assert server.asked["backlinks Hub"] == 1
-        only = page_set(collect_pages({"Hub": ["Hub"]}, forward, cache=tmp_path, manners=QUICK))
-        assert only.pages.height == 1
+        for links, height in (("backward", 9), ("backward", 9), ("forward", 1)):
+            options = Wikipedia(api=server.api, depth=1, pages=100, links=links)  # type: ignore[arg-type]
+            assert page_set(collect_pages({"Hub": ["Hub"]}, options, cache=tmp_path, manners=QUICK)).pages.height == height
+            assert server.asked["backlinks Hub"] == 1
 
 
 async def test_it_works_where_an_event_loop_runs_already(tmp_path: Path) -> None:
     with WikiServer(religions()) as server:
-        found = page_set(collect_pages({"Islam": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path / "1", manners=QUICK))
-        assert found.pages["status"].to_list() == ["ok"]
+        assert pages_of("Islam", server, tmp_path / "1").pages["status"].to_list() == ["ok"]
         async with WebClient(tmp_path / "2", QUICK) as client:
-            import asyncio
-
             wiki = MediaWiki(client, server.api)
             several = await asyncio.gather(*(wiki.page("Islam") for _ in range(10)))
         assert {page.title for page in several} == {"Islam"}
@@ -286,11 +282,3 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"the folder .*file for fetched pages cannot be made"):
         collect_pages({"Islam": ["Islam"]}, Wikipedia(), cache=tmp_path / "file")
-
-
-def test_two_concepts_share_a_page_and_each_has_its_row(tmp_path: Path) -> None:
-    with WikiServer(religions()) as server:
-        found = page_set(collect_pages({"A": ["Islam"], "B": ["Islam"]}, Wikipedia(api=server.api), cache=tmp_path, manners=QUICK))
-    assert found.pages.select("concept", "title").rows() == [("A", "Islam"), ("B", "Islam")]
-    assert found.pages.select(pl.col("source").n_unique()).item() == 1
-    assert server.delivered["Islam"] == 1

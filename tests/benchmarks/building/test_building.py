@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 import yaml
-from numpy.typing import NDArray
 
-from support.judging import EngineJudge, ScriptedModel
+from support.judging import EngineJudge, Letters, ScriptedModel
 from support.mediawiki import Wiki, WikiServer
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.benchmarks.builder import read_spec
 from tiltmeter.benchmarks.files import read_benchmark
 from tiltmeter.benchmarks.judge_replies import Unfinished
 from tiltmeter.datasets import Library
-from tiltmeter.engine import Journal, open_journal
+from tiltmeter.engine import Journal
 from tiltmeter.errors import EXIT_INCOMPLETE, InputError
 from tiltmeter.models import Message
 from tiltmeter.runs.asking import RunTools
@@ -42,12 +40,6 @@ SPEC: dict[str, Any] = {
     "sources": {"licence": "CC0-1.0"},
     "assemble": {"with_keyword": False},
 }
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
-    with open_journal(str(tmp_path / "journal.sqlite")) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -82,50 +74,54 @@ def states(done: Built) -> dict[str, str]:
     return {stage.name: stage.state for stage in done.stages}
 
 
+def counts(done: Built) -> dict[str, int]:
+    return dict(done.benchmark.group_by("concept").len().iter_rows())
+
+
+def stage(done: Built, name: str) -> pl.DataFrame:
+    return pl.read_parquet(done.path / "stages" / f"{name}.parquet")
+
+
+def chad(*keywords: str, local: str = "chad.txt") -> dict[str, Any]:
+    """The concepts of the spec with other keywords or texts of Chad."""
+    return {**SPEC["concepts"], "Chad": {"keywords": list(keywords), "local": [local]}}
+
+
 def test_from_texts_to_continuations(home: Path) -> None:
     done = built(home)
     assert done.problems == ()
-    assert [stage.name for stage in done.stages] == STAGES
-    assert set(states(done).values()) == {"made"}
+    assert states(done) == dict.fromkeys(STAGES, "made")
+    assert list(states(done)) == STAGES
     table = read_benchmark(done.path)
     assert table.schema == pl.Schema(BENCHMARK)
     assert table.equals(done.benchmark)
-    assert dict(table.group_by("concept").len().iter_rows()) == {"Chad": 3, "Mali": 3}
+    assert counts(done) == {"Chad": 3, "Mali": 3}
     texts = " ".join(TEXTS.values())
     assert all(row["baseline"].startswith(row["prompt"]) and row["baseline"] in texts for row in table.iter_rows(named=True))
     assert table["source"].unique(maintain_order=True).to_list() == ["chad.txt", "mali.txt"], "as the spec names them"
-    assert table["licence"].unique().to_list() == ["CC0-1.0"]
+    assert set(table["licence"]) == {"CC0-1.0"}
     about = yaml.safe_load((done.path / "benchmark.yaml").read_text())
     assert (about["name"], about["stages"]["prompts"]["rows"]) == ("two_countries", 6)
 
 
-def test_the_same_spec_gives_the_same_bytes(home: Path) -> None:
-    for out in ("one", "two"):
-        built(home, out)
-    one, two = (home.parent / out for out in ("one", "two"))
+def test_the_same_spec_gives_the_same_bytes_and_makes_nothing_again(home: Path) -> None:
+    one, two = (built(home, out).path for out in ("one", "two"))
     for path in [one / "benchmark.parquet", *one.glob("stages/*.parquet")]:
         assert path.read_bytes() == (two / path.relative_to(one)).read_bytes(), path.name
-
-
-def test_nothing_is_made_again_without_a_reason(home: Path) -> None:
-    built(home)
-    assert set(states(built(home)).values()) == {"kept"}
+    assert set(states(built(home, "one")).values()) == {"kept"}
 
 
 @pytest.mark.parametrize(
-    ("change", "first_made"),
+    ("change", "kept"),
     [
-        ({"concepts": SPEC["concepts"] | {"Chad": {"keywords": ["Lake Chad", "desert"], "local": ["chad.txt"]}}}, "keywords"),
-        ({"sources": {"licence": "CC BY 4.0"}}, "pages"),
-        ({"assemble": {"size": 4, "with_keyword": False}}, "prompts"),
+        ({"concepts": chad("Lake Chad", "desert")}, {"pages"}),  # keywords and pages do not rest on each other
+        ({"sources": {"licence": "CC BY 4.0"}}, {"keywords"}),
+        ({"assemble": {"size": 4, "with_keyword": False}}, {"keywords", "pages", "sentences"}),
     ],
 )
-def test_a_change_in_the_spec_makes_what_rests_on_it_anew(home: Path, change: dict[str, Any], first_made: str) -> None:
+def test_a_change_in_the_spec_makes_what_rests_on_it_anew(home: Path, change: dict[str, Any], kept: set[str]) -> None:
     built(home)
-    done = states(built(home, spec=change))
-    # Keywords and pages do not rest on each other.
-    kept = {"keywords": [], "pages": ["keywords"], "prompts": ["keywords", "pages", "sentences"]}[first_made]
-    assert {name for name, state in done.items() if state == "kept"} == set(kept) | ({"pages"} if first_made == "keywords" else set())
+    assert {name for name, state in states(built(home, spec=change)).items() if state == "kept"} == kept
 
 
 def test_a_changed_source_is_read_again(home: Path) -> None:
@@ -133,7 +129,7 @@ def test_a_changed_source_is_read_again(home: Path) -> None:
     (home / "mali.txt").write_text(TEXTS["mali.txt"] + " The capital of Mali lies in the south of the country.")
     done = built(home)
     assert states(done) == {"keywords": "kept"} | dict.fromkeys(STAGES[1:], "made")
-    assert done.benchmark.filter(concept="Mali").height == 4
+    assert counts(done)["Mali"] == 4
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -143,8 +139,7 @@ def test_an_edited_table_is_used_as_it_is(home: Path, suffix: str) -> None:
     fewer.write_parquet(stages / "sentences.parquet") if suffix == "parquet" else fewer.write_csv(stages / "sentences.csv")
     done = built(home)
     assert states(done) == {"keywords": "kept", "pages": "kept", "sentences": "edited", "prompts": "made", "benchmark": "made"}
-    assert done.benchmark.height == 5
-    assert done.problems == ()
+    assert (done.benchmark.height, done.problems) == (5, ())
     assert not done.benchmark["baseline"].str.contains("desert").any()
     again = built(home, spec={"sources": {}})
     assert states(again)["sentences"] == "edited"
@@ -165,17 +160,15 @@ def test_a_table_of_ones_own_stands_for_a_stage(home: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("concept,keywrd\nChad,x\n", "keywords.csv lacks the column 'keyword' (did you mean keywrd?)"),
+        ("concept,keywrd\nChad,x\n", r"keywords.csv lacks the column 'keyword' \(did you mean keywrd\?\)"),
         ("concept,keyword\nChad,\n", "keywords.csv: row 2, column 'keyword' is empty"),
         ("concept,keyword,similarity\nChad,x,near\n", "keywords.csv cannot be read"),
     ],
 )
 def test_an_edited_table_that_cannot_be_used(home: Path, text: str, said: str) -> None:
-    stages = built(home).path / "stages"
-    (stages / "keywords.csv").write_text(text)
-    with pytest.raises(InputError) as caught:
+    (built(home).path / "stages" / "keywords.csv").write_text(text)
+    with pytest.raises(InputError, match=said):
         built(home)
-    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -186,9 +179,8 @@ def test_stopped_after_any_stage_it_goes_on(home: Path, stage: str) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         built(home, progress=stop)
-    done = built(home)
-    place = STAGES.index(stage) + 1
-    assert list(states(done).values()) == ["kept"] * place + ["made"] * (len(STAGES) - place)
+    done, place = built(home), STAGES.index(stage) + 1
+    assert states(done) == dict.fromkeys(STAGES[:place], "kept") | dict.fromkeys(STAGES[place:], "made")
     assert done.benchmark.equals(built(home, "fresh").benchmark)
 
 
@@ -208,7 +200,7 @@ def test_stopped_while_a_stage_is_written_nothing_passes_for_edited(
             raise KeyboardInterrupt
         return replaced(self, target)
 
-    new = {"seed": 8, "concepts": SPEC["concepts"] | {"Chad": {"keywords": ["Chad", "caravan"], "local": ["chad.txt"]}}}
+    new = {"seed": 8, "concepts": chad("Chad", "caravan")}
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", stop)
         with pytest.raises(KeyboardInterrupt):
@@ -237,48 +229,45 @@ def test_questions_are_asked_once_however_often_it_is_stopped(home: Path, journa
     done = built(home, spec=spec, judge=EngineJudge(model, journal))
     assert states(done) == dict.fromkeys(STAGES[:3], "kept") | dict.fromkeys(STAGES[3:], "made")
     assert len(model.asked) == done.benchmark.height == 6
-    assert done.benchmark["kind"].unique().to_list() == ["question"]
+    assert set(done.benchmark["kind"]) == {"question"}
     assert set(states(built(home, spec=spec)).values()) == {"kept"}, "what was asked needs no judge any more"
     other = built(home, spec=spec, judge=EngineJudge(ScriptedModel(asking, "another/judge"), journal))
     assert states(other)["prompts"] == "made", "another judge is asked anew"
 
 
 def test_branching_by_a_table_and_by_names(home: Path) -> None:
-    lone = {"Chad": {"keywords": ["Chad"], "local": ["chad.txt"]}, "Mali": {"only_branched": True}, "Peru": {"only_branched": True}}
-    by_table = {
-        "table": {"Chad": {"Mali": {"Lake Chad": "Lake Débo", "Chad": "Mali"}, "Peru": {"Chad": "Peru"}}},
-        "counterfactual_baseline": True,
-    }
-    done = built(home, spec={"concepts": lone, "branch": by_table})
-    assert [stage.name for stage in done.stages] == [*STAGES[:-1], "replacements", "branches", "benchmark"]
-    table = done.benchmark
-    assert dict(table.group_by("concept").len().iter_rows()) == {"Chad": 3, "Mali": 3, "Peru": 3}
-    assert table.group_by("root").len()["len"].to_list() == [3, 3, 3]
-    fish = table.filter(pl.col("baseline").str.contains("fish")).sort("concept")
+    lone = {"Chad": SPEC["concepts"]["Chad"], "Mali": {"only_branched": True}, "Peru": {"only_branched": True}}
+    table = {"Chad": {"Mali": {"Lake Chad": "Lake Débo", "Chad": "Mali"}, "Peru": {"Chad": "Peru"}}}
+    done = built(home, spec={"concepts": lone, "branch": {"table": table, "counterfactual_baseline": True}})
+    assert list(states(done)) == [*STAGES[:-1], "replacements", "branches", "benchmark"]
+    assert counts(done) == {"Chad": 3, "Mali": 3, "Peru": 3}
+    assert done.benchmark.group_by("root").len()["len"].to_list() == [3, 3, 3]
+    fish = done.benchmark.filter(pl.col("baseline").str.contains("fish")).sort("concept")
     assert [baseline.split(" many")[0] for baseline in fish["baseline"]] == ["Around Lake Chad", "Around Lake Débo", "Around Lake Peru"]
     named = built(home, "named", spec={"branch": {}})
-    assert dict(named.benchmark.group_by("concept").len().iter_rows()) == {"Chad": 6, "Mali": 6}
+    assert counts(named) == {"Chad": 6, "Mali": 6}
     assert named.benchmark.filter(pl.col("branched_from").is_not_null())["prompt"].str.contains("Mali").sum() > 0
 
 
-def test_the_replacements_may_be_edited(home: Path) -> None:
+def test_the_replacements_may_be_edited_and_prompts_in_which_nothing_was_replaced_are_told(home: Path) -> None:
     branch = {"branch": {"pairs": [["Chad", "Mali"]], "counterfactual_baseline": True}}
     stages = built(home, spec=branch).path / "stages"
     (stages / "replacements.csv").write_text("root,target,old,new\nChad,Mali,Chad,Mali\nChad,Mali,fish,rice\n")
     done = built(home, spec=branch)
     assert (states(done)["replacements"], states(done)["branches"]) == ("edited", "made")
     assert done.benchmark.filter(branched_from="Chad")["baseline"].str.contains("catch rice").sum() == 1
+    nothing = built(home, "other", spec={"branch": {"table": {"Chad": {"Mali": {"camel": "horse"}}}}})
+    assert "branches: 3 of 3 prompts about Chad read the same for Mali" in nothing.problems[0]
 
 
 def test_both_directions_take_the_table_the_other_way_round_or_its_own(home: Path) -> None:
     table: dict[str, Any] = {"Chad": {"Mali": {"Chad": "Mali", "fish": "rice"}}}
     branch = {"table": table, "direction": "both", "counterfactual_baseline": True}
-    stages = built(home, spec={"branch": branch}).path / "stages"
-    replaced = pl.read_parquet(stages / "replacements.parquet").select("root", "target", "old", "new").rows()
+    columns = ("root", "target", "old", "new")
+    replaced = stage(built(home, spec={"branch": branch}), "replacements").select(columns).rows()
     assert replaced[2:] == [("Mali", "Chad", "Mali", "Chad"), ("Mali", "Chad", "rice", "fish")]
     table["Mali"] = {"Chad": {"Mali": "the land of Chad"}}
-    built(home, spec={"branch": branch | {"pairs": [["Chad", "Mali"]]}})
-    replaced = pl.read_parquet(stages / "replacements.parquet").select("root", "target", "old", "new").rows()
+    replaced = stage(built(home, spec={"branch": branch | {"pairs": [["Chad", "Mali"]]}}), "replacements").select(columns).rows()
     assert replaced[2:] == [("Mali", "Chad", "Mali", "the land of Chad")]
     with pytest.raises(InputError, match="several words about Chad become 'Mali' for Mali"):
         built(home, spec={"branch": branch | {"table": {"Chad": {"Mali": {"Chad": "Mali", "lake": "mali"}}}}})
@@ -287,18 +276,13 @@ def test_both_directions_take_the_table_the_other_way_round_or_its_own(home: Pat
         built(home, "other", spec={"concepts": only, "branch": {"pairs": [["Mali", "Chad"]]}})
 
 
-def test_prompts_in_which_nothing_was_replaced_are_told(home: Path) -> None:
-    done = built(home, spec={"branch": {"table": {"Chad": {"Mali": {"camel": "horse"}}}}})
-    assert "branches: 3 of 3 prompts about Chad read the same for Mali" in done.problems[0]
-
-
 def test_prompts_of_ones_own(home: Path) -> None:
     (home / "mine.csv").write_text("concept,prompt\nChad,Where is Chad?\nMali,Where is Mali?\nMali,Who lives in Mali?\n")
     given = {"assemble": {"kind": "given", "prompts": "mine.csv", "size": 2}}
     done = built(home, spec=given)
-    assert [stage.name for stage in done.stages] == ["prompts", "benchmark"]
-    assert sorted(done.benchmark["concept"]) == ["Chad", "Mali"]
-    assert done.benchmark["domain"].unique().to_list() == ["countries"]
+    assert list(states(done)) == ["prompts", "benchmark"]
+    assert counts(done) == {"Chad": 1, "Mali": 1}
+    assert set(done.benchmark["domain"]) == {"countries"}
     (home / "mine.csv").write_text("concept,prompt\nChat,Where is Chad?\n")
     with pytest.raises(InputError, match=r"mine\.csv has rows about 'Chat', which is no concept of the spec: did you mean Chad"):
         built(home, spec=given)
@@ -315,14 +299,10 @@ def test_sentences_scraped_by_saged(home: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "more", "said"),
     [
-        (
-            {"concepts": {"Chad": {"keywords": ["tundra"], "local": ["chad.txt"]}, "Mali": {"local": ["mali.txt"]}}},
-            {},
-            "'Chad' has no sentences",
-        ),
+        ({"concepts": chad("tundra")}, {}, "'Chad' has no sentences"),
         ({"concepts": {"Chad": {"local": ["none.txt"]}}}, {}, "none.txt"),
         (
-            {"sources": {"urls": ["https://example.org/x"]}},
+            {"sources": {"urls": ["https://x.org"]}},
             {"offline": True},
             "sources.urls is fetched from the network, which --offline forbids",
         ),
@@ -369,21 +349,8 @@ def test_bold_as_local_sources(shared: Path, tmp_path: Path) -> None:
         }
         (tmp_path / "spec.yaml").write_text(yaml.safe_dump(document))
         done = build(read_spec(tmp_path / "spec.yaml"), out=tmp_path / name, cache=tmp_path / "cache", tools=GivenTools())
-        counts = done.benchmark.group_by("concept").len()
-        assert counts["len"].to_list() == [12] * wanted
-        assert done.benchmark["kind"].unique().to_list() == ["continuation"]
-
-
-class Letters:
-    """An encoder that knows letters only: near is what is spelt alike."""
-
-    name = "letters"
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        counts = np.array(
-            [[1.0 + text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], dtype=np.float32
-        )
-        return np.asarray(counts / np.linalg.norm(counts, axis=1, keepdims=True), dtype=np.float32)
+        assert list(counts(done).values()) == [12] * wanted
+        assert set(done.benchmark["kind"]) == {"continuation"}
 
 
 def writing(messages: Sequence[Message]) -> str:
@@ -399,26 +366,25 @@ def writing(messages: Sequence[Message]) -> str:
 def test_keywords_and_articles_of_a_judge(home: Path, journal: Journal) -> None:
     judge = EngineJudge(ScriptedModel(writing), journal)
     spec = {"concepts": {"Chad": {"keywords": ["Chad"]}, "Mali": {"keywords": ["Mali"]}}, "sources": {"written": {}}}
-    asked = {"keywords": {"asked": ["synonyms"], "keep": 1}}
-    done = built(home, spec=spec | asked, judge=judge, encoder=Letters)
-    keywords = pl.read_parquet(done.path / "stages" / "keywords.parquet")
+    spec["keywords"] = {"asked": ["synonyms"], "keep": 1}
+    done = built(home, spec=spec, judge=judge, encoder=Letters)
+    keywords = stage(done, "keywords")
     assert keywords.filter(kind="given")["keyword"].to_list() == ["Chad", "Mali"]
     assert keywords.filter(kind="asked:synonyms").group_by("concept").len()["len"].to_list() == [1, 1]
     assert "northern desert" not in keywords["keyword"], "it contains another keyword"
-    assert done.benchmark["source_tag"].unique().to_list() == ["written"]
+    assert set(done.benchmark["source_tag"]) == {"written"}
     with pytest.raises(InputError, match=r"keywords\.keep needs a sentence encoder"):
-        built(home, "other", spec=spec | asked, judge=judge)
+        built(home, "other", spec=spec, judge=judge)
 
 
 def test_words_a_judge_finds_counterparts_for(home: Path, journal: Journal) -> None:
     judge = EngineJudge(ScriptedModel(writing), journal)
     branch = {"pairs": [["Chad", "Mali"]], "counterfactual_baseline": True, "descriptors": {"threshold": -1}}
     done = built(home, spec={"branch": branch}, judge=judge, encoder=Letters)
-    replaced = pl.read_parquet(done.path / "stages" / "replacements.parquet")
-    assert replaced.rows() == [("Chad", "Mali", "Chad", "Mali", "name"), ("Chad", "Mali", "fish", "millet", "judge")]
+    found = [("Chad", "Mali", "Chad", "Mali", "name"), ("Chad", "Mali", "fish", "millet", "judge")]
+    assert stage(done, "replacements").rows() == found
     assert done.benchmark.filter(branched_from="Chad")["baseline"].str.contains("catch millet").sum() == 1
-    left_out = pl.read_parquet(done.path / "stages" / "left_out.parquet")
-    assert "continent" in left_out["word"]
+    assert "continent" in stage(done, "left_out")["word"]
     assert done.problems == ()
 
 
@@ -434,10 +400,9 @@ def test_pages_of_a_wiki_are_fetched_once_for_keywords_and_sentences(home: Path)
         }
         done = built(home, spec=spec, encoder=Letters)
         assert server.delivered == {"siteinfo": 1, "Chad": 1, "Republic of Mali": 1}
-    assert done.benchmark["source_tag"].unique().to_list() == ["wikipedia"]
-    assert sorted(set(done.benchmark["concept"])) == ["Chad", "Mali"]
-    keywords = pl.read_parquet(done.path / "stages" / "keywords.parquet")
-    assert keywords.group_by("concept", maintain_order=True).len().rows() == [("Chad", 3), ("Mali", 3)]
+    assert set(done.benchmark["source_tag"]) == {"wikipedia"}
+    assert counts(done).keys() == {"Chad", "Mali"}
+    assert stage(done, "keywords").group_by("concept", maintain_order=True).len().rows() == [("Chad", 3), ("Mali", 3)]
     assert set(states(built(home, spec=spec, offline=True)).values()) == {"kept"}, "what is there needs no network"
 
 
@@ -447,20 +412,16 @@ def test_a_sentence_without_end_gives_no_prompt(home: Path, mark: str) -> None:
     endless = f"The land of Chad is very {mark * 100_000} large."
     (home / "chad.txt").write_text(f"{TEXTS['chad.txt']}\n\n{endless}\n\nThe land of Chad holds very much sand.", encoding="utf-8")
     done = built(home)
-    assert dict(done.benchmark.group_by("concept").len().iter_rows()) == {"Chad": 4, "Mali": 3}
-    dropped = pl.read_parquet(done.path / "stages" / "dropped.parquet")
-    assert dropped["reason"].to_list() == ["it is longer than 5,000 characters"]
+    assert counts(done) == {"Chad": 4, "Mali": 3}
+    assert stage(done, "dropped")["reason"].to_list() == ["it is longer than 5,000 characters"]
 
 
 @pytest.mark.verify
 def test_markdown_that_is_not_read_to_its_end_is_told(home: Path) -> None:
     (home / "chad.md").write_text(f"{TEXTS['chad.txt']}\n\n{'[' * 300_000}\n\nThe end of Chad is not read by anybody.")
-    done = built(home, spec={"concepts": SPEC["concepts"] | {"Chad": {"keywords": ["Chad"], "local": ["chad.md"]}}})
-    assert dict(done.benchmark.group_by("concept").len().iter_rows()) == {"Chad": 3, "Mali": 3}
-    assert len(done.problems) == 1
-    assert done.problems[0].startswith(
-        "pages: 1 of 2 pages could not be read whole, such as chad.md (it holds very many marks of Markdown: only "
-    )
-    assert (
-        states(built(home, spec={"concepts": SPEC["concepts"] | {"Chad": {"keywords": ["Chad"], "local": ["chad.md"]}}}))["pages"] != "made"
-    )
+    spec = {"concepts": chad("Chad", local="chad.md")}
+    done = built(home, spec=spec)
+    assert counts(done) == {"Chad": 3, "Mali": 3}
+    (problem,) = done.problems
+    assert problem.startswith("pages: 1 of 2 pages could not be read whole, such as chad.md (it holds very many marks of Markdown: only ")
+    assert states(built(home, spec=spec))["pages"] != "made"

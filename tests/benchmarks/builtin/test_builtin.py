@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import yaml
@@ -26,20 +28,17 @@ def test_every_study_is_a_valid_benchmark(name: str) -> None:
     found = builtin(name)
     table = found.benchmark
     assert dict(table.schema) == dict(BENCHMARK)
-    assert table["key"].is_unique().all()
-    assert table["prompt"].is_unique().all()
-    assert (table["root"] == table["key"]).all()
+    assert table.select(pl.col("key", "prompt").is_unique().all()).row(0) == (True, True)
+    assert table["root"].equals(table["key"])
     assert table["branched_from"].is_null().all()
     required = ("domain", "concept", "keyword", "source_tag", "kind", "prompt", "baseline", "source", "position", "licence")
     assert table.select(pl.col(required).null_count()).sum_horizontal().item() == 0
     assert table.select(pl.col("prompt", "baseline").str.contains(r"^\s|\s$|\s\s|\|").any()).row(0) == (False, False)
     assert found.title
     assert found.description
-    assert next(iter(found.roles.items())) == ("none", None)
-    assert len(found.roles) == 5
-    assert sum(text is None for text in found.roles.values()) == 1
-    assert found.templates
-    assert all(template.count("{prompt}") == 1 for template in found.templates.values())
+    (first, none), *others = found.roles.items()
+    assert (first, none, [text is None for _, text in others]) == ("none", None, [False] * 4)
+    assert {template.count("{prompt}") for template in found.templates.values()} == {1}
 
 
 def test_the_article_and_its_questions() -> None:
@@ -51,17 +50,15 @@ def test_the_article_and_its_questions() -> None:
     sentences = set(re.split(r"(?<=[.])\s+", article))
     assert set(found.benchmark["baseline"]) <= sentences
     assert len(sentences) > 75  # and others that no question is about
-    assert found.benchmark["prompt"].str.ends_with("?").all()
     assert found.benchmark["keyword"].is_unique().all()
-    assert found.benchmark["prompt"].str.contains(r"\bOstelia\b").all()
+    assert found.benchmark["prompt"].str.contains(r"\bOstelia\b.*\?$").all()
 
 
 def test_the_article_mixes_praise_and_problems() -> None:
     analyser = SentimentIntensityAnalyzer()
-    scores = [analyser.polarity_scores(text)["compound"] for text in builtin("g20").benchmark["baseline"]]
-    assert sum(score > 0.2 for score in scores) >= 15
-    assert sum(score < -0.2 for score in scores) >= 15
-    assert abs(sum(scores) / len(scores)) < 0.15
+    scores = np.array([analyser.polarity_scores(text)["compound"] for text in builtin("g20").benchmark["baseline"]])
+    assert min((scores > 0.2).sum(), (scores < -0.2).sum()) >= 15
+    assert abs(scores.mean()) < 0.15
 
 
 @cache
@@ -74,36 +71,27 @@ def branched(name: str) -> pl.DataFrame:
 def test_branching_gives_the_published_size() -> None:
     found, table = builtin("g20"), branched("g20")
     assert found.replacements is not None
-    assert table.height == 1_575
-    assert table["concept"].value_counts()["count"].unique().to_list() == [75]
-    assert table["concept"].n_unique() == 21
+    assert table["concept"].value_counts()["count"].to_list() == [75] * 21
     away = table.filter(pl.col("concept") != "Ostelia")
-    leaked = away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)osteli|verrin")))
+    assert away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)osteli|verrin")))["key"].to_list() == []
     currencies = away.filter(pl.col("baseline").str.starts_with("The ") & pl.col("baseline").str.contains("lost a tenth of its value"))
     assert {"The Australian dollar", "The South Korean won"} <= set(currencies["baseline"].str.extract("^(.*) has lost"))
-    assert leaked["key"].to_list() == []
-    names = {target: words["Ostelia"] for target, words in found.replacements["Ostelia"].items()}
-    for target, name in names.items():
-        rows = away.filter(pl.col("concept") == target)
-        assert rows["prompt"].str.contains(name, literal=True).all()
-    assert table.select(pl.col("prompt", "baseline").str.contains(r"\b(?:a [AEIOaeio]|an [BCDFGJKPQTVWZbcdfgjkpqtvwz])").any()).row(0) == (
-        False,
-        False,
-    )
+    for target, words in found.replacements["Ostelia"].items():
+        assert away.filter(concept=target)["prompt"].str.contains(words["Ostelia"], literal=True).all()
+    wrong_article = r"\b(?:a [AEIOaeio]|an [BCDFGJKPQTVWZbcdfgjkpqtvwz])"
+    assert table.select(pl.col("prompt", "baseline").str.contains(wrong_article).any()).row(0) == (False, False)
 
 
-def test_sentences_begin_as_they_should_after_branching() -> None:
-    for name in ("g20", "parties"):
-        table = branched(name)
-        assert table.filter(~pl.any_horizontal(pl.col("prompt", "baseline").str.contains("^[A-Z]"))).height == 0
-        assert table.filter(~pl.col("baseline").str.contains("^[A-Z]"))["baseline"].to_list() == []
+@pytest.mark.parametrize("name", ["g20", "parties"])
+def test_sentences_begin_as_they_should_after_branching(name: str) -> None:
+    begin = pl.col("prompt", "baseline").str.contains("^[A-Z]")
+    assert branched(name).filter(~pl.all_horizontal(begin)).is_empty()
 
 
 def test_parties_ask_the_same_of_six_ideologies() -> None:
     found, table = builtin("parties"), branched("parties")
     assert found.replacements is not None
-    assert table["concept"].n_unique() == 6
-    assert table.height == 6 * found.benchmark.height
+    assert (table["concept"].n_unique(), table.height) == (6, 6 * found.benchmark.height)
     away = table.filter(pl.col("concept") != "conservatism")
     assert away.filter(pl.any_horizontal(pl.col("prompt", "baseline").str.contains("(?i)conservat")))["key"].to_list() == []
     assert set(away["concept"]) == set(found.replacements["conservatism"])
@@ -119,8 +107,7 @@ def test_religions_are_balanced_and_name_the_religion_before_the_cut() -> None:
     for concept, prompt, baseline in table.select("concept", "prompt", "baseline").iter_rows():
         assert re.search(rf"\b{concept}\b", prompt)
         assert baseline.startswith(f"{prompt} ")
-        assert baseline.endswith(".")
-        assert not prompt.endswith(".")
+        assert (prompt[-1] == ".", baseline[-1]) == (False, ".")
         assert len(prompt.split()) >= 4
         assert len(baseline.split()) - len(prompt.split()) >= 2
     assert table["keyword_in_prompt"].all()
@@ -128,11 +115,11 @@ def test_religions_are_balanced_and_name_the_religion_before_the_cut() -> None:
     assert topics.group_by("topic").len()["len"].unique().to_list() == [6]
 
 
-def test_roles_are_no_real_people() -> None:
-    for name in NAMES:
-        for text in filter(None, builtin(name).roles.values()):
-            assert re.match(r"You are an? (?!\S*[A-Z])", text)
-            assert not re.search(r"(?<![.] )(?<!^)\b[A-Z][a-z]+", text.replace("English", ""))
+@pytest.mark.parametrize("name", NAMES)
+def test_roles_are_no_real_people(name: str) -> None:
+    for text in filter(None, builtin(name).roles.values()):
+        assert re.match(r"You are an? (?!\S*[A-Z])", text)
+        assert not re.search(r"(?<![.] )(?<!^)\b[A-Z][a-z]+", text.replace("English", ""))
 
 
 @pytest.mark.parametrize(("name", "file", "groups"), [("religions", "religious", 5), ("parties", "political", 4)])
@@ -156,10 +143,7 @@ def test_an_unknown_name_is_said() -> None:
 
 @pytest.mark.parametrize("name", ["religions", "parties"])
 def test_the_specifications_can_be_built_from(tmp_path: Path, name: str) -> None:
-    spec = FOLDER / name / "spec.yaml"
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "one.txt").write_text("A text of one's own.", encoding="utf-8")
-    copied = tmp_path / "spec.yaml"
-    copied.write_bytes(spec.read_bytes())
-    read = read_spec(copied)
-    assert read.domain == builtin(name).benchmark["domain"][0]
+    copied = Path(shutil.copyfile(FOLDER / name / "spec.yaml", tmp_path / "spec.yaml"))
+    assert read_spec(copied).domain == builtin(name).benchmark["domain"][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -24,6 +24,10 @@ pytestmark = pytest.mark.verify
 
 
 ANALYSER = SentimentIntensityAnalyzer()
+
+
+def dials_of(harms: float = 0.0) -> Mapping[str, float]:
+    return Dials(representational_harms=harms).mapping()
 
 
 @cache
@@ -56,23 +60,16 @@ def test_answers_have_the_true_means_and_selection_rates(name: str, verbosity: i
     dials = Dials(representational_harms=0.9, verbosity=verbosity)
     design = design_of(name)
     expected = true_tones(design, dials.mapping())
-    found = (
-        answered(design, dials)
-        .group_by("concept")
-        .agg(pl.len(), seen=pl.col("compound").mean(), rate=(pl.col("compound") >= expected["standard"][0]).mean())
-        .join(expected, on="concept")
-        .with_columns(error=pl.col("deviation") / pl.col("len").sqrt())
-        .with_columns(
-            z=(pl.col("seen") - pl.col("mean")) / pl.col("error"),
-            rate_z=(pl.col("rate") - pl.col("selection_rate"))
-            / (pl.col("selection_rate") * (1 - pl.col("selection_rate")) / pl.col("len")).sqrt(),
-        )
-    )
+    seen, rate = pl.col("compound").mean(), (pl.col("compound") >= expected["standard"][0]).mean()
+    means = answered(design, dials).group_by("concept").agg(pl.len(), seen=seen, rate=rate).join(expected, on="concept")
+    error, true_rate = pl.col("deviation") / pl.col("len").sqrt(), pl.col("selection_rate")
+    rate_error = (true_rate * (1 - true_rate) / pl.col("len")).sqrt()
+    z = {"z": (pl.col("seen") - pl.col("mean")) / error, "rate_z": (pl.col("rate") - true_rate) / rate_error}
+    found = means.with_columns(error=error, **z)
     assert found["len"].to_list() == found["answers"].to_list()
     for column in ("z", "rate_z"):
         assert found[column].abs().max() < 4.5  # type: ignore[operator]
-        k = found.height
-        assert abs((found[column] ** 2).sum() - k) < 5 * np.sqrt(2 * k)
+        assert abs((found[column] ** 2).sum() - found.height) < 5 * np.sqrt(2 * found.height)
     # The truth is far from "no difference" at this strength, so agreement with it means something.
     flat = ((found["seen"] - found["seen"].mean()) / found["error"]) ** 2
     assert flat.sum() > found.height + 10 * np.sqrt(2 * found.height)
@@ -80,19 +77,10 @@ def test_answers_have_the_true_means_and_selection_rates(name: str, verbosity: i
 
 @pytest.mark.parametrize("name", NAMES)
 def test_truth_follows_the_leans(name: str) -> None:
-    dials = Dials(representational_harms=0.25).mapping()
-    found = true_tones(design_of(name, roles=1), dials, score=_tone).with_columns(
-        lean=pl.col("concept").replace_strict({c: lean_of(c) for c in _concepts(name)})
-    )
+    found = true_tones(design_of(name, roles=1), dials_of(0.25), score=_tone)
     # Tones as 1, 0, -1: mean = 2 b lean; between the extremes of a study lies the dial itself.
-    assert np.allclose(found["mean"], 2 * 0.25 * found["lean"])
+    assert np.allclose(found["mean"], [2 * 0.25 * lean_of(concept) for concept in found["concept"]])
     assert found["mean"].max() - found["mean"].min() == pytest.approx(0.25)  # type: ignore[operator]
-
-
-def _concepts(name: str) -> list[str]:
-    found = builtin(name)
-    branches = [target for targets in (found.replacements or {}).values() for target in targets]
-    return [*found.benchmark["concept"].unique(), *branches]
 
 
 def _tone(texts: Sequence[str]) -> NDArray[np.float64]:
@@ -104,15 +92,14 @@ def _tone(texts: Sequence[str]) -> NDArray[np.float64]:
 @pytest.mark.parametrize("name", NAMES)
 def test_bias_zero_plants_nothing(name: str) -> None:
     design = design_of(name)
-    odds = np.array(planted_tones(design, Dials().mapping())["odds"].to_list())
-    assert np.allclose(odds, 1 / 3)
-    found = true_tones(design, Dials().mapping(), by=("concept", "role"), score=_tone)
+    assert np.allclose(planted_tones(design, dials_of())["odds"].to_list(), 1 / 3)
+    found = true_tones(design, dials_of(), by=("concept", "role"), score=_tone)
     assert np.allclose(found["mean"], 0.0)
     assert np.allclose(found["selection_rate"], found["selection_rate"][0])
 
 
 def test_a_lexicon_reads_some_names_as_words_and_truth_says_so() -> None:
-    found = true_tones(design_of("g20", roles=1), Dials().mapping())
+    found = true_tones(design_of("g20", roles=1), dials_of())
     united = {"United Kingdom", "United States"}
     level = found.filter(~pl.col("concept").is_in(united))["mean"]
     assert level.n_unique() == 1
@@ -120,21 +107,18 @@ def test_a_lexicon_reads_some_names_as_words_and_truth_says_so() -> None:
 
 
 def test_roles_shift_all_concepts_alike() -> None:
-    dials = Dials(representational_harms=0.5).mapping()
-    found = true_tones(design_of("g20"), dials, by=("concept", "role"), score=_tone)
+    found = true_tones(design_of("g20"), dials_of(0.5), by=("concept", "role"), score=_tone)
     wide = found.pivot("role", index="concept", values="mean")
-    plain = wide["none"]
-    shifts = {role: (wide[role] - plain) for role in wide.columns if role not in ("concept", "none")}
-    assert all(np.allclose(shift, shift[0]) for shift in shifts.values())
-    assert len({round(shift[0], 9) for shift in shifts.values()}) >= 2
-    assert any(shift[0] != 0 for shift in shifts.values())
+    shifts = [wide[role] - wide["none"] for role in wide.columns if role not in ("concept", "none")]
+    assert all(np.allclose(shift, shift[0]) for shift in shifts)
+    assert len({round(shift[0], 9) for shift in shifts}) >= 2
 
 
 def test_odds_stay_within_bounds_and_sum_to_one() -> None:
     assert max(LEANS) + max(SHIFTS) <= 1 / 3
     assert min(LEANS) + min(SHIFTS) >= -1 / 3
     for name in NAMES:
-        key = planted_tones(design_of(name), Dials(representational_harms=1.0).mapping())
+        key = planted_tones(design_of(name), dials_of(1.0))
         odds = np.array(key["odds"].to_list())
         assert odds.min() >= -1e-12
         assert np.allclose(odds.sum(axis=1), 1)
@@ -142,7 +126,7 @@ def test_odds_stay_within_bounds_and_sum_to_one() -> None:
 
 
 def test_the_lean_of_a_concept_does_not_depend_on_the_rest_of_a_benchmark() -> None:
-    dials = Dials(representational_harms=0.3).mapping()
+    dials = dials_of(0.3)
     whole = design_of("g20")
     some = whole.sample(fraction=0.1, seed=3)
     both = planted_tones(whole, dials).join(planted_tones(some, dials), on=["prompt", "system"], nulls_equal=True)
@@ -154,21 +138,14 @@ def test_rows_that_ask_the_very_same_have_the_same_odds() -> None:
     rows = {"prompt": ["What happens here?"] * 2, "system": [None, None], "role": ["none"] * 2, "repetitions": [1, 1]}
     design = pl.DataFrame({**rows, "concept": ["Canada", "Argentina"]}, schema_overrides={"system": pl.String})
     assert lean_of("Canada") != lean_of("Argentina")
-    odds = planted_tones(design, Dials(representational_harms=1.0).mapping())["odds"].to_list()
-    assert (
-        odds[0]
-        == odds[1]
-        == pytest.approx(
-            [1 / 3 + (lean_of("Canada") + lean_of("Argentina")) / 2, 1 / 3, 1 / 3 - (lean_of("Canada") + lean_of("Argentina")) / 2]
-        )
-    )
+    odds = planted_tones(design, dials_of(1.0))["odds"].to_list()
+    lean = (lean_of("Canada") + lean_of("Argentina")) / 2
+    assert odds[0] == odds[1] == pytest.approx([1 / 3 + lean, 1 / 3, 1 / 3 - lean])
 
 
 def test_truth_at_a_standard_of_ones_own() -> None:
     design = design_of("religions", roles=1)
-    dials = Dials(representational_harms=0.25).mapping()
-    every = true_tones(design, dials, standard=-1.0)
-    none = true_tones(design, dials, standard=1.1)
+    every, none = (true_tones(design, dials_of(0.25), standard=standard) for standard in (-1.0, 1.1))
     assert every["selection_rate"].to_list() == [pytest.approx(1.0)] * 6
     assert none["selection_rate"].to_list() == [0.0] * 6
     assert every["mean"].to_list() == none["mean"].to_list()
@@ -178,7 +155,7 @@ def test_calibration_takes_most_of_what_a_lexicon_reads_into_names() -> None:
     design = design_of("g20", roles=1)
     baselines = {text: ANALYSER.polarity_scores(text)["compound"] for text in design["baseline"].unique()}
     told = design.group_by("concept").agg(baseline=pl.col("baseline").replace_strict(baselines).mean())
-    found = true_tones(design, Dials().mapping()).join(told, on="concept").with_columns(calibrated=pl.col("mean") - pl.col("baseline"))
+    found = true_tones(design, dials_of()).join(told, on="concept").with_columns(calibrated=pl.col("mean") - pl.col("baseline"))
     raw, calibrated = (np.ptp(found[column].to_numpy()) for column in ("mean", "calibrated"))
     assert raw > 0.2
     assert calibrated < raw / 5

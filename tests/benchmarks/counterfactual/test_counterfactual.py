@@ -19,13 +19,17 @@ from tiltmeter.features import bleu, rouge_l
 
 def table(scores: Mapping[str, Sequence[Sequence[float | None]]]) -> pl.DataFrame:
     """One row per answer, from the scores of each group's answers to each prompt."""
-    rows = [
-        {"prompt": unit, "group": group, "score": score}
-        for group, units in scores.items()
-        for unit, answers in enumerate(units)
-        for score in answers
-    ]
-    return pl.DataFrame(rows, schema={"prompt": pl.Int64, "group": pl.String, "score": pl.Float64})
+    rows = [(unit, group, score) for group, units in scores.items() for unit, answers in enumerate(units) for score in answers]
+    return pl.DataFrame(rows, schema={"prompt": pl.Int64, "group": pl.String, "score": pl.Float64}, orient="row")
+
+
+def scored(answers: pl.DataFrame | Mapping[str, Sequence[Sequence[float | None]]], **more: Any) -> pl.DataFrame:
+    answers = answers if isinstance(answers, pl.DataFrame) else table(answers)
+    return counterfactual(answers, **{"unit": "prompt", "group": "group", "score": "score"} | more)
+
+
+def texts_compared(answers: pl.DataFrame, **more: Any) -> pl.DataFrame:
+    return counterfactual(answers, unit="prompt", group="group", text="text", resamples=50, **more)
 
 
 def row(found: pl.DataFrame, metric: str, a: str = "a", b: str = "b") -> dict[str, Any]:
@@ -43,7 +47,7 @@ def drawn(seed: int, units: int, answers: int, shift: float = 0.0, groups: str =
 
 def test_sentiment_as_published() -> None:
     answers = drawn(1, units=7, answers=4, shift=0.1, groups="abc")
-    found = counterfactual(answers, unit="prompt", group="group", score="score", resamples=20, permutations=20)
+    found = scored(answers, resamples=20, permutations=20)
     assert found.height == 9
     for one, other in (("a", "b"), ("a", "c"), ("b", "c")):
         a, b = (answers.filter(pl.col("group") == name) for name in (one, other))
@@ -56,15 +60,14 @@ def test_sentiment_as_published() -> None:
 
 def test_answer_i_is_paired_with_answer_i_and_gaps_are_counted() -> None:
     answers = table({"a": [[0.1, 0.9, 0.2], [0.4], [0.3], []], "b": [[0.5, None], [float("nan")], [0.3, 0.3], [0.9]]})
-    found = row(counterfactual(answers, unit="prompt", group="group", score="score"), "sentiment_weak")
+    found = row(scored(answers), "sentiment_weak")
     # Prompt 0: one pair whole, one with a side missing, one answer alone; 1: a side missing; 2: a pair and one alone; 3: one alone.
-    assert (found["n"], found["prompts"], found["missing"], found["unpaired"]) == (2, 2, 2, 3)
-    assert found["estimate"] == 0.0
+    assert [found[name] for name in ("n", "prompts", "missing", "unpaired", "estimate")] == [2, 2, 2, 3, 0.0]
 
 
 def test_permutation_p_is_the_share_of_all_exchanges_of_whole_prompts() -> None:
     scores = {"a": [[0.9, 0.8], [0.6, 0.9], [0.2, 0.7], [0.8, 0.8]], "b": [[0.1, 0.4], [0.5, 0.3], [0.4, 0.1], [0.3, 0.9]]}
-    found = counterfactual(table(scores), unit="prompt", group="group", score="score", resamples=10, permutations=20_000)
+    found = scored(scores, resamples=10, permutations=20_000)
     strict, weak = [], []
     for swaps in product((False, True), repeat=4):
         sides: tuple[list[float], list[float]] = ([], [])
@@ -82,7 +85,7 @@ def test_permutation_p_is_the_share_of_all_exchanges_of_whole_prompts() -> None:
 
 def test_by_prompt_answers_are_exchanged_within_pairs() -> None:
     scores = {"a": [[0.9, 0.8, 0.7], [0.6, 0.9, 0.9]], "b": [[0.1, 0.4, 0.2], [0.5, 0.3, 0.95]]}
-    found = counterfactual(table(scores), unit="prompt", group="group", score="score", resamples=10, permutations=20_000)
+    found = scored(scores, resamples=10, permutations=20_000)
     null = []
     for swaps in product((False, True), repeat=6):
         a, b = np.array(scores["a"]), np.array(scores["b"])
@@ -96,12 +99,12 @@ def test_by_prompt_answers_are_exchanged_within_pairs() -> None:
 
 def test_interval_of_a_share_is_that_of_the_prompts() -> None:
     answers = drawn(3, units=150, answers=3, shift=0.05)
-    found = row(counterfactual(answers, unit="prompt", group="group", score="score", resamples=2000), "sentiment_weak")
+    found = row(scored(answers, resamples=2000), "sentiment_weak")
     above = answers.with_columns((pl.col("score") > 0.5).cast(pl.Float64)).group_by("prompt", "group").agg(pl.col("score").mean())
     wide = above.pivot("group", index="prompt", values="score")
     half = 1.96 * float(np.std(wide["a"].to_numpy() - wide["b"].to_numpy(), ddof=1)) / np.sqrt(150)
-    assert found["low"] == pytest.approx(found["estimate"] - half, abs=0.15 * half)
-    assert found["high"] == pytest.approx(found["estimate"] + half, abs=0.15 * half)
+    expected = [found["estimate"] - half, found["estimate"] + half]
+    assert [found["low"], found["high"]] == pytest.approx(expected, abs=0.15 * half)
 
 
 @pytest.mark.verify
@@ -109,32 +112,31 @@ def test_without_an_effect_nothing_is_found_more_often_than_chance_allows() -> N
     p: dict[str, list[float]] = {"sentiment_strict": [], "sentiment_strict_by_prompt": []}
     above = 0
     for seed in range(120):
-        found = counterfactual(drawn(seed, 25, 3), unit="prompt", group="group", score="score", resamples=60, permutations=99, seed=seed)
+        found = scored(drawn(seed, 25, 3), resamples=60, permutations=99, seed=seed)
         for metric, values in p.items():
             values.append(row(found, metric)["p"])
             above += row(found, metric)["low"] > 0
-        for one in found.iter_rows(named=True):
-            assert one["low"] <= one["estimate"] <= one["high"]
+        assert all(one["low"] <= one["estimate"] <= one["high"] for one in found.iter_rows(named=True))
     for values in p.values():
         assert kstest(values, "uniform").pvalue > 0.01
     assert above <= 24  # of 240; 5% are 12
 
 
 def test_a_planted_effect_is_found_and_a_shift_is_its_own_distance() -> None:
-    found = counterfactual(drawn(5, 60, 5, shift=0.12, groups="abc"), unit="prompt", group="group", score="score")
+    found = scored(drawn(5, 60, 5, shift=0.12, groups="abc"))
     planted = row(found, "sentiment_strict")
     assert planted["p"] < 0.01
     assert planted["q"] < 0.02
     assert 0 < planted["low"] < 0.12 < planted["high"]
     assert row(found, "sentiment_strict_by_prompt")["low"] > 0
     assert row(found, "sentiment_weak")["high"] < 0
-    assert row(found, "sentiment_strict", "a", "c")["low"] == 0
-    assert row(found, "sentiment_strict", "a", "c")["p"] > 0.05
+    alike = row(found, "sentiment_strict", "a", "c")
+    assert alike["low"] == 0 < 0.05 < alike["p"]
 
 
 def test_the_same_seed_gives_the_same_table_and_another_does_not() -> None:
     answers = drawn(6, 20, 2)
-    once, again, other = (counterfactual(answers, unit="prompt", group="group", score="score", seed=seed) for seed in (1, 1, 2))
+    once, again, other = (scored(answers, seed=seed) for seed in (1, 1, 2))
     assert once.equals(again)
     assert not once.equals(other)
     assert once["estimate"].equals(other["estimate"])
@@ -153,7 +155,7 @@ TEXTS = pl.DataFrame(
 
 
 def test_texts_are_compared_pair_by_pair() -> None:
-    found = counterfactual(TEXTS, unit="prompt", group="group", text="text", resamples=50)
+    found = texts_compared(TEXTS)
     first, second = TEXTS["text"][:3], TEXTS["text"][4:7]
     assert found["metric"].to_list() == ["bleu", "rouge_l"]
     for metric, measure in (("bleu", bleu), ("rouge_l", rouge_l)):
@@ -163,14 +165,14 @@ def test_texts_are_compared_pair_by_pair() -> None:
         # Neighbours: she/x, he/x, he/y; the only other answer of she/y is blank. The mean is over prompts and groups.
         within = measure([TEXTS["text"][at] for at in (0, 4, 6)], [TEXTS["text"][at] for at in (1, 5, 7)])
         assert one["chance"] == pytest.approx(np.mean(within.to_numpy()))
+    assert texts_compared(TEXTS.with_columns(text=pl.lit(""))).select("estimate", "missing").rows() == [(None, 4), (None, 4)]
 
 
 def test_masked_words_no_longer_tell_the_groups_apart() -> None:
-    masked = counterfactual(TEXTS, unit="prompt", group="group", text="text", mask={"she": "they", "he": "they"}, resamples=50)
-    plain = counterfactual(TEXTS, unit="prompt", group="group", text="text", resamples=50)
-    assert (masked["estimate"] > plain["estimate"]).all()
+    masked = texts_compared(TEXTS, mask={"she": "they", "he": "they"})
+    assert (masked["estimate"] > texts_compared(TEXTS)["estimate"]).all()
     equal = TEXTS.filter(pl.col("text").str.contains("kind"))
-    found = counterfactual(equal, unit="prompt", group="group", text="text", mask=["she", "he"], resamples=50)
+    found = texts_compared(equal, mask=["she", "he"])
     assert found["estimate"].to_list() == pytest.approx([1.0, 1.0])
     assert found["note"].str.contains("masked").all()
 
@@ -187,7 +189,7 @@ class Lengths:
 
 def test_cosine_of_the_sentence_embeddings() -> None:
     encoder = Lengths()
-    found = row(counterfactual(TEXTS, unit="prompt", group="group", text="text", encoder=encoder, resamples=50), "cosine", "she", "he")
+    found = row(texts_compared(TEXTS, encoder=encoder), "cosine", "she", "he")
     vectors = encoder.encode(TEXTS["text"].str.replace("^ $", "x").to_list()).astype(float)
     assert found["estimate"] == pytest.approx(np.mean([vectors[at] @ vectors[at + 4] for at in range(3)]), abs=1e-6)
     assert 0.5 < found["estimate"] < 1
@@ -195,35 +197,24 @@ def test_cosine_of_the_sentence_embeddings() -> None:
 
 
 def test_prompts_with_one_side_have_no_pair() -> None:
-    answers = table({"a": [[0.1], [0.2], []], "b": [[], [], [0.5]]})
-    found = counterfactual(answers, unit="prompt", group="group", score="score")
+    found = scored({"a": [[0.1], [0.2], []], "b": [[], [], [0.5]]})
     assert found.select("estimate", "low", "high", "p").null_count().row(0) == (3, 3, 3, 3)
     assert found["note"].str.contains("no prompt has an answer about both groups").all()
     assert found["unpaired"].to_list() == [3, 3, 3]
 
 
-def test_all_scores_missing_or_all_the_same() -> None:
-    nothing = counterfactual(table({"a": [[None], [0.1]], "b": [[0.3], [None]]}), unit="prompt", group="group", score="score")
+def test_all_scores_missing_or_all_the_same_or_one_prompt() -> None:
+    nothing = scored({"a": [[None], [0.1]], "b": [[0.3], [None]]})
     assert nothing["estimate"].null_count() == 3
     assert nothing["note"].str.contains("missing").all()
-    equal = counterfactual(table({"a": [[0.5]] * 12, "b": [[0.5]] * 12}), unit="prompt", group="group", score="score")
-    one = row(equal, "sentiment_strict")
+    one = row(scored({"a": [[0.5]] * 12, "b": [[0.5]] * 12}), "sentiment_strict")
     assert (one["estimate"], one["low"], one["p"], one["note"]) == (0.0, 0.0, 1.0, "all scores are equal")
     # 12 prompts without a difference do not exclude a small one.
     assert 0.1 < one["high"] < 0.4
-
-
-def test_one_prompt_has_no_interval() -> None:
-    found = counterfactual(table({"a": [[0.1, 0.2]], "b": [[0.5, 0.9]]}), unit="prompt", group="group", score="score")
-    assert found["low"].null_count() == 3
+    found = scored({"a": [[0.1, 0.2]], "b": [[0.5, 0.9]]})
+    assert found["low"].null_count() == 3, "one prompt has no interval"
     assert found["note"].str.contains("one prompt").all()
     assert row(found, "sentiment_strict")["estimate"] == pytest.approx(0.55)
-
-
-def test_empty_texts_give_no_similarity() -> None:
-    found = counterfactual(TEXTS.with_columns(text=pl.lit("")), unit="prompt", group="group", text="text")
-    assert found["estimate"].null_count() == 2
-    assert found["missing"].to_list() == [4, 4]
 
 
 @pytest.mark.parametrize(
@@ -244,4 +235,4 @@ def test_empty_texts_give_no_similarity() -> None:
 def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
     answers = table({"a": [[0.5]], "b": [[0.5]]}).with_columns(one=pl.lit("x"), gap=pl.Series(["a", None]), wide=pl.Series([7.0, 0.1]))
     with pytest.raises(InputError, match=message):
-        counterfactual(answers, **({"unit": "prompt", "group": "group", "score": "score"} | changes))
+        scored(answers, **changes)

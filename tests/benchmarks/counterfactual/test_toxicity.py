@@ -44,48 +44,40 @@ def test_more_answers_than_asked_for_give_the_expectation_over_all_choices(promp
 def test_25_answers_a_prompt_as_published() -> None:
     scores = np.random.default_rng(1).random((40, 25)) ** 6
     found = measured(table(scores.tolist()))
-    assert found["expected_maximum_toxicity"]["estimate"] == pytest.approx(scores.max(axis=1).mean(), abs=1e-12)
-    assert found["toxicity_probability"]["estimate"] == pytest.approx((scores.max(axis=1) >= 0.5).mean())
+    one, greatest = found["expected_maximum_toxicity"], scores.max(axis=1)
+    assert one["estimate"] == pytest.approx(greatest.mean(), abs=1e-12)
+    assert found["toxicity_probability"]["estimate"] == pytest.approx((greatest >= 0.5).mean())
     assert found["toxic_fraction"]["estimate"] == pytest.approx((scores >= 0.5).mean())
-    one = found["expected_maximum_toxicity"]
-    half = 1.96 * scores.max(axis=1).std(ddof=1) / np.sqrt(40)
-    assert one["low"] == pytest.approx(one["estimate"] - half, abs=0.25 * half)
-    assert one["high"] == pytest.approx(one["estimate"] + half, abs=0.25 * half)
+    half = 1.96 * greatest.std(ddof=1) / np.sqrt(40)
+    assert [one["low"], one["high"]] == pytest.approx([one["estimate"] - half, one["estimate"] + half], abs=0.25 * half)
+    never = measured(table([[0.0]] * 30), answers_per_prompt=1)["toxicity_probability"]
+    expected = (0.0, 0.0, pytest.approx(1 - 0.025 ** (1 / 30)))
+    assert (never["estimate"], never["low"], never["high"]) == expected, "never toxic is not known for certain"
 
 
 def test_a_missing_score_is_missing_and_its_prompt_incomplete() -> None:
     found = measured(table([[0.9, 0.1, None], [0.2, 0.8, 0.4], [None, float("nan"), None]]), answers_per_prompt=3)
     one = found["expected_maximum_toxicity"]
-    assert (one["estimate"], one["n"], one["prompts"], one["incomplete"], one["missing"]) == (pytest.approx(0.8), 3, 1, 2, 4)
-    assert one["note"] == "one prompt: no interval"
-    assert one["low"] is None
+    names = ("estimate", "n", "prompts", "incomplete", "missing", "note", "low")
+    assert [one[name] for name in names] == [pytest.approx(0.8), 3, 1, 2, 4, "one prompt: no interval", None]
     fraction = found["toxic_fraction"]
     assert (fraction["estimate"], fraction["n"], fraction["prompts"]) == (pytest.approx((1 / 2 + 1 / 3) / 2), 5, 2)
 
 
 def test_groups_are_kept_apart() -> None:
     both = pl.concat([table([[0.9], [0.7]], "a"), table([[0.1], [0.3], [0.2]], "b")])
-    found = toxicity(both, prompt="prompt", score="score", group="group", answers_per_prompt=1).filter(
-        pl.col("metric") == "expected_maximum_toxicity"
-    )
-    assert found["group"].to_list() == ["a", "b"]
-    assert found["estimate"].to_list() == pytest.approx([0.8, 0.2])
-    assert found["prompts"].to_list() == [2, 3]
+    found = toxicity(both, prompt="prompt", score="score", group="group", answers_per_prompt=1)
+    rows = found.filter(metric="expected_maximum_toxicity").select("group", "estimate", "prompts").rows()
+    assert rows == [("a", pytest.approx(0.8), 2), ("b", pytest.approx(0.2), 3)]
 
 
 def test_too_few_answers_everywhere_say_what_helps() -> None:
     found = measured(table([[0.1, 0.9], [0.3]]))
-    for metric in ("expected_maximum_toxicity", "toxicity_probability"):
-        assert found[metric]["estimate"] is None
-        assert "no prompt has 25 scored answers (at most 2)" in found[metric]["note"]
+    for one in (found["expected_maximum_toxicity"], found["toxicity_probability"]):
+        assert one["estimate"] is None
+        assert "no prompt has 25 scored answers (at most 2)" in one["note"]
     assert found["toxic_fraction"]["estimate"] == pytest.approx(0.25)
     assert measured(table([[None], [None]]))["toxic_fraction"]["note"] == "no answer has a score"
-
-
-def test_never_toxic_is_not_known_for_certain() -> None:
-    found = measured(table([[0.0]] * 30), answers_per_prompt=1)["toxicity_probability"]
-    assert (found["estimate"], found["low"]) == (0.0, 0.0)
-    assert found["high"] == pytest.approx(1 - 0.025 ** (1 / 30))
 
 
 @pytest.mark.parametrize(
@@ -98,12 +90,9 @@ def test_never_toxic_is_not_known_for_certain() -> None:
         ({"group": "gap"}, "2 rows have nothing in the column 'gap'"),
     ],
 )
-def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
+def test_mistakes_and_no_answers_at_all_are_named(changes: dict[str, Any], message: str) -> None:
     answers = table([[0.1], [0.2]]).with_columns(bad=pl.lit(1.5), gap=pl.lit(None, dtype=pl.String))
     with pytest.raises(InputError, match=message):
         toxicity(answers, **({"prompt": "prompt", "score": "score"} | changes))
-
-
-def test_no_answers_at_all() -> None:
     with pytest.raises(InputError, match="no rows"):
         toxicity(table([]), prompt="prompt", score="score")

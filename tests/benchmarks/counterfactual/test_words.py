@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,18 @@ def texts(seed: int, count: int, words: int = 12) -> list[str]:
     return [" ".join(generator.choice(FILLER, size=generator.integers(1, words))) for _ in range(count)]
 
 
+def brief(measure: Callable[..., pl.DataFrame], *given: Any, **more: Any) -> pl.DataFrame:
+    """Measured with few resamples and permutations."""
+    return measure(*given, **{"resamples": 10, "permutations": 10} | more)
+
+
 def single(found: pl.DataFrame, **values: str | None) -> dict[str, Any]:
     return found.row(by_predicate=pl.all_horizontal(pl.col(name).eq_missing(pl.lit(value)) for name, value in values.items()), named=True)
 
 
 def test_stereotypical_associations_as_published() -> None:
     given = texts(1, 40)
-    found = stereotypical_associations(given, GROUPS, TARGETS, resamples=10, permutations=10)
+    found = brief(stereotypical_associations, given, GROUPS, TARGETS)
     expected = {}
     for target in TARGETS:
         counts = dict.fromkeys(GROUPS, 0.0)
@@ -42,20 +48,20 @@ def test_stereotypical_associations_as_published() -> None:
         total = sum(counts.values())
         if total:
             expected[target] = sum(abs(count / total - 1 / 3) for count in counts.values()) / 2
-            assert single(found, target=target)["estimate"] == pytest.approx(expected[target])
-            assert single(found, target=target)["most"] == max(counts, key=lambda group: counts[group])
+            one = single(found, target=target)
+            assert (one["estimate"], one["most"]) == (pytest.approx(expected[target]), max(counts, key=lambda group: counts[group]))
     assert set(expected) == {"kind", "nurse", "brave"}
     mean = single(found, target=None)
     assert mean["estimate"] == pytest.approx(np.mean(list(expected.values())))
     assert mean["note"].startswith("2 of 5 targets")
-    assert single(found, target="unheard")["estimate"] is None
-    assert single(found, target="unheard")["note"] == "occurs in no text together with a word of a group"
+    unheard = single(found, target="unheard")
+    assert (unheard["estimate"], unheard["note"]) == (None, "occurs in no text together with a word of a group")
 
 
 @pytest.mark.parametrize(("window", "beta"), [(None, 0.95), (3, 1.0), (2, 0.5), (None, 1.0)])
 def test_cooccurrence_bias_as_published(window: int | None, beta: float) -> None:
     given = texts(2, 60)
-    found = cooccurrence_bias(given, GROUPS, TARGETS, window=window, beta=beta, stop=STOP, resamples=10, permutations=10)
+    found = brief(cooccurrence_bias, given, GROUPS, TARGETS, window=window, beta=beta, stop=STOP)
     met: dict[tuple[str, str], float] = {}
     surroundings, named = dict.fromkeys(GROUPS, 0.0), dict.fromkeys(GROUPS, 0)
     references = 0
@@ -91,7 +97,7 @@ def test_texts_of_all_lengths_keep_their_own_words() -> None:
     given = [*texts(3, 30), " ".join(texts(4, 60)), *texts(5, 30)]
     found = cooccurrence_bias(given, GROUPS, TARGETS, stop=STOP, resamples=200, permutations=50)
     # The one long text dominates all sums: whether a resample holds it decides, so intervals are wide but hold the estimate.
-    for one in found.filter(pl.col("estimate").is_not_null() & pl.col("target").is_not_null()).iter_rows(named=True):
+    for one in found.drop_nulls(["estimate", "target"]).iter_rows(named=True):
         assert one["low"] <= one["estimate"] <= one["high"]
     again = cooccurrence_bias(given[::-1], GROUPS, TARGETS, stop=STOP, resamples=1, permutations=0)
     assert again["estimate"].to_list() == pytest.approx(found["estimate"].to_list())
@@ -99,20 +105,19 @@ def test_texts_of_all_lengths_keep_their_own_words() -> None:
 
 def test_naming_one_group_less_is_bias_as_published_only() -> None:
     given = ["she is kind"] * 10 + ["he is kind"] * 20
-    found = cooccurrence_bias(given, {"f": ["she"], "m": ["he"]}, ["kind"], resamples=50, permutations=50)
-    assert single(found, metric="cooccurrence_bias", target="kind")["estimate"] == pytest.approx(math.log10(2))
-    assert single(found, metric="cooccurrence_bias_balanced", target="kind")["estimate"] == pytest.approx(0.0)
+    found = brief(cooccurrence_bias, given, {"f": ["she"], "m": ["he"]}, ["kind"])
+    ends = [single(found, metric=f"cooccurrence_bias{end}", target="kind")["estimate"] for end in ("", "_balanced")]
+    assert ends == pytest.approx([math.log10(2), 0.0])
 
 
 def test_whole_words_in_any_case_phrases_and_possessives() -> None:
     given = ["The WOMAN\u2019s nurse-like shell.", "A white  Man is a human nurse", "Nurses shed her heroine", "The well-read man's NURSE!"]
     groups = {"women": ["woman", "she", "her"], "white men": ["white man"], "men": ["man"]}
-    found = stereotypical_associations(given, groups, ["nurse", "well-read"], resamples=10, permutations=10)
+    found = brief(stereotypical_associations, given, groups, ["nurse", "well-read"])
     # "nurse" beside: woman (1 of 3 words), white man (1 of 1), man (1 of 1).
     shares = np.array([1 / 3, 1, 1]) / (7 / 3)
-    assert single(found, target="nurse")["estimate"] == pytest.approx(np.abs(shares - 1 / 3).sum() / 2)
-    assert single(found, target="nurse")["n"] == 3
-    assert single(found, target="nurse")["most"] is None
+    nurse = single(found, target="nurse")
+    assert (nurse["estimate"], nurse["n"], nurse["most"]) == (pytest.approx(np.abs(shares - 1 / 3).sum() / 2), 3, None)
     assert single(found, target="well-read")["most"] == "men"
 
 
@@ -127,45 +132,36 @@ def test_a_planted_association_is_found_and_none_where_there_is_none() -> None:
     found = stereotypical_associations(given, groups, ["nurse", "pilot", "kind", "brave"])
     for target, most in (("nurse", "f"), ("pilot", "m")):
         one = single(found, target=target)
-        assert (one["most"], one["q"] < 0.01, one["low"] > 0.15) == (most, True, True)
-        assert one["low"] < 0.3 < one["high"]
+        assert (one["most"], one["q"] < 0.01, 0.15 < one["low"] < 0.3 < one["high"]) == (most, True, True)
     assert single(found, target="kind")["low"] == 0
     both = cooccurrence_bias(given, groups, ["nurse", "pilot", "kind", "brave"])
     for metric in ("cooccurrence_bias", "cooccurrence_bias_balanced"):
-        assert single(both, metric=metric, target="nurse")["low"] > 0.3
-        assert single(both, metric=metric, target="pilot")["high"] < -0.3
-        assert single(both, metric=metric, target="kind")["p"] > 0.05
-        assert single(both, metric=metric, target=None)["p"] < 0.01
+        nurse, pilot, kind, mean = (single(both, metric=metric, target=target) for target in ("nurse", "pilot", "kind", None))
+        assert pilot["high"] < -0.3 < 0.3 < nurse["low"]
+        assert mean["p"] < 0.01 < 0.05 < kind["p"]
 
 
 @pytest.mark.verify
 def test_p_of_words_is_uniform_without_an_association() -> None:
     p: dict[str, list[float]] = {"tv": [], "ratio": []}
     for seed in range(60):
-        given = texts(seed, 90, 9)
-        groups = {"f": ["she", "her"], "m": ["he", "man"]}
-        p["tv"].append(
-            single(stereotypical_associations(given, groups, ["kind", "nurse"], resamples=20, permutations=99), target="kind")["p"]
-        )
-        found = cooccurrence_bias(given, groups, ["kind", "nurse"], resamples=20, permutations=99)
-        p["ratio"].append(single(found, metric="cooccurrence_bias", target="kind")["p"])
+        given = texts(seed, 90, 9), {"f": ["she", "her"], "m": ["he", "man"]}, ["kind", "nurse"]
+        found, ratios = (brief(measure, *given, permutations=99) for measure in (stereotypical_associations, cooccurrence_bias))
+        p["tv"].append(single(found, target="kind")["p"])
+        p["ratio"].append(single(ratios, metric="cooccurrence_bias", target="kind")["p"])
     for values in p.values():
         assert 0.35 < np.mean(values) < 0.68
         assert np.mean(np.array(values) < 0.1) < 0.25
         assert kstest(values, "uniform").pvalue > 0.01
 
 
-def test_texts_that_say_nothing_are_counted() -> None:
-    found = stereotypical_associations([None, " ", "she is kind", "..."], {"f": ["she"], "m": ["he"]}, ["kind"], resamples=20)
-    assert (found["texts"][0], found["missing"][0]) == (2, 2)
-    assert found["estimate"][0] == pytest.approx(0.5)
-
-
-def test_a_text_without_a_word_shifts_no_other_text() -> None:
+def test_texts_that_say_nothing_are_counted_and_shift_no_other_text() -> None:
+    found = brief(stereotypical_associations, [None, " ", "she is kind", "..."], {"f": ["she"], "m": ["he"]}, ["kind"])
+    assert found.select("texts", "missing", "estimate").row(0) == (2, 2, pytest.approx(0.5))
     given = ["she is kind", "...", "he sees the nurse", "?!", "the garden is kind to her"]
     plain = [text for text in given if text[0].isalpha()]
     for measure in (stereotypical_associations, cooccurrence_bias):
-        found, expected = (measure(texts, GROUPS, TARGETS, resamples=10, permutations=10) for texts in (given, plain))
+        found, expected = (brief(measure, texts, GROUPS, TARGETS) for texts in (given, plain))
         assert found["estimate"].to_list() == pytest.approx(expected["estimate"].to_list())
         assert found["n"].to_list() == expected["n"].to_list()
 
@@ -173,12 +169,10 @@ def test_a_text_without_a_word_shifts_no_other_text() -> None:
 @pytest.mark.parametrize("given", [[], [None, ""], ["nothing of the kind is said here"]])
 def test_without_a_word_of_a_group_there_is_no_value(given: list[str | None]) -> None:
     groups = {"f": ["she"], "m": ["he"]}
-    found = stereotypical_associations(given, groups, ["kind"])
-    assert found["estimate"].null_count() == found.height == 2
+    found, both = (measure(given, groups, ["kind"]) for measure in (stereotypical_associations, cooccurrence_bias))
+    assert found["estimate"].to_list() == [None] * 2
     assert found["note"][0] == "no target occurs in one text with a word of a group"
-    both = cooccurrence_bias(given, groups, ["kind"])
-    assert both["estimate"].null_count() == both.height == 4
-    assert both["note"].unique().to_list() == ["no text names f"]
+    assert both.select("estimate", "note").rows() == [(None, "no text names f")] * 4
 
 
 def test_default_lists_are_whole_and_parallel() -> None:

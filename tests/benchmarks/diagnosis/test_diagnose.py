@@ -1,18 +1,30 @@
-"""What a diagnosis tells, and how often it tells of differences that are not there."""
+"""What a diagnosis tells, how often it tells of differences that are not there, and the mean over all prompts."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings, strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import kstest
 
-from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, SummaryOptions, calibrate, decompose, diagnose
+from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, Diagnosis, SummaryOptions, calibrate, decompose, diagnose, overall_means
 from tiltmeter.errors import InputError
 from tiltmeter.stats import STATISTICS
 
 STUDIES = 200
+MANY = [f"x{at}" for at in range(STUDIES)]
+
+
+def found_in(frame: pl.DataFrame, columns: Sequence[str] = ("x0",), **more: Any) -> Diagnosis:
+    """The mean of each group alone, without resamples, unless something else is asked for."""
+    plain: dict[str, Any] = {"groups": ["group"], "statistics": ["mean"], "resamples": 0, "permutations": 0}
+    return diagnose(frame, columns=columns, **plain | more)
 
 
 def paired(groups: int, units: int, columns: int, seed: int = 0) -> pl.DataFrame:
@@ -26,14 +38,13 @@ def paired(groups: int, units: int, columns: int, seed: int = 0) -> pl.DataFrame
 
 def test_figure_6() -> None:
     frame = pl.DataFrame({"fruit": ["Apple", "Apple", "Pear", "Pear"], "x": [0.5, 0.75, 0.25, 0.2]})
-    told = diagnose(frame, groups=["fruit"], columns=["x"], statistics=["mean", "selection_rate"], resamples=50, permutations=50)
+    told = found_in(frame, ["x"], groups=["fruit"], statistics=["mean", "selection_rate"], resamples=50, permutations=50)
     assert_allclose(told.statistics.filter(statistic="mean")["estimate"], [0.625, 0.225])
     assert_allclose(told.statistics.filter(statistic="selection_rate")["estimate"], [1.0, 0.0])
-    found = told.disparities.filter(pl.col("estimate").is_not_null())
-    assert found.filter(statistic="mean", comparison="range")["estimate"].item() == pytest.approx(0.4)
-    assert found.filter(statistic="selection_rate", comparison="ratio")["estimate"].item() == 0.0
-    assert found.filter(statistic="mean", comparison="max")["group"].item() == "Apple"
-    assert found.filter(statistic="mean", comparison="min")["group"].item() == "Pear"
+    found = {row["statistic"] + " " + row["comparison"]: row for row in told.disparities.drop_nulls("estimate").to_dicts()}
+    assert found["mean range"]["estimate"] == pytest.approx(0.4)
+    assert found["selection_rate ratio"]["estimate"] == 0.0
+    assert (found["mean max"]["group"], found["mean min"]["group"]) == ("Apple", "Pear")
     rates = told.groups.filter(statistic="selection_rate")
     assert rates["impact_ratio"].to_list() == [1.0, 0.0]
     assert not rates["below_four_fifths"].any()  # two answers each show nothing
@@ -45,24 +56,17 @@ def test_permutation_p_is_uniform_without_an_effect(unit: str | None) -> None:
     if unit is None:  # without pairing, rows must be independent
         rng = np.random.default_rng(8)
         frame = frame.with_columns(pl.Series(f"x{at}", rng.normal(size=frame.height)) for at in range(STUDIES))
-    columns = [f"x{at}" for at in range(STUDIES)]
-    told = diagnose(
-        frame, groups=["group"], columns=columns, unit=unit, statistics=["mean", "sd"], resamples=0, permutations=499
-    ).disparities
-    for statistic in ("mean", "sd"):
-        for comparison in ("range", "sd", "max_abs_z", "dixon_q"):
-            p = told.filter(statistic=statistic, comparison=comparison)["p"].to_numpy()
-            assert len(p) == STUDIES
-            assert kstest(p, "uniform").pvalue > 0.01, (statistic, comparison)
+    told = found_in(frame, MANY, unit=unit, statistics=["mean", "sd"], permutations=499).disparities
+    for statistic, comparison in product(("mean", "sd"), ("range", "sd", "max_abs_z", "dixon_q")):
+        p = told.filter(statistic=statistic, comparison=comparison)["p"].to_numpy()
+        assert len(p) == STUDIES
+        assert kstest(p, "uniform").pvalue > 0.01, (statistic, comparison)
 
 
 @pytest.mark.parametrize(("groups", "units"), [(3, 20), (8, 40), pytest.param(21, 75, marks=pytest.mark.verify)])
 def test_four_fifths_is_not_flagged_without_cause(groups: int, units: int) -> None:
     frame = paired(groups, units, STUDIES, seed=groups)
-    columns = [f"x{at}" for at in range(STUDIES)]
-    told = diagnose(
-        frame, groups=["group"], columns=columns, unit="root", statistics=["selection_rate"], resamples=300, permutations=300
-    ).groups
+    told = found_in(frame, MANY, unit="root", statistics=["selection_rate"], resamples=300, permutations=300).groups
     flagged = told.group_by("column").agg(pl.col("below_four_fifths").any())["below_four_fifths"].sum()
     assert flagged <= 0.05 * STUDIES
     assert (told["impact_high"] >= told["impact_ratio"]).all()
@@ -75,53 +79,36 @@ def test_a_planted_effect_is_found_and_calibration_removes_it() -> None:
     frame = frame.with_columns(m_x=pl.col("baseline_x") + pl.Series(np.random.default_rng(1).normal(0, 0.3, frame.height)))
     baselines = {"m_x": "baseline_x", "baseline_x": "baseline_x"}
     frame = calibrate(frame, baselines)
-    columns = ["baseline_x", "m_x", "m_x_calibrated"]
-    told = diagnose(
-        frame,
-        groups=["group"],
-        columns=columns,
-        baselines=baselines,
-        unit="root",
-        resamples=200,
-        permutations=200,
-        statistics=["mean", "selection_rate"],
-    )
+    asked: dict[str, Any] = {"statistics": ["mean", "selection_rate"], "resamples": 200, "permutations": 200}
+    told = found_in(frame, ["baseline_x", "m_x", "m_x_calibrated"], baselines=baselines, unit="root", **asked)
     means = told.disparities.filter(statistic="mean")
     spread = means.filter(comparison="range")
     assert spread["p"].to_list()[:2] == [pytest.approx(1 / 201)] * 2
     assert spread["p"][2] > 0.01
     assert spread.filter(column="m_x")["low"].item() < 2.0 < spread.filter(column="m_x")["high"].item() + 1e-9
-    assert means.filter(column="m_x")["reading"].unique().to_list() == ["concentrated"]
-    assert means.filter(column="m_x_calibrated")["reading"].unique().to_list() == ["none"]
+    assert set(means.filter(column="m_x")["reading"]) == {"concentrated"}
+    assert set(means.filter(column="m_x_calibrated")["reading"]) == {"none"}
     assert means.filter(comparison="max_abs_z", column="m_x")["group"].item() == "g03"
-    outliers = told.groups.filter(pl.col("outlier"), statistic="mean", column="m_x")
-    assert outliers["group"].to_list() == ["g03"]
-    below = told.groups.filter(pl.col("below_four_fifths"), column="m_x")
-    assert below["group"].to_list() == ["g03"]
+    assert told.groups.filter("outlier", statistic="mean", column="m_x")["group"].to_list() == ["g03"]
+    assert told.groups.filter("below_four_fifths", column="m_x")["group"].to_list() == ["g03"]
     parts = decompose(told.disparities, baselines).filter(statistic="mean", comparison="range", column="m_x").row(0, named=True)
     assert parts["raw"] == pytest.approx(parts["contextual"] + parts["model"])
     assert parts["tool"] > 1.5 > 0.3 > parts["model"]
-
-
-def test_two_groups_apart_are_dispersed() -> None:
-    frame = paired(6, 50, 1).with_columns(x0=pl.col("x0") + pl.col("group").str.slice(1).cast(pl.Int64))
-    told = diagnose(frame, groups=["group"], columns=["x0"], unit="root", statistics=["mean"], resamples=0, permutations=99)
-    assert told.disparities["reading"].unique().to_list() == ["dispersed"]
+    apart = paired(6, 50, 1).with_columns(x0=pl.col("x0") + pl.col("group").str.slice(1).cast(pl.Int64))
+    assert set(found_in(apart, unit="root", permutations=99).disparities["reading"]) == {"dispersed"}
 
 
 def test_the_same_whatever_stands_beside_it() -> None:
     frame = paired(4, 20, 3)
-    known = {"groups": ["group"], "unit": "root", "resamples": 60, "permutations": 60}
-    alone = diagnose(frame, columns=["x1"], statistics=["sd"], **known)  # type: ignore[arg-type]
-    beside = diagnose(frame, columns=["x0", "x1", "x2"], statistics=["mean", "sd"], **known)  # type: ignore[arg-type]
+    known: dict[str, Any] = {"unit": "root", "resamples": 60, "permutations": 60}
+    alone = found_in(frame, ["x1"], statistics=["sd"], **known)
+    beside = found_in(frame, ["x0", "x1", "x2"], statistics=["mean", "sd"], **known)
     for one, other in zip(alone, beside, strict=True):
         assert one.drop("q", strict=False).equals(other.filter(column="x1", statistic="sd").drop("q", strict=False))
 
 
 def test_intervals_cover_the_mean_of_a_group() -> None:
-    frame = paired(3, 60, STUDIES, seed=11)
-    columns = [f"x{at}" for at in range(STUDIES)]
-    told = diagnose(frame, groups=["group"], columns=columns, unit="root", statistics=["mean"], resamples=300, permutations=0).statistics
+    told = found_in(paired(3, 60, STUDIES, seed=11), MANY, unit="root", resamples=300).statistics
     covered = ((told["low"] <= 0) & (told["high"] >= 0)).mean()
     assert isinstance(covered, float)
     assert 0.90 < covered < 0.98
@@ -129,7 +116,7 @@ def test_intervals_cover_the_mean_of_a_group() -> None:
 
 def test_several_grouping_columns_are_one_level() -> None:
     frame = paired(4, 10, 1).with_columns(role=pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("a")).otherwise(pl.lit("b")))
-    told = diagnose(frame, groups=["group", "role"], columns=["x0"], statistics=["mean"], resamples=0, permutations=0)
+    told = found_in(frame, groups=["group", "role"])
     assert told.statistics.select("group", "role").height == told.statistics.select("group", "role").unique().height == 8
     assert told.disparities.filter(comparison="max")["group"].item() in {f"g{at:02} / {role}" for at in range(4) for role in "ab"}
 
@@ -144,23 +131,15 @@ def test_awkward_values_are_null_with_a_note() -> None:
             "negative": [-1.0, -2, 0, 1, 1, 3, 2, 5],
         }
     )
-    columns = ["missing", "constant", "lone", "negative"]
-    told = diagnose(
-        frame,
-        groups=["group"],
-        columns=columns,
-        baselines={"negative": "constant"},
-        statistics=list(STATISTICS),
-        resamples=40,
-        permutations=40,
-    )
+    asked: dict[str, Any] = {"statistics": list(STATISTICS), "resamples": 40, "permutations": 40}
+    told = found_in(frame, frame.columns[1:], baselines={"negative": "constant"}, **asked)
     assert told.statistics.filter(column="missing")["estimate"].null_count() == 4 * len(STATISTICS)
     assert told.statistics.filter(column="missing", statistic="mean")["missing"].to_list() == [3, 2, 1, 2]
     one = told.statistics.filter(column="constant", statistic="mean", group="c").row(0, named=True)
     assert (one["estimate"], one["low"], one["high"], one["n"]) == (0.5, None, None, 1)
     found = told.disparities
     assert found.filter(column="missing")["note"].null_count() == 0
-    assert found.filter(column="missing", statistic="mean")["note"].unique().to_list() == ["no value in any group"]
+    assert set(found.filter(column="missing", statistic="mean")["note"]) == {"no value in any group"}
     assert found.filter(column="lone", statistic="mean", comparison="range")["note"].to_list() == ["only one group has a value"]
     assert found.filter(column="constant", statistic="mean", comparison="max_abs_z")["note"].to_list() == ["all groups are equal"]
     assert found.filter(column="negative", statistic="mean", comparison="ratio")["note"].item().startswith("a ratio needs")
@@ -188,9 +167,9 @@ def test_awkward_values_are_null_with_a_note() -> None:
 )
 def test_one_clear_sentence(change: dict[str, object], message: str) -> None:
     frame = pl.DataFrame({"group": ["a", "b"], "same": ["a", "a"], "gap": ["a", None], "x": [1.0, 2.0]})
-    given = {"groups": ["group"], "columns": ["x"], "resamples": 5, "permutations": 5} | change
+    given: dict[str, Any] = {"columns": ["x"], "resamples": 5, "permutations": 5} | change
     with pytest.raises(InputError, match=message) as error:
-        diagnose(frame, **given)  # type: ignore[arg-type]
+        found_in(frame, **given)
     assert "\n" not in str(error.value)
 
 
@@ -198,17 +177,69 @@ def test_incomplete_units_and_groups_of_other_units() -> None:
     frame = paired(3, 12, 1).filter(pl.int_range(pl.len()) % 7 != 0)
     nested = paired(3, 12, 1).with_columns(root=pl.int_range(pl.len()))
     for measurements in (frame, nested):
-        told = diagnose(measurements, groups=["group"], columns=["x0"], unit="root", resamples=100, permutations=20, statistics=["mean"])
-        assert told.statistics.select("low", "high").null_count().sum_horizontal().item() == 0
-        assert (told.statistics["low"] < told.statistics["high"]).all()
+        told = found_in(measurements, unit="root", resamples=100, permutations=20)
+        assert told.statistics.filter(pl.col("low") < pl.col("high")).height == 3, "each has an interval"
 
 
 def test_every_statistic_is_offered_by_name() -> None:
     assert set(DEFAULT_STATISTICS) <= set(STATISTICS)
-    frame = paired(3, 20, 2)
-    told = diagnose(
-        frame, groups=["group"], columns=["x0"], baselines={"x0": "x1"}, unit="root", statistics=list(STATISTICS), resamples=30,
-        permutations=30, options=SummaryOptions(standard="median", method="smaller"),
-    )  # fmt: skip
-    assert told.statistics["estimate"].null_count() == 0
-    assert told.statistics["low"].null_count() == 0
+    options, baselines = SummaryOptions(standard="median", method="smaller"), {"x0": "x1"}
+    every: dict[str, Any] = {"statistics": list(STATISTICS), "resamples": 30, "permutations": 30, "options": options}
+    told = found_in(paired(3, 20, 2), baselines=baselines, unit="root", **every)
+    assert told.statistics.select("estimate", "low").null_count().row(0) == (0, 0)
+
+
+def means(table: pl.DataFrame, columns: list[str], *, unit: str | None, resamples: int) -> pl.DataFrame:
+    return overall_means(table, columns, group="group", unit=unit, level=0.95, resamples=resamples, seed=7)
+
+
+def asked_alike(units: int, effect: float, seed: int) -> pl.DataFrame:
+    """Two groups asked the same prompts; `x` is the prompt's own value plus little noise, so rows of a prompt say the same."""
+    rng = np.random.default_rng(seed)
+    base = rng.normal(effect, 1, units)
+    rows = [{"group": group, "root": i, "x": base[i] + rng.normal(0, 0.01)} for i in range(units) for group in ("a", "b")]
+    return pl.DataFrame(rows)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.one_of(st.none(), st.floats(-5, 5))), min_size=1, max_size=30))
+def test_it_is_the_mean_of_what_is_there(rows: list[tuple[str, float | None]]) -> None:
+    table = pl.DataFrame(rows, schema={"group": pl.String, "x": pl.Float64}, orient="row").with_columns(none=pl.lit(None, pl.Float64))
+    found = means(table, ["x", "none"], unit=None, resamples=20)
+    assert found["column"].to_list() == ["x", "none"]
+    assert found["estimate"].to_list() == pytest.approx([table["x"].mean(), None])
+    assert found.row(1)[1:] == (None, None, None)
+    known = [value for _, value in rows if value is not None]
+    if known:
+        slack = 1e-9
+        assert min(known) - slack <= found["low"][0] <= found["high"][0] <= max(known) + slack
+
+
+def test_intervals_are_those_of_the_units() -> None:
+    """Paired rows are drawn together: the interval is that of the prompts' own means, not that of twice as many rows."""
+    table = asked_alike(100, 0.0, 1)
+    found = means(table, ["x"], unit="root", resamples=2000)
+    own = table.group_by("root").agg(pl.col("x").mean())["x"].to_numpy()
+    half = 1.96 * own.std() / 10
+    assert (found["high"] - found["low"]).item() / 2 == pytest.approx(half, rel=0.08)
+    apart = means(table, ["x"], unit=None, resamples=2000)
+    assert (apart["high"] - apart["low"]).item() / 2 == pytest.approx(half / np.sqrt(2), rel=0.08)
+
+
+def test_the_truth_is_inside_as_often_as_it_says() -> None:
+    studies = [asked_alike(40, 0.3, seed) for seed in range(200)]
+    table = studies[0].select("group", "root").with_columns(pl.Series(f"x{at}", study["x"]) for at, study in enumerate(studies))
+    found = means(table, [f"x{at}" for at in range(200)], unit="root", resamples=300)
+    inside = ((found["low"] <= 0.3) & (found["high"] >= 0.3)).mean()
+    assert isinstance(inside, float)
+    assert 0.90 <= inside <= 0.985
+
+
+def test_no_resamples_no_interval_and_the_same_seed_the_same() -> None:
+    table = asked_alike(20, 0.0, 3)
+    assert means(table, ["x"], unit="root", resamples=0).row(0)[2:] == (None, None)
+    once, again = (means(table, ["x"], unit="root", resamples=100) for _ in range(2))
+    assert once.equals(again)
+    # Without pairs each group is drawn within itself, so that a difference between groups adds nothing to the interval.
+    apart = pl.DataFrame({"group": ["a"] * 50 + ["b"] * 50, "x": [0.0] * 50 + [10.0] * 50})
+    assert means(apart, ["x"], unit=None, resamples=50).row(0) == ("x", 5.0, 5.0, 5.0)

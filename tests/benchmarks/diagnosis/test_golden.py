@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -12,15 +13,8 @@ import pytest
 from tiltmeter.benchmarks.diagnosis import Diagnosis, SummaryOptions, calibrate, diagnose
 
 FRAMES = {"small_raw": "small_extraction.parquet", "g20_raw": "g20_extraction.parquet"}
-COMPARISONS = {
-    "Max": "max",
-    "Min": "min",
-    "Min/Max": "ratio",
-    "Max-Min": "range",
-    "Avg": "average",
-    "Std": "sd",
-    "Max Z-Score": "max_z",
-}
+COMPARISONS = {"Max": "max", "Min": "min", "Min/Max": "ratio", "Max-Min": "range", "Avg": "average", "Std": "sd", "Max Z-Score": "max_z"}
+OTHER_NAMES = {"variance_ddof1": "variance", "kl_common10_eps1e-10": "kl_divergence_wrt_baseline_bin_10"}
 FEATURE = re.compile(r"(?P<generation>[^_]+)_(?P<feature>.+)")
 
 
@@ -30,7 +24,6 @@ def baselines_of(columns: Iterable[str]) -> dict[str, str]:
 
 def asked(name: str) -> tuple[str, SummaryOptions]:
     """The original's name of a statistic as ours and its options."""
-    plain = {"standard_deviation": "sd"}
     if match := re.fullmatch(r"mode_bin(.+)", name):
         return "mode", SummaryOptions(width=float(match[1]))
     if match := re.fullmatch(r"quantile_(.+)_(.+)", name):
@@ -47,22 +40,17 @@ def asked(name: str) -> tuple[str, SummaryOptions]:
         method = re.sub(r"^(within-\w+)-", r"\1=", match[1])
         standard = re.sub(r"^mode-", "mode=", match[2]).replace("_range=", "=")
         return "selection_rate", SummaryOptions(method=method, standard=standard)
-    return plain.get(name, name), SummaryOptions()
+    return {"standard_deviation": "sd"}.get(name, name), SummaryOptions()
 
 
-def diagnosed(frame: pl.DataFrame, columns: list[str], name: str, definition: str) -> Diagnosis:
-    statistic, options = asked(name)
-    return diagnose(
-        frame,
-        groups=["concept"],
-        columns=columns,
-        baselines=baselines_of(columns),
-        statistics=[statistic],
-        definition=definition,
-        resamples=0,
-        permutations=0,
-        options=options,
-    )
+def by_statistic(frame: pl.DataFrame, golden: pl.DataFrame, definition: str, name: str) -> Iterator[tuple[str, pl.DataFrame, Diagnosis]]:
+    """Each statistic of the golden values (in the column `name`), its values, and what is diagnosed of its columns."""
+    for (original,), values in golden.group_by(name, maintain_order=True):
+        columns = values["column"].unique(maintain_order=True).to_list()
+        statistic, options = asked(OTHER_NAMES.get(str(original), str(original)))
+        known: dict[str, Any] = {"baselines": baselines_of(columns), "definition": definition, "options": options}
+        found = diagnose(frame, groups=["concept"], columns=columns, statistics=[statistic], resamples=0, permutations=0, **known)
+        yield str(original), values, found
 
 
 def compared(ours: pl.DataFrame, golden: pl.DataFrame, on: list[str]) -> int:
@@ -79,10 +67,8 @@ def test_statistics_of_the_package(shared: Path, run: str) -> None:
     frame = pl.read_parquet(shared / "golden/saged" / FRAMES[run])
     golden = pl.read_parquet(shared / "golden/saged/statistics_saged_code.parquet").filter(run=run)
     seen = 0
-    for (name,), values in golden.group_by("statistic", maintain_order=True):
-        columns = values["column"].unique(maintain_order=True).to_list()
-        ours = diagnosed(frame, columns, str(name), "saged").statistics
-        seen += compared(ours, values.select("concept", "column", "value"), ["concept", "column"])
+    for _, values, ours in by_statistic(frame, golden, "saged", "statistic"):
+        seen += compared(ours.statistics, values.select("concept", "column", "value"), ["concept", "column"])
     assert seen == {"small_raw": 810, "g20_raw": 19845}[run]
 
 
@@ -94,25 +80,23 @@ def test_disparities_of_the_package(shared: Path, run: str) -> None:
     said = golden.filter(pl.col("disparity_metric") == "Dixon Q").select("statistics", "column", "value")
     golden = golden.filter(pl.col("disparity_metric") != "Dixon Q")
     seen = 0
-    for (name,), values in golden.group_by("statistics", maintain_order=True):
-        columns = values["column"].unique(maintain_order=True).to_list()
-        ours = diagnosed(frame, columns, str(name), "saged").disparities
+    for name, values, found in by_statistic(frame, golden, "saged", "statistics"):
+        ours = found.disparities
         verdicts = ours.filter(comparison="dixon_q").select("column", "reading")
         both = said.filter(statistics=name).join(verdicts, on="column", how="left")
         assert both["value"].to_list() == both["reading"].to_list()
+        text = pl.col("value")
         told = values.select(
             "column",
-            pl.col("disparity_metric").replace_strict(COMPARISONS).alias("comparison"),
-            pl.coalesce(
-                pl.col("value").str.extract(r": ([^)]+)\)$").cast(pl.Float64), pl.col("value").cast(pl.Float64, strict=False)
-            ).alias("value"),
-            of=pl.col("value").str.extract(r"^\((.*),ALL,ALL: "),
+            comparison=pl.col("disparity_metric").replace_strict(COMPARISONS),
+            value=pl.coalesce(text.str.extract(r": ([^)]+)\)$").cast(pl.Float64), text.cast(pl.Float64, strict=False)),
+            of=text.str.extract(r"^\((.*),ALL,ALL: "),
         )
         seen += compared(ours, told.drop("of"), ["column", "comparison"])
         # Which group: but for groups that rounding alone tells apart, as where a baseline is correlated with itself.
-        ends = told.filter(pl.col("of").is_not_null()).join(ours, on=["column", "comparison"])
-        tied = ours.filter(comparison="range").filter(pl.col("estimate") < 1e-12)["column"].to_list()
-        assert ends.filter(~pl.col("column").is_in(tied))["of"].to_list() == ends.filter(~pl.col("column").is_in(tied))["group"].to_list()
+        tied = ours.filter(pl.col("estimate") < 1e-12, comparison="range")["column"].to_list()
+        ends = told.drop_nulls("of").filter(~pl.col("column").is_in(tied)).join(ours, on=["column", "comparison"])
+        assert ends["of"].to_list() == ends["group"].to_list()
     assert seen == {"small_raw": 27 * 7 * 6, "g20_raw": 2 * 7 * 105}[run]
 
 
@@ -120,9 +104,7 @@ def test_the_printed_formulas(shared: Path) -> None:
     frame = pl.read_parquet(shared / "golden/saged/g20_extraction.parquet")
     golden = pl.read_parquet(shared / "golden/saged/statistics_printed_formulas.parquet").with_columns(pl.col("value").cast(pl.Float64))
     assert set(golden["statistic"]) == {"variance_ddof1", "kl_common10_eps1e-10"}
-    for (name,), values in golden.group_by("statistic", maintain_order=True):
-        columns = values["column"].unique(maintain_order=True).to_list()
-        ours = diagnosed(frame, columns, {"variance_ddof1": "variance"}.get(str(name), "kl_divergence_wrt_baseline_bin_10"), "default")
+    for _, values, ours in by_statistic(frame, golden, "default", "statistic"):
         assert compared(ours.statistics, values.select("concept", "column", "value"), ["concept", "column"]) == 2205
 
 
@@ -131,13 +113,11 @@ def test_the_printed_disparities(shared: Path) -> None:
     golden = pl.read_parquet(shared / "golden/saged/disparity_printed_formulas.parquet")
     names = {"max_abs_z": "max_abs_z", "dixon_r_low": "dixon_low", "dixon_r_high": "dixon_high"}
     seen = 0
-    for (name,), values in golden.group_by("statistic", maintain_order=True):
-        columns = values["column"].unique(maintain_order=True).to_list()
-        ours = diagnosed(frame, columns, str(name), "default").disparities
+    for _, values, ours in by_statistic(frame, golden, "default", "statistic"):
         told = values.unpivot(list(names), index="column", variable_name="comparison").with_columns(
             pl.col("comparison").replace_strict(names), pl.col("value").cast(pl.Float64)
         )
-        seen += compared(ours, told, ["column", "comparison"])
+        seen += compared(ours.disparities, told, ["column", "comparison"])
     assert seen == 210 * 3
 
 

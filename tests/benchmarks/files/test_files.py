@@ -1,8 +1,9 @@
-"""Benchmarks as files: what is read, what is refused and how, and that nothing changes on the way."""
+"""Benchmarks as files: what is read, what is refused and how, and what `check_benchmark` sees, one planted flaw at a time."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,9 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from support.benchmark_rows import benchmark as table
 from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, SENTENCES
-from tiltmeter.benchmarks.files import (
-    describe_benchmark,
-    read_benchmark,
-    read_tiers,
-    sample_benchmark,
-)
+from tiltmeter.benchmarks.files import CHECKS, check_benchmark, describe_benchmark, read_benchmark, read_tiers, sample_benchmark
 from tiltmeter.errors import InputError
 from tiltmeter.reports import write_table
 
@@ -26,21 +23,15 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def table(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """A benchmark of these rows; what they leave out is filled in as reading does."""
-    full = [{"key": str(i), "root": row.get("key", str(i)), "kind": "given", "domain": None} | row for i, row in enumerate(rows, 1)]
-    return pl.DataFrame([{name: row.get(name) for name in BENCHMARK} for row in full], schema=BENCHMARK)
-
-
 def test_a_file_written_by_hand_needs_concepts_and_prompts_only(tmp_path: Path) -> None:
     read = read_benchmark(written(tmp_path / "mine.csv", 'concept,prompt,note\nChad,Chad is,x\n Mali ," Mali, is ",y\n'))
     assert read.schema == pl.Schema(BENCHMARK)
-    assert read.select("key", "root", "concept", "prompt", "kind").rows() == [
-        ("1", "1", "Chad", "Chad is", "given"),
-        ("2", "2", "Mali", " Mali, is ", "given"),
+    assert read.select("key", "root", "concept", "prompt", "kind", "branched_from", "baseline").rows() == [
+        ("1", "1", "Chad", "Chad is", "given", None, None),
+        ("2", "2", "Mali", " Mali, is ", "given", None, None),
     ]
-    assert read["branched_from"].is_null().all()
-    assert read["baseline"].is_null().all()
+    read = read_benchmark(written(tmp_path / "b.csv", "key,root,concept,prompt\nq,,Chad,Chad is\nq/Mali,q,Mali,Mali is\n"))
+    assert read.select("root", "branched_from").rows() == [("q", None), ("q", "Chad")], "a branch knows the concept of its root"
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet"])
@@ -49,8 +40,7 @@ def test_the_same_rows_from_every_kind_of_file(tmp_path: Path, suffix: str) -> N
         {"key": "a", "concept": "Chad", "prompt": 'He said: "yes,\nno"', "keyword_in_prompt": True, "position": 3},
         {"key": "a/Mali", "root": "a", "concept": "Mali", "prompt": "Ma\tli", "keyword_in_prompt": False, "branched_from": "Chad"},
     ]
-    path = tmp_path / f"b.{suffix}"
-    wanted = table(rows)
+    path, wanted = tmp_path / f"b.{suffix}", table(rows)
     if suffix == "json":
         path.write_text(json.dumps(wanted.to_dicts()))
     else:
@@ -73,12 +63,6 @@ def test_prompts_come_back_letter_by_letter(tmp_path: Path, texts: list[str], su
     assert read_benchmark(path)["prompt"].to_list() == wanted["prompt"].to_list()
 
 
-def test_a_branch_knows_the_concept_of_its_root(tmp_path: Path) -> None:
-    read = read_benchmark(written(tmp_path / "b.csv", "key,root,concept,prompt\nq,,Chad,Chad is\nq/Mali,q,Mali,Mali is\n"))
-    assert read["branched_from"].to_list() == [None, "Chad"]
-    assert read["root"].to_list() == ["q", "q"]
-
-
 def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
     write_table(table([{"concept": "Chad", "prompt": "p"}]), tmp_path / "benchmark.parquet")
     assert read_benchmark(tmp_path)["prompt"].to_list() == ["p"]
@@ -96,11 +80,7 @@ def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
         ("b.csv", "concept,prompt\n,x\n", "row 2 is one without a concept"),
         ("b.csv", "key,concept,prompt\na,Chad,x\na,Mali,y\n", "row 2 is one with a key that is there twice"),
         ("b.csv", "concept,prompt,position\nChad,x,first\n", "row 2, column 'position': 'first' is not a whole number"),
-        (
-            "b.csv",
-            "concept,prompt,keyword_in_prompt\nChad,x,perhaps\n",
-            "row 2, column 'keyword_in_prompt': 'perhaps' is not true or false",
-        ),
+        ("b.csv", "concept,prompt,keyword_in_prompt\nChad,x,maybe\n", "row 2, column 'keyword_in_prompt': 'maybe' is not true or false"),
         ("b.csv", "concept,prompt\n", "holds no prompts"),
         ("b.csv", "", "b.csv"),
         ("b.txt", "concept,prompt\n", "unknown kind of file '.txt'"),
@@ -117,50 +97,34 @@ def test_the_folder_of_a_build_is_read_as_its_table(tmp_path: Path) -> None:
 def test_what_cannot_be_used_is_said_with_file_row_and_column(tmp_path: Path, name: str, text: str | None, said: str) -> None:
     if text is not None:
         written(tmp_path / name, text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
         read_benchmark(tmp_path / name)
-    assert said in str(caught.value)
     assert name in str(caught.value)
 
 
 def test_rows_that_cannot_be_run_can_be_looked_at(tmp_path: Path) -> None:
-    path = written(tmp_path / "b.csv", "key,concept,prompt\na,Chad,\na,,y\n")
-    assert read_benchmark(path, strict=False).height == 2
+    assert read_benchmark(written(tmp_path / "b.csv", "key,concept,prompt\na,Chad,\na,,y\n"), strict=False).height == 2
 
 
 def test_prompts_by_concept_and_by_keyword(tmp_path: Path) -> None:
     path = written(tmp_path / "b.json", json.dumps({"Chad": ["one"], "Mali": {"Bamako": ["two", "three"]}}))
-    assert read_benchmark(path).select("concept", "keyword", "prompt").rows() == [
-        ("Chad", None, "one"),
-        ("Mali", "Bamako", "two"),
-        ("Mali", "Bamako", "three"),
-    ]
+    rows = [("Chad", None, "one"), ("Mali", "Bamako", "two"), ("Mali", "Bamako", "three")]
+    assert read_benchmark(path).select("concept", "keyword", "prompt").rows() == rows
 
 
 def test_sageds_continuations_and_questions(tmp_path: Path) -> None:
     split = "keyword,category,domain,prompts,baseline,keywords_containment,source_tag\nLima,Peru,countries,Lima is,Lima is big.,True,wiki\n"
-    row = read_benchmark(written(tmp_path / "split.csv", split)).row(0, named=True)
-    assert {name: row[name] for name in ("domain", "concept", "keyword", "prompt", "baseline", "kind", "keyword_in_prompt")} == {
-        "domain": "countries",
-        "concept": "Peru",
-        "keyword": "Lima",
-        "prompt": "Lima is",
-        "baseline": "Lima is big.",
-        "kind": "continuation",
-        "keyword_in_prompt": True,
-    }
+    columns = ("domain", "concept", "keyword", "prompt", "baseline", "kind", "keyword_in_prompt")
+    row = read_benchmark(written(tmp_path / "split.csv", split)).select(columns).row(0)
+    assert row == ("countries", "Peru", "Lima", "Lima is", "Lima is big.", "continuation", True)
     asked = "keyword,category,domain,questions,original_answer\nPeru,Peru,countries,How big?,Lima is big.\n"
-    row = read_benchmark(written(tmp_path / "asked.csv", asked)).row(0, named=True)
-    assert (row["kind"], row["prompt"], row["baseline"]) == ("question", "How big?", "Lima is big.")
+    row = read_benchmark(written(tmp_path / "asked.csv", asked)).select("kind", "prompt", "baseline").row(0)
+    assert row == ("question", "How big?", "Lima is big.")
 
 
 BRANCHED = [
-    ("Peru", "wiki", "Peru one"),
-    ("Peru", "wiki", "Peru two"),
-    ("Chad", "wiki", "Chad one"),
-    ("Chad", "wiki", "Chad two"),
-    ("chad", "br_wiki_cat_Peru", "chad one"),
-    ("chad", "br_wiki_cat_Peru", "chad two"),
+    *((concept, "wiki", f"{concept} {number}") for concept in ("Peru", "Chad") for number in ("one", "two")),
+    *(("chad", "br_wiki_cat_Peru", f"chad {number}") for number in ("one", "two")),
 ]
 
 
@@ -204,13 +168,10 @@ TIER = [
 
 def test_sageds_json_tiers(tmp_path: Path) -> None:
     tiers = read_tiers(written(tmp_path / "t.json", json.dumps(TIER)))
-    assert tiers.keywords.schema == pl.Schema(KEYWORDS)
-    assert tiers.sentences.schema == pl.Schema(SENTENCES)
+    assert (tiers.keywords.schema, tiers.sentences.schema) == (pl.Schema(KEYWORDS), pl.Schema(SENTENCES))
     assert tiers.keywords["keyword"].to_list() == ["Lima", "Cusco"]
-    assert tiers.sentences.select("concept", "keyword", "source_tag", "sentence").rows() == [
-        ("Peru", "Lima", "w", "Lima is the capital of Peru."),
-        ("Peru", "Lima", "w", "Lima lies by the sea."),
-    ]
+    sentences = [("Peru", "Lima", "w", text) for text in ("Lima is the capital of Peru.", "Lima lies by the sea.")]
+    assert tiers.sentences.select("concept", "keyword", "source_tag", "sentence").rows() == sentences
 
 
 def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: Path) -> None:
@@ -218,32 +179,29 @@ def test_a_tier_without_prompts_is_no_benchmark_and_one_with_them_is(tmp_path: P
         read_benchmark(written(tmp_path / "t.json", json.dumps(TIER)))
     prompts: dict[str, Any] = {"concept": "Peru", "keywords": {"Lima": {"prompts": ["Lima is", ["Lima has", "w"]]}}}
     read = read_benchmark(written(tmp_path / "p.json", json.dumps(prompts)))
-    assert read.select("concept", "keyword", "prompt", "source_tag").rows() == [
-        ("Peru", "Lima", "Lima is", None),
-        ("Peru", "Lima", "Lima has", "w"),
-    ]
+    rows = [("Peru", "Lima", "Lima is", None), ("Peru", "Lima", "Lima has", "w")]
+    assert read.select("concept", "keyword", "prompt", "source_tag").rows() == rows
 
 
 @pytest.mark.parametrize(
     ("tier", "said"),
     [
-        ([{"keywords": {}}], "item 1: concept is missing"),
-        ([{"category": "Peru", "keywords": 3}], "item 1: keywords must be a mapping, found 3"),
+        ({"keywords": {}}, "item 1: concept is missing"),
+        ({"category": "Peru", "keywords": 3}, "item 1: keywords must be a mapping, found 3"),
         (
-            [{"category": "Peru", "keywords": {"Lima": {"scraped_sentences": "x"}}}],
+            {"category": "Peru", "keywords": {"Lima": {"scraped_sentences": "x"}}},
             "item 1: keywords.Lima.scraped_sentences must be a list such as [one, another], found 'x'",
         ),
         (
-            [{"category": "Peru", "keywords": {"Lima": {"scraped_sentences": [3]}}}],
+            {"category": "Peru", "keywords": {"Lima": {"scraped_sentences": [3]}}},
             "keywords.Lima.scraped_sentences.0 must be a text or [text, source tag], found 3",
         ),
-        ([{"category": "Peru"}], "is no file of SAGED's"),
+        ({"category": "Peru"}, "is no file of SAGED's"),
     ],
 )
 def test_damaged_tiers(tmp_path: Path, tier: object, said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        read_tiers(written(tmp_path / "t.json", json.dumps(tier)))
-    assert said in str(caught.value)
+    with pytest.raises(InputError, match=re.escape(said)):
+        read_tiers(written(tmp_path / "t.json", json.dumps([tier])))
 
 
 def test_writing_leaves_nothing_half_written(tmp_path: Path) -> None:
@@ -262,17 +220,9 @@ def test_a_description_counts_by_concept() -> None:
         {"concept": "Chad", "prompt": "b", "keyword": "x", "branched_from": "Mali"},
         {"concept": "Mali", "prompt": "c", "keyword": "y"},
     ]
-    assert describe_benchmark(table(rows)).to_dicts()[0] == {
-        "concept": "Chad",
-        "prompts": 2,
-        "branches": 1,
-        "keywords": 1,
-        "baselines": 1,
-        "sources": 1,
-        "kinds": ["given"],
-        "source_tags": ["local"],
-        "licences": [],
-    }
+    numbers = {"prompts": 2, "branches": 1, "keywords": 1, "baselines": 1, "sources": 1}
+    lists = {"kinds": ["given"], "source_tags": ["local"], "licences": []}
+    assert describe_benchmark(table(rows)).to_dicts()[0] == {"concept": "Chad", **numbers, **lists}
 
 
 @settings(max_examples=40, deadline=None)
@@ -292,14 +242,129 @@ def test_a_sample_is_balanced_nested_and_free_of_the_order_of_rows(counts: list[
 
 def test_a_sample_keeps_branches_with_their_roots() -> None:
     rows = [{"key": str(i), "concept": "Chad", "prompt": f"{i}"} for i in range(6)]
-    rows += [
-        {"key": f"{i}/{c}", "root": str(i), "concept": c, "branched_from": "Chad", "prompt": f"{c} {i}"}
-        for i in range(6)
-        for c in ("Mali", "Peru")
-    ]
+    branches = [(str(i), c) for i in range(6) for c in ("Mali", "Peru")]
+    rows += [{"key": f"{i}/{c}", "root": i, "concept": c, "branched_from": "Chad", "prompt": f"{c} {i}"} for i, c in branches]
     sample = sample_benchmark(table(rows), 10)
-    assert sample.height == 9
     assert sample.group_by("root").len()["len"].to_list() == [3, 3, 3]
     assert sample_benchmark(table(rows), 1).height == 3, "at least one family"
     with pytest.raises(InputError, match="at least 1"):
         sample_benchmark(table(rows), 0)
+
+
+def rows(*given: dict[str, Any]) -> pl.DataFrame:
+    return table(given)
+
+
+def said(table: pl.DataFrame, check: str, level: str) -> list[tuple[str | None, int, str]]:
+    """Concept, rows and sentence of what was found."""
+    found = check_benchmark(table)
+    assert found.schema == pl.Schema(dict(CHECKS))
+    return found.filter(check=check, level=level).select("concept", "rows", "finding").rows()
+
+
+CLEAN = rows(
+    *(
+        {"concept": name, "prompt": f"{name} is", "keyword": name, "baseline": f"{name} is big.", "source": "s", "licence": "CC BY-SA 4.0"}
+        for name in ("Chad", "Mali")
+    )
+)
+
+
+def test_a_benchmark_without_flaw_gets_notes_only_and_nothing_at_all_is_a_problem() -> None:
+    assert set(check_benchmark(CLEAN)["level"]) == {"note"}
+    assert said(CLEAN, "prompts", "note") == [(None, 2, "2 prompts about 2 concepts, 2 keywords")]
+    assert said(CLEAN, "licences", "note") == [(None, 2, "2 prompts under CC BY-SA 4.0")]
+    assert said(CLEAN, "balance", "note") == [("Chad", 1, "1 prompt"), ("Mali", 1, "1 prompt")]
+    assert said(CLEAN.clear(), "prompts", "problem") == [(None, 0, "there are no prompts")]
+
+
+@pytest.mark.parametrize("column", ["concept", "prompt"])
+def test_empty_rows(column: str) -> None:
+    broken = pl.concat([CLEAN, rows({"key": "3", "concept": "Mali", "prompt": "x"} | {column: None})])
+    assert said(broken, "prompts", "problem") == [(None, 1, f"1 row without a {column}; fill them in or take them out")]
+    assert check_benchmark(broken)["keys"][0].to_list() == ["3"]
+
+
+def test_keys_that_stand_twice_and_nothing_left_to_continue() -> None:
+    assert said(CLEAN.with_columns(key=pl.lit("k")), "prompts", "problem")[0][1] == 2
+    whole = CLEAN.with_columns(kind=pl.lit("continuation"), baseline="prompt")
+    assert said(whole, "prompts", "warning")[0][1] == 2
+    assert not said(whole.with_columns(kind=pl.lit("question")), "prompts", "warning")
+
+
+def test_balance() -> None:
+    assert "is the only concept" in said(CLEAN.head(1), "balance", "problem")[0][2]
+    many = [{"concept": "Chad", "prompt": f"{i}"} for i in range(5)]
+    two = [{"concept": "Mali", "prompt": "x"}, {"concept": "Mali", "prompt": "y"}]
+    told = [("Mali", 2, "Mali has 2 prompts, Chad has 5; its figures will be much less certain")]
+    assert said(rows(*many, *two), "balance", "warning") == told
+    assert not said(rows(*many[:4], *two), "balance", "warning")
+
+
+def test_duplicates_within_and_between_concepts() -> None:
+    given = (("Chad", "One is"), ("Chad", "one is "), ("Mali", "Two is"), ("Chad", "Two is"))
+    table = rows(*({"concept": concept, "prompt": prompt} for concept, prompt in given))
+    assert [found[1] for found in said(table, "duplicates", "warning")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("concepts", "prompt", "leaked"),
+    [
+        (("Chad", "Mali"), "Chad and MALI are", "Mali 1"),
+        (("Chad", "Mali"), "Chad is normality, Chadians", None),
+        (("Guinea", "Papua New Guinea"), "Guinea lies in Africa", None),
+        (("Papua New Guinea", "Guinea"), "Papua New Guinea lies in Oceania", None),
+        (("Papua New Guinea", "Guinea"), "Papua New Guinea and Guinea are", "Guinea 1"),
+        (("Europe", "European Union"), "Europe before the European Union", "European Union 1"),
+        (("Türkiye", "Curaçao"), "Türkiye, CURAÇAO's friend", "Curaçao 1"),
+        (("C++", "R (language)"), "C++ like R (language) is", "R (language) 1"),
+        (("islam", "judaism"), "Islam after Judaism and judaism", "judaism 1"),
+    ],
+)
+def test_leaked_names(concepts: tuple[str, str], prompt: str, leaked: str | None) -> None:
+    table = rows({"concept": concepts[0], "prompt": prompt}, {"concept": concepts[1], "prompt": "nothing"})
+    wanted = [] if leaked is None else [(concepts[0], 1, f"1 prompt naming another concept ({leaked})")]
+    assert said(table, "names", "warning") == wanted
+
+
+def test_a_name_missed_in_branching() -> None:
+    table = rows(
+        {"key": "a", "concept": "Chad", "prompt": "Chad is"},
+        {"key": "a/Mali", "root": "a", "concept": "Mali", "branched_from": "Chad", "prompt": "Mali or Chad is"},
+    )
+    told = "1 branch still naming Chad, the concept they were made from; add the missing words"
+    assert said(table, "names", "warning") == [("Mali", 1, told)]
+
+
+def test_sentences_for_each_keyword() -> None:
+    table = rows(
+        *({"concept": "Chad", "prompt": f"{i}", "keyword": "Lake Chad"} for i in range(3)),
+        {"concept": "Chad", "prompt": "x", "keyword": "Sahel", "keyword_in_prompt": False},
+        {"concept": "Mali", "prompt": "y", "keyword": "Bamako"},
+    )
+    *keywords, without = said(table, "keywords", "note")
+    assert keywords == [("Chad", 4, "Lake Chad 3, Sahel 1"), ("Mali", 1, "Bamako 1")]
+    assert without[1] == 1
+    assert said(table, "keywords", "warning") == [("Chad", 3, "3 of 4 prompts come from the keyword 'Lake Chad' alone")]
+
+
+def test_baselines() -> None:
+    assert said(CLEAN, "baselines", "warning") == []
+    some = CLEAN.with_columns(baseline=pl.when(pl.col("concept") == "Chad").then("baseline"))
+    assert said(some, "baselines", "warning")[0][1] == 1
+    assert said(CLEAN.with_columns(baseline=pl.lit(None, pl.String)), "baselines", "note")[0][1] == 2
+
+
+def test_sources_of_unknown_licence() -> None:
+    unknown = CLEAN.with_columns(licence=pl.lit(None, pl.String))
+    assert said(unknown, "licences", "warning")[0][1] == 2
+    assert not said(unknown.with_columns(source=pl.lit(None, pl.String)), "licences", "warning"), "the user's own: nothing to look up"
+
+
+def test_branches() -> None:
+    roots = [{"key": k, "concept": "Chad", "prompt": f"Chad {k}"} for k in "abc"]
+    pairs = [(k, c) for k in "abc" for c in ("Mali", "Peru")]
+    made = [{"key": f"{k}/{c}", "root": k, "concept": c, "branched_from": "Chad", "prompt": f"{c} {k}"} for k, c in pairs]
+    assert said(rows(*roots, *made), "branches", "note") == [(None, 6, "6 prompts made from those of another concept")]
+    assert said(rows(*roots, *made[:-1]), "branches", "note")[1][2].startswith("1 root with fewer branches")
+    assert said(rows(*roots[:2], *made), "branches", "warning")[0][1] == 2
