@@ -89,7 +89,6 @@ class TextStore:
 
     def _create(self, connection: sqlite3.Connection) -> None:
         """Make the table; another process may have made it meanwhile."""
-        connection.execute("PRAGMA journal_mode=WAL")
         if connection.execute("SELECT count(*) FROM sqlite_master WHERE tbl_name != 'entries'").fetchone()[0]:
             raise InputError(f"{self.path} is a database of something else: remove or rename it")
         connection.execute("CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY, value BLOB NOT NULL)")
