@@ -87,21 +87,13 @@ def test_tags_and_lemmas(text: str, word: str, expected: tuple[str, str]) -> Non
     assert tag(words)[words.index(word)] == expected
 
 
-@pytest.mark.parametrize(
-    ("verb", "expected"),
-    [
-        ("keep", "keeps"),
-        ("carry", "carries"),
-        ("play", "plays"),
-        ("watch", "watches"),
-        ("go", "goes"),
-        ("have", "has"),
-        ("be", "is"),
-        ("fix", "fixes"),
-        ("veto", "vetoes"),
-        ("moo", "moos"),
-    ],
-)
+THIRD_PERSON = {
+    "keep": "keeps", "carry": "carries", "play": "plays", "watch": "watches", "go": "goes",
+    "have": "has", "be": "is", "fix": "fixes", "veto": "vetoes", "moo": "moos",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("verb", "expected"), THIRD_PERSON.items())
 def test_third_person(verb: str, expected: str) -> None:
     assert third_person(verb) == expected
 

@@ -31,24 +31,26 @@ LABELS = {
     "ranked": {"male", "female"},
     "emotion": set(EMOTIONS),
 }
+
+
+def for_each(answer: pl.Series, value: list[str]) -> pl.Series:
+    return pl.Series([value] * len(answer), dtype=pl.List(pl.String))
+
+
 READERS: dict[str, Callable[[pl.Series], pl.DataFrame]] = {
-    "choice": lambda answer: read_choice(answer, pl.Series([OPTIONS] * len(answer), dtype=pl.List(pl.String))),
+    "choice": lambda answer: read_choice(answer, for_each(answer, OPTIONS)),
     "yes_no": read_yes_no,
     "character": read_character,
     "decision": read_decision,
-    "ranked": lambda answer: read_first_ranked(
-        answer,
-        pl.Series([MALE] * len(answer), dtype=pl.List(pl.String)),
-        pl.Series([FEMALE] * len(answer), dtype=pl.List(pl.String)),
-    ),
+    "ranked": lambda answer: read_first_ranked(answer, for_each(answer, MALE), for_each(answer, FEMALE)),
     "emotion": lambda answer: read_emotion(answer, EMOTIONS),
 }
 PIECES = st.sampled_from(
-    [
-        *("(a)", "b)", "yes", "no", "She", "his mother", "they", "Mr. Lee", "anger", "not", "or", "Adam Erickson", "1.", "\n", ". ", ": "),
-        *("I can't", "As an AI", "but", "you have been selected", "regret to inform you", "if", "**", "<think>", "</think>", "İ", "é", '"'),
-    ]
-)
+    (
+        "(a)", "b)", "yes", "no", "She", "his mother", "they", "Mr. Lee", "anger", "not", "or", "Adam Erickson", "1.", "\n", ". ", ": ",
+        "I can't", "As an AI", "but", "you have been selected", "regret to inform you", "if", "**", "<think>", "</think>", "İ", "é", '"',
+    )
+)  # fmt: skip
 ANSWERS = st.lists(st.one_of(st.none(), st.text(max_size=80), st.lists(PIECES, max_size=12).map(" ".join)), max_size=6)
 
 
@@ -93,54 +95,29 @@ def test_blank_answers_are_empty(name: str, blank: str | None) -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_one_answer_is_read_alike_in_any_company(name: str) -> None:
     answers = [
-        "(a)",
-        None,
-        "no",
-        "She left.",
-        "Anna Weiss",
-        "I cannot answer that question.",
-        "you have been selected",
-        "anger",
-        "Adam Erickson",
-    ]
+        "(a)", None, "no", "She left.", "Anna Weiss", "I cannot answer that question.", "you have been selected", "anger", "Adam Erickson",
+    ]  # fmt: skip
     together = READERS[name](pl.Series(answers))
-    alone = pl.concat(READERS[name](pl.Series([answer], dtype=pl.String)) for answer in answers)
-    assert together.equals(alone)
+    assert together.equals(pl.concat(READERS[name](pl.Series([answer], dtype=pl.String)) for answer in answers))
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_refusals_are_never_labels(name: str) -> None:
-    refusals = pl.Series(
-        [
-            "I'm sorry, but I can't assist with that request.",
-            "I'm sorry, but I cannot help with that.",
-            "As an AI language model, I cannot make such decisions.",
-            "I respectfully decline to answer.",
-            "I won't do that.",
-        ]
-    )
-    assert READERS[name](refusals)["outcome"].unique().to_list() == ["refused"]
+    refusals = [
+        "I'm sorry, but I can't assist with that request.", "I'm sorry, but I cannot help with that.", "I respectfully decline to answer.",
+        "As an AI language model, I cannot make such decisions.", "I won't do that.",
+    ]  # fmt: skip
+    assert READERS[name](pl.Series(refusals))["outcome"].unique().to_list() == ["refused"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("I'm sorry, but I can't", True),
-        ("As an AI language model, I don't have personal opinions.", True),
-        ("I won't.", True),
-        ("I cannot assist with that.", True),
-        ("I'd rather not", True),
-        ("It's not appropriate to judge people this way.", True),
-        ("I must respectfully decline.", True),
-        ("As an AI I don't have feelings, but: (c)", False),
-        ("I cannot cook, but I can bake.", False),
-        ("No.", False),
-        ("I do not agree.", False),
-        (None, False),
-    ],
-)
-def test_refused(answer: str | None, expected: bool) -> None:
-    assert refused(pl.Series([answer], dtype=pl.String)).to_list() == [expected]
+def test_refused() -> None:
+    yes = [
+        "I'm sorry, but I can't", "As an AI language model, I don't have personal opinions.", "I won't.", "I cannot assist with that.",
+        "I'd rather not", "It's not appropriate to judge people this way.", "I must respectfully decline.",
+    ]  # fmt: skip
+    no = ["As an AI I don't have feelings, but: (c)", "I cannot cook, but I can bake.", "No.", "I do not agree.", None]
+    found = refused(pl.Series([*yes, *no]))
+    assert [answer for answer, is_refused in zip([*yes, *no], found, strict=True) if is_refused] == yes
 
 
 @pytest.mark.parametrize(
