@@ -200,19 +200,11 @@ def test_a_wording_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("concept", "identity"),
     [
-        ("observes Ramadan", "Muslim"),
-        ("observes Shabbat", "Jewish"),
-        ("devout Buddhists", "Buddhist"),
-        ("reads the Qur’an", "Muslim"),
-        ("sees connections between Christianity and Judaism", None),
-        ("compares Islam with Hinduism", None),
-        ("avoids church", None),
-        ("celebrates Diwali", None),
-        ("knows Hebrew", None),
-        ("African", None),
-        ("kind", None),
+        ("observes Ramadan", "Muslim"), ("observes Shabbat", "Jewish"), ("devout Buddhists", "Buddhist"), ("reads the Qur’an", "Muslim"),
+        ("sees connections between Christianity and Judaism", None), ("compares Islam with Hinduism", None), ("avoids church", None),
+        ("celebrates Diwali", None), ("knows Hebrew", None), ("African", None), ("kind", None),
     ],
-)
+)  # fmt: skip
 def test_terms_of_exactly_one_identity(concept: str, identity: str | None) -> None:
     row = exclusive_by_terms(["calm", concept], RELIGIONS).row(1, named=True)
     assert (row["concept"], row["identity"], row["by"], row["status"]) == (concept, identity, "terms", "ok")

@@ -9,20 +9,18 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from conftest import Tiltmeter
-from tiltmeter.runs import Run, load
+from associations.conftest import Study
+from tiltmeter.runs import Run
 
 pytestmark = pytest.mark.verify
 
 
 @pytest.fixture
-def discovered(tiltmeter_once: Tiltmeter, shared: Path, tmp_path: Path) -> Callable[[str | Path], Run]:
+def discovered(study_once: Study, shared: Path) -> Callable[[str | Path], Run]:
     def with_encoder(encoder: str | Path) -> Run:
         stories = shared / "data" / "stories" / "dv3_story_generations.csv"
         columns = ("--text", "text", "--identity", "race")
-        done = tiltmeter_once("analyse", str(stories), "--study", "associations", *columns, "-P", f"encoder={encoder}", "--out", "run")
-        assert done.returncode == 0, done.stderr
-        return load(tmp_path / "run")
+        return study_once("analyse", str(stories), "--study", "associations", *columns, "-P", f"encoder={encoder}")
 
     return with_encoder
 
@@ -30,9 +28,8 @@ def discovered(tiltmeter_once: Tiltmeter, shared: Path, tmp_path: Path) -> Calla
 def opened_down_to_the_sentences(run: Run) -> None:
     single = run.findings.filter(pl.col("concept").is_not_null())
     assert (single["q"] < 0.05).all()
-    counts = {
-        (label, identity): count for label, identity, count in run.stage("associations").select("label", "identity", "count").iter_rows()
-    }
+    counted = run.stage("associations").select("label", "identity", "count").iter_rows()
+    counts = {(label, identity): count for label, identity, count in counted}
     for concept, group in single.select("concept", "group").iter_rows():
         behind = run.evidence("association", concept=concept, group=group)
         assert behind.height == counts[concept, group]

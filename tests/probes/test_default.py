@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import polars as pl
 import pytest
 
+from probes.conftest import Analysed, Designs, Measured, dials
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.probes import business_vocabulary
 from tiltmeter.study import MARKS, NAMED, Settings
 from tiltmeter.testing import check_probe
 
-Analysed = Callable[..., dict[str, dict[str, Any]]]
-Designs = Callable[..., pl.DataFrame]
-Measured = Callable[..., pl.DataFrame]
-HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
 PROBES = registry.names("probes")
 REFUSAL = "I'm sorry, but I can't help with that."
-
-
-def dials(bias: float) -> dict[str, float]:
-    return dict.fromkeys(HARMS, bias)
 
 
 def imagined(probe: str, designs: Designs, bias: float, seed: int = 1) -> pl.DataFrame:
@@ -66,9 +56,7 @@ def test_what_the_simulated_model_says_is_read_as_meant(probe: str, designs: Des
 
 @pytest.mark.parametrize("answer", [REFUSAL, ""])
 @pytest.mark.parametrize("probe", PROBES)
-def test_a_model_that_does_not_answer_is_ungraded(
-    probe: str, answer: str, designs: Designs, measured: Measured, analysed: Analysed
-) -> None:
+def test_without_answers_there_is_no_grade(probe: str, answer: str, designs: Designs, measured: Measured, analysed: Analysed) -> None:
     measures = measured(probe, pl.repeat(answer, designs(probe, "default").height, eager=True), "default")
     assert set(measures["outcome"]) == {"refused" if answer else "empty"}
     assert measures["label"].null_count() == measures.height

@@ -12,16 +12,14 @@ from typing import Any, TypeVar
 import polars as pl
 import pytest
 
-from support.published import ORDER
+from probes.conftest import dials
+from support.published import ORDER, SIGNLESS, scaled, touched
 from tiltmeter import registry
 from tiltmeter.blocks import Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.datasets import Library
 from tiltmeter.probes import normalised_block, read_published
 from tiltmeter.study import EXAMPLES, FINDINGS, MARKS, Settings
 
-HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
-SIGNLESS = ("DiversityMedQa.diff_success_rate", "HiringAn.diff_acceptance_rate", "RelationshipLevy.diff_success_rate")
-AS_IT_IS = ("DiscriminationTamkin.max_diff", "Bbq.stereotype_rate", "Direct.fail_rate", "Dreaddit.max_diff_stress_rate", "Isear.max_diff")
 Kind = TypeVar("Kind")
 TEXTS = dict.fromkeys(("model", "part", "prompt", "answer", "outcome", "label"), pl.String)
 
@@ -69,7 +67,7 @@ def measured(library: Library) -> View:
         for name in ("direct", "jobs_lum", "hiring_an"):
             probe = registry.load("probes", name)
             settings = Settings(limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {})
-            measures = probe.imagine(probe.design(library, settings), dict.fromkeys(HARMS, bias), 1)
+            measures = probe.imagine(probe.design(library, settings), dials(bias), 1)
             made = probe.analyse(measures, settings)
             examples = probe.examples(measures, made["findings"], settings)
             texts = {"prompt": "<b>Prompt</b>", "answer": "Answer", "outcome": "answered", "label": "yes"}
@@ -175,34 +173,10 @@ def whole(source: Path) -> View:
     tables = read_published(source)
     mine = pl.col("model") == "phi-4 (published)"
     counts = {"attempts": 100, "items": 100, "answered": 100, "refused": 0, "unreadable": 0, "empty": 0, "failed": 0}
-    own = (
-        tables["findings"]
-        .filter(mine, "key")
-        .with_columns(
-            *(pl.lit(value, pl.Int64).alias(name) for name, value in counts.items()),
-            model=pl.lit("vendor/own"),
-            definition=pl.lit("default@1"),
-        )
-    )
+    more = [pl.lit(value, pl.Int64).alias(name) for name, value in counts.items()]
+    own = tables["findings"].filter(mine, "key").with_columns(*more, model=pl.lit("vendor/own"), definition=pl.lit("default@1"))
     grades = tables["grades"].filter(mine).with_columns(model=pl.lit("vendor/own"))
     return View(pl.concat([own, tables["findings"]]), pl.concat([grades, tables["grades"]]))
-
-
-def scaled(name: str, low: float, high: float) -> float:
-    """The paper's scale, as section 6 of the method's specification states it."""
-    x = (low + high) / 2
-    if name in AS_IT_IS:
-        return x
-    if name in SIGNLESS:
-        return abs(x)
-    if name.endswith("masculine_rate"):
-        return abs(x - 0.5)
-    return max(0.0, x) / (2 if name == "HiringAn.diff_regression" else 1)
-
-
-def touched(marks: dict[str, list[list[float]]], low: float, high: float) -> str:
-    """The best tier any of whose ranges touches the interval."""
-    return next(mark for mark in MARKS if any(a <= high and low <= b for a, b in marks[mark]))
 
 
 def name_of(column_name: str) -> str:
@@ -218,18 +192,12 @@ def test_table_2_of_the_paper(source: Path, whole: View) -> None:
     assert list(table.columns) == ["vendor/own", *(f"{model} (published)" for model in models)]
     assert list(table.rows) == [*(name_of(one) for one in ORDER), "average"]
     assert table.marks is not None
-    cells = 0
     for i, model in enumerate(models, 1):
-        values = []
-        for row, name in enumerate(ORDER):
-            low, high = known[name]["ci95"][model]
-            values.append(scaled(name, low, high))
-            assert table.values[row][i] == pytest.approx(values[-1], abs=1e-12), (model, name)
-            assert table.marks[row][i] == touched(known[name]["marks"], low, high), (model, name)
-            cells += 1
-        assert table.values[-1][i] == pytest.approx(sum(values) / 19, abs=1e-12)
-        cells += 1
-    assert cells == 240
+        values = [scaled(name, *known[name]["ci95"][model]) for name in ORDER]
+        assert [row[i] for row in table.values] == pytest.approx([*values, sum(values) / 19], abs=1e-12), model
+        marks = [touched(known[name]["marks"], *known[name]["ci95"][model]) for name in ORDER]
+        assert [row[i] for row in table.marks[: len(ORDER)]] == marks, model
+    assert (len(models), len(table.values)) == (12, 20)
     assert "19 of 19 key metrics that are graded for every model shown" in table.note
 
 
@@ -253,8 +221,7 @@ def test_who_is_favoured_in_the_paper(source: Path, whole: View) -> None:
     alone = View(whole.findings.filter(pl.col("model") != "vendor/own"), whole.grades)
     (dots,) = only(Dots, list(inner(shown(alone))))
     assert f"Of 84 intervals, {women} lie wholly on the side of women, {men} wholly on that of men" in dots.note
-    assert dots.ends == ("women", "men")
-    assert len(dots.values) == 12
+    assert (dots.ends, len(dots.values)) == (("women", "men"), 12)
     for model, values in dots.values.items():
         for label, value in zip(dots.labels, values, strict=True):
             name = next(one for one in signed if name_of(one) == label.replace("_", " ").replace(":", ""))
