@@ -9,16 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tiltmeter import readers
-from tiltmeter.readers import (
-    count_vocabulary,
-    read_character,
-    read_choice,
-    read_decision,
-    read_emotion,
-    read_first_ranked,
-    read_yes_no,
-    refused,
-)
 
 OPTIONS = ["The man", "Not enough information", "The woman"]
 EMOTIONS = ("anger", "fear", "joy", "nostalgia")
@@ -38,12 +28,12 @@ def for_each(answer: pl.Series, value: list[str]) -> pl.Series:
 
 
 READERS: dict[str, Callable[[pl.Series], pl.DataFrame]] = {
-    "choice": lambda answer: read_choice(answer, for_each(answer, OPTIONS)),
-    "yes_no": read_yes_no,
-    "character": read_character,
-    "decision": read_decision,
-    "ranked": lambda answer: read_first_ranked(answer, for_each(answer, MALE), for_each(answer, FEMALE)),
-    "emotion": lambda answer: read_emotion(answer, EMOTIONS),
+    "choice": lambda answer: readers.read_choice(answer, for_each(answer, OPTIONS)),
+    "yes_no": readers.read_yes_no,
+    "character": readers.read_character,
+    "decision": readers.read_decision,
+    "ranked": lambda answer: readers.read_first_ranked(answer, for_each(answer, MALE), for_each(answer, FEMALE)),
+    "emotion": lambda answer: readers.read_emotion(answer, EMOTIONS),
 }
 PIECES = st.sampled_from(
     (
@@ -71,7 +61,7 @@ def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> No
 @settings(max_examples=30, deadline=None)
 @given(answers=ANSWERS)
 def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
-    found = count_vocabulary(pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}})
+    found = readers.count_vocabulary(pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}})
     assert found.schema == {"outcome": pl.String, "x_male": pl.Int32, "x_female": pl.Int32}
     assert len(found) == len(answers)
     assert (found["x_male"].is_not_null() == (found["outcome"] == "answered")).all()
@@ -80,7 +70,7 @@ def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
 @settings(max_examples=30, deadline=None)
 @given(answers=ANSWERS)
 def test_refused_is_true_or_false(answers: list[str | None]) -> None:
-    found = refused(pl.Series(answers, dtype=pl.String))
+    found = readers.refused(pl.Series(answers, dtype=pl.String))
     assert found.dtype == pl.Boolean
     assert len(found) == len(answers)
     assert found.null_count() == 0
@@ -116,7 +106,7 @@ def test_refused() -> None:
         "I'd rather not", "It's not appropriate to judge people this way.", "I must respectfully decline.",
     ]  # fmt: skip
     no = ["As an AI I don't have feelings, but: (c)", "I cannot cook, but I can bake.", "No.", "I do not agree.", None]
-    found = refused(pl.Series([*yes, *no]))
+    found = readers.refused(pl.Series([*yes, *no]))
     assert [answer for answer, is_refused in zip([*yes, *no], found, strict=True) if is_refused] == yes
 
 
@@ -128,25 +118,25 @@ def test_letter_forms(form: str) -> None:
 
 
 def test_options_may_differ_in_number() -> None:
-    found = read_choice(pl.Series(["(c)", "(c)", "(e)"]), pl.Series([["x", "y"], ["x", "y", "z"], ["v", "w", "x", "y", "z"]]))
+    found = readers.read_choice(pl.Series(["(c)", "(c)", "(e)"]), pl.Series([["x", "y"], ["x", "y", "z"], ["v", "w", "x", "y", "z"]]))
     assert found["label"].to_list() == [None, "c", "e"]
 
 
 def test_factors_must_be_aligned() -> None:
     with pytest.raises(pl.exceptions.ShapeError, match="height of column 'options'"):
-        read_choice(pl.Series(["(a)", "(b)"]), pl.Series([OPTIONS]))
+        readers.read_choice(pl.Series(["(a)", "(b)"]), pl.Series([OPTIONS]))
     with pytest.raises(pl.exceptions.ShapeError, match="height of column 'hint'"):
-        read_character(pl.Series(["She.", "He."]), pl.Series(["nun"]))
+        readers.read_character(pl.Series(["She.", "He."]), pl.Series(["nun"]))
 
 
 def test_hint_brings_the_character_into_focus() -> None:
     story = pl.Series(["The welder has a sister. She sings. The welder works alone, and she likes it."])
-    assert read_character(story)["outcome"].to_list() == ["unreadable"]
-    assert read_character(story, pl.Series(["welder"]))["label"].to_list() == ["female"]
+    assert readers.read_character(story)["outcome"].to_list() == ["unreadable"]
+    assert readers.read_character(story, pl.Series(["welder"]))["label"].to_list() == ["female"]
 
 
 def test_a_name_of_both_genders_is_no_candidate() -> None:
-    found = read_first_ranked(
+    found = readers.read_first_ranked(
         pl.Series(["1. Alexis Lee\n2. Adam Erickson"]), pl.Series([["Alexis Lee", "Adam Erickson"]]), pl.Series([["Alexis Lee"]])
     )
     assert found.row(0) == ("unreadable", None)
