@@ -52,11 +52,10 @@ def test_published_top_tens(shared: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", SETS)
 def test_published_counts_by_location(shared: Path, name: str) -> None:
-    expected, cells = golden(shared, name)["by_identity_location"], by_location(released(shared, name))
-    found: dict[str, dict[str, int]] = {}
-    for row in cells.iter_rows(named=True):
-        found.setdefault(row["identity"], {})[row["context"]] = row["count"]
-    assert found == expected
+    expected = golden(shared, name)["by_identity_location"]
+    cells = {(who, where): count for who, counts in expected.items() for where, count in counts.items()}
+    found = by_location(released(shared, name)).select("identity", "context", "count").rows()
+    assert {(who, where): count for who, where, count in found} == cells
 
 
 def write(path: Path, *lines: str) -> Path:
@@ -97,27 +96,26 @@ def test_a_wrong_value_is_named(tmp_path: Path, line: str, said: str) -> None:
 
 def test_a_file_that_is_not_one(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
-    (tmp_path / "short.csv").write_text("Location Category,Demographic Identity,Phrase,Scores,P-Value,Prompt Response\na,b,c,0.1,0.1,NO\n")
+    (tmp_path / "short.csv").write_text(HEADER.replace("Score", "Scores") + "\na,b,c,0.1,0.1,NO\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00\x01\x02")
+    write(tmp_path / "header.csv")
     for name, said in (
         ("none.csv", "there is no file"),
         ("empty.csv", "cannot be read"),
         ("short.csv", "has no column 'Score': did you mean Scores"),
-        ("bytes.csv", "bytes.csv"),
+        ("bytes.csv", r"bytes\.csv"),
+        ("header.csv", "holds no rows"),
         ("", "there is no file"),
     ):
-        with pytest.raises(InputError, match=r".") as caught:
+        with pytest.raises(InputError, match=said):
             read_released(tmp_path / name)
-        assert said in str(caught.value)
-    with pytest.raises(InputError, match="holds no rows"):
-        read_released(write(tmp_path / "r.csv"))
 
 
 def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "c.csv"
-    file.write_text("setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n")
-    with pytest.raises(InputError, match=r"c\.csv, row 2, column 'count': 9 does not fit together with the least, greatest"):
-        read_counts(file)
-    file.write_text("setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n")
-    with pytest.raises(InputError, match=r"c\.csv, row 2, column 'a': '9\.5' is not a whole number"):
-        read_counts(file)
+    race = "setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n"
+    gender = "setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n"
+    for text, said in ((race, "'count': 9 does not fit together with the least, greatest"), (gender, r"'a': '9\.5' is not a whole number")):
+        file.write_text(text)
+        with pytest.raises(InputError, match=r"c\.csv, row 2, column " + said):
+            read_counts(file)
