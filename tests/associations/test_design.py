@@ -103,8 +103,7 @@ def test_settings_differ_in_what_they_ask_for_only() -> None:
 
 def test_the_open_box_has_a_source_a_span_and_a_target_without_identities() -> None:
     design = _design("religions", "open_box")
-    assert design["prompt"].n_unique() == 1
-    assert design["prompt"][0].count(VECTORS) == 1
+    assert (design["prompt"].n_unique(), design["prompt"][0].count(VECTORS)) == (1, 1)
     spans = pl.concat_str("descriptor_1", pl.lit(" and "), "descriptor_2", pl.lit(" at the location of "), "location")
     assert design.select((pl.col("source_span") == spans).all()).item()
     assert design.select(pl.col("source_prompt").str.contains(pl.col("source_span"), literal=True).all()).item()
@@ -139,8 +138,7 @@ def test_an_odd_number_of_stories_is_split_in_turn() -> None:
     assert set(by_place["repetitions"]) == {12 * 5 // 2}
     # A single story has one prompt.
     design = _design("gender", settings=Settings(repeats=1))
-    assert design.height == 5 * 87
-    assert design.group_by("order").len()["len"].sort().to_list() == [217, 218]
+    assert (design.height, design.group_by("order").len()["len"].sort().to_list()) == (5 * 87, [217, 218])
 
 
 @pytest.mark.parametrize("setting", ["two", "single"])
@@ -199,8 +197,7 @@ def test_a_grid_in_another_language_is_asked_with_its_own_wording(tmp_path: Path
     ]
     assert design["prompt_id"][0] == "alter/0/0/own"
     box = _design("alter", "open_box", grid=grid)
-    assert box["source_span"][0] == "Kino. Personen: Timo, 19; Ruth, 80"
-    assert box["prompt"][0] == f"Erzähle von {VECTORS}."
+    assert (box["source_span"][0], box["prompt"][0]) == ("Kino. Personen: Timo, 19; Ruth, 80", f"Erzähle von {VECTORS}.")
 
 
 def test_a_file_of_wordings_for_the_judge_alone_leaves_the_grids_own(tmp_path: Path) -> None:
@@ -321,8 +318,7 @@ def test_any_grid_gives_a_whole_and_balanced_design(grid: Grid, setting: str, re
     assert _stories(design) == cells * stories * (2 if alone else 1)
     assert design["repetitions"].min() >= 1  # type: ignore[operator]
     counts = design.group_by(CELL).agg(pl.col("repetitions").sum())
-    assert counts.height == cells
-    assert set(counts["repetitions"]) == {stories * (2 if alone else 1)}
+    assert (counts.height, set(counts["repetitions"])) == (cells, {stories * (2 if alone else 1)})
     assert set(design.select("type", "pair").iter_rows()) == {(pair.first.type, pair.name) for pair in category.pairs}
     assert all(pair.first.identity != pair.second.identity for pair in category.pairs)
     if not alone:

@@ -130,8 +130,7 @@ def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counte
     assert made.row(0) == ("a concept", "Muslim", "judge", "now right", "ok")
     first, second = judge.asked
     assert [message.role for message in second] == ["user", "assistant", "user"]
-    assert second[0] == first[0]
-    assert second[1].content == (answer or "(nothing)")
+    assert (second[0], second[1].content) == (first[0], answer or "(nothing)")
     assert problem in second[2].content
     assert judgements.select("turn", "prompt").rows() == [(0, first[0].content), (1, second[2].content)]
     assert problem in judgements["problem"][0]
@@ -154,8 +153,7 @@ def test_one_question_per_concept_at_temperature_0() -> None:
     for concept, (message,) in zip(concepts, judge.asked, strict=True):
         assert message.content.count(json.dumps(concept)) == 1
         assert "Christian, Jewish, Muslim, Buddhist" in message.content
-    assert judgements["stage"].unique().to_list() == ["exclusivity"]
-    assert judgements["attempt"].null_count() == 4
+    assert (judgements["stage"].unique().to_list(), judgements["attempt"].null_count()) == (["exclusivity"], 4)
 
 
 def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() -> None:

@@ -296,8 +296,7 @@ def test_one_more_person_is_noted_and_not_asked_about(journal: Journal) -> None:
     made = extracted(journal, as_json({**GOOD, "the caddie": ["loud"]}))
     assert "loud" not in made.mentions["phrase"].to_list()
     assert made.judgements["problem"].to_list() == ["the answer lists 'the caddie', not asked about"]
-    assert made.ends() == [("listed", None)] * 2
-    assert len(made.model.asked) == 1
+    assert (made.ends(), len(made.model.asked)) == ([("listed", None)] * 2, 1)
 
 
 def test_published_answers_of_the_original_are_read_whole(shared: Path) -> None:
@@ -371,8 +370,7 @@ def test_a_useless_answer_is_asked_once_more_and_then_missing(journal: Journal, 
 @pytest.mark.parametrize("first", [answer for answer, *_ in USELESS.values()], ids=USELESS)
 def test_a_second_answer_mends_the_first(journal: Journal, first: str | None) -> None:
     made = extracted(journal, lambda messages: as_json(GOOD) if is_again(messages) else first)
-    assert made.ends() == [("listed", None)] * 2
-    assert phrases(made.mentions, "a", 1) == GOOD["John"]
+    assert (made.ends(), phrases(made.mentions, "a", 1)) == ([("listed", None)] * 2, GOOD["John"])
     assert made.judgements["problem"].is_null().to_list() == [False, True]
 
 
@@ -426,8 +424,7 @@ def test_a_story_with_neither_character_is_asked_about_and_says_so(journal: Jour
     stories = table(("a", "Rain fell on the bank.", BOTH), ("b", "Émilys Tag war lang; Jöhn schlief.", BOTH))
     made = extracted(journal, as_json({"Emily": [], "John": []}), stories)
     problems = ["the story does not name Emily", "the story does not name John", None, None]
-    assert made.ends() == [("empty", problem) for problem in problems]
-    assert len(made.model.asked) == 2
+    assert (made.ends(), len(made.model.asked)) == ([("empty", problem) for problem in problems], 2)
 
 
 def test_a_slip_is_no_slip_where_the_story_knows_that_name(journal: Journal) -> None:

@@ -82,8 +82,7 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_o
 def test_the_same_again_gives_the_same_tables_and_asks_nothing(study: Study, study_once: Study) -> None:
     before = study_once(*RUN, "--judge", "sim/fair").about
     after = study(*RUN, "--judge", "sim/fair").about
-    assert after["tables"] == before["tables"]
-    assert after["models"][0]["tally"]["answered"] == 0
+    assert (after["tables"], after["models"][0]["tally"]["answered"]) == (before["tables"], 0)
     assert all(stage["answered"] == 0 for stage in after["judged_by"]["stages"])
     assert sum(stage["answered"] for stage in before["judged_by"]["stages"]) > 3 * 800
 
@@ -133,8 +132,7 @@ def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: 
     third = study(*RUN, "--replace", "mentions=mentions.parquet", "--replace", "lists=lists.parquet", out="third")
     assert found_in(third) == found_in(run) - {("cheerful", "male")}
     statuses = dict(third.stage("lists")["status"].value_counts().iter_rows())
-    assert statuses["empty"] == 2
-    assert statuses["missing"] == (run.stage("lists")["status"] == "missing").sum()
+    assert (statuses["empty"], statuses["missing"]) == (2, (run.stage("lists")["status"] == "missing").sum())
     assert third.stage("mentions").height == mentions.height
 
 

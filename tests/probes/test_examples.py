@@ -157,8 +157,7 @@ def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
     lost = design.with_columns(outcome=pl.lit("failed"), label=pl.lit(None, pl.String))
     for measures in (same, lost, same.head(1)):
         found = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
-        assert found.height == 0
-        assert dict(found.schema) == dict(EXAMPLES)
+        assert (found.height, dict(found.schema)) == (0, dict(EXAMPLES))
 
 
 def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:

@@ -95,8 +95,7 @@ def test_the_lists_have_the_sizes_the_method_states(lists: Lists) -> None:
 def test_recorded_labels(shared: Path, probe: str, read: Callable[[pl.Series], pl.Series]) -> None:
     rows = records(shared, probe)
     labels = read(answers(rows))
-    assert labels.dtype == pl.String
-    assert labels.to_list() == [row["evaluation"] for row in rows]
+    assert (labels.dtype, labels.to_list()) == (pl.String, [row["evaluation"] for row in rows])
 
 
 def test_recorded_labels_of_gest_name_the_option(shared: Path) -> None:

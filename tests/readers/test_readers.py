@@ -49,8 +49,7 @@ ANSWERS = st.lists(st.one_of(st.none(), st.text(max_size=80), st.lists(PIECES, m
 @given(answers=ANSWERS)
 def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> None:
     found = READERS[name](pl.Series(answers, dtype=pl.String))
-    assert found.schema == {"outcome": pl.String, "label": pl.String}
-    assert len(found) == len(answers)
+    assert (found.schema, len(found)) == ({"outcome": pl.String, "label": pl.String}, len(answers))
     for answer, outcome, label in zip(answers, found["outcome"], found["label"], strict=True):
         assert outcome in {"answered", "refused", "unreadable", "empty"}
         assert (label in LABELS[name]) if outcome == "answered" else label is None
@@ -62,8 +61,7 @@ def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> No
 @given(answers=ANSWERS)
 def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
     found = readers.count_vocabulary(pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}})
-    assert found.schema == {"outcome": pl.String, "x_male": pl.Int32, "x_female": pl.Int32}
-    assert len(found) == len(answers)
+    assert (found.schema, len(found)) == ({"outcome": pl.String, "x_male": pl.Int32, "x_female": pl.Int32}, len(answers))
     assert (found["x_male"].is_not_null() == (found["outcome"] == "answered")).all()
 
 
@@ -71,9 +69,7 @@ def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
 @given(answers=ANSWERS)
 def test_refused_is_true_or_false(answers: list[str | None]) -> None:
     found = readers.refused(pl.Series(answers, dtype=pl.String))
-    assert found.dtype == pl.Boolean
-    assert len(found) == len(answers)
-    assert found.null_count() == 0
+    assert (found.dtype, len(found), found.null_count()) == (pl.Boolean, len(answers), 0)
 
 
 @pytest.mark.parametrize("name", READERS)
