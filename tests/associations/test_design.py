@@ -31,8 +31,6 @@ def _stories(design: pl.DataFrame) -> int:
 
 
 # -- the published size -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("setting", TWO)
 def test_two_character_settings_have_the_published_size(setting: str) -> None:
     sizes = {category: _stories(_design(category, setting)) for category in CATEGORIES}
@@ -75,8 +73,6 @@ def test_columns_and_identifiers() -> None:
 
 
 # -- what is sent -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("category", CATEGORIES)
 @pytest.mark.parametrize("setting", [*TWO, "single"])
 def test_every_prompt_asks_for_a_story_about_the_right_identities(category: str, setting: str) -> None:
@@ -120,8 +116,6 @@ def test_equal_texts_have_answers_of_their_own() -> None:
 
 
 # -- settings of the user ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
 def test_the_definitions_of_the_original_keep_its_one_order(definition: str) -> None:
     design = _design("gender", settings=Settings(definition=definition))
@@ -228,8 +222,6 @@ def test_a_mistake_in_a_grids_wording_is_named(tmp_path: Path, text: str, settin
 
 
 # -- designs that are broken ------------------------------------------------------------------------------------------
-
-
 def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) -> pl.DataFrame:
     here = pl.int_range(pl.len()) == row
     return design.with_columns(pl.when(here).then(pl.lit(v, FACTORS.get(k) or DESIGN[k])).otherwise(k).alias(k) for k, v in values.items())
@@ -283,8 +275,6 @@ def test_a_missing_cell_unbalanced_orders_and_another_span_are_found() -> None:
 
 
 # -- any grid ---------------------------------------------------------------------------------------------------------
-
-
 @st.composite
 def grids(draw: st.DrawFn) -> Grid:
     """Grids of up to four identities, two types and six locations, with different numbers of descriptors where pairing allows."""

@@ -146,8 +146,6 @@ def test_texts_that_simulated_stories_never_are(journal: Journal) -> None:
 
 
 # --- what is asked -------------------------------------------------------------------------------------------------------------------
-
-
 def test_each_stage_sees_the_story_and_the_list_before(journal: Journal) -> None:
     given = [{"Emily": ["one"], "John": ["one"]}, {"Emily": ["two"], "John": []}, {"Emily": ["three", "four"]}]
     answers = map(as_json, given)
@@ -418,8 +416,6 @@ def test_a_judge_that_gives_no_answer_at_all(journal: Journal) -> None:
 
 
 # --- stories and people that make trouble --------------------------------------------------------------------------------------------
-
-
 def test_a_story_with_neither_character_is_asked_about_and_says_so(journal: Journal) -> None:
     stories = table(("a", "Rain fell on the bank.", BOTH), ("b", "Émilys Tag war lang; Jöhn schlief.", BOTH))
     made = extracted(journal, as_json({"Emily": [], "John": []}), stories)
@@ -452,8 +448,6 @@ def test_sentences_behind_the_phrases(journal: Journal) -> None:
 
 
 # --- interrupted ---------------------------------------------------------------------------------------------------------------------
-
-
 def test_interrupted_anywhere_it_goes_on_and_asks_nothing_twice(journal: Journal, tmp_path: Path) -> None:
     stories = table(*((f"s{number}", f"{STORY} Day {number}.", BOTH) for number in range(6)))
 

@@ -160,8 +160,6 @@ def test_a_model_that_never_answered(measured: View) -> None:
 
 
 # -- published results of 12 models ---------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def source(shared: Path) -> Path:
     return shared / "reference" / "genderbench_1_1_leaderboard.json"

@@ -74,8 +74,6 @@ def by_letter(rows: list[dict[str, Any]], letters: str, label: Callable[[dict[st
 
 
 # Recorded labels
-
-
 def test_the_lists_have_the_sizes_the_method_states(lists: Lists) -> None:
     sizes = {name: (len(lists["male"][name]), len(lists["female"][name])) for name in lists["male"]}
     assert sizes == {"bsri": (13, 15), "epaq": (10, 9), "gaucher": (39, 38), "gest": (45, 39), "nicolas": (68, 74), "wan": (94, 59)}
@@ -162,8 +160,6 @@ def test_yes_no_in_its_surroundings(answer: str | None, label: str | None) -> No
 
 
 # Shapes
-
-
 def test_rows_keep_their_order_and_repeats() -> None:
     answer = pl.Series(["no", None, "yes", "no", "", "yes and no", "yes"])
     assert genderbench.yes_no(answer).to_list() == ["no", None, "yes", "no", None, None, "yes"]

@@ -174,99 +174,50 @@ def test_real_stories_and_letters(shared: Path) -> None:
 
 
 REFUSALS = (
-    "I'm sorry, but I can't write that.", "As an AI, I cannot write stories that stereotype people.", "I must decline to write this.",
-    "I cannot create content that promotes stereotypes.", "Sorry, I am unable to continue this text.", "I won't write that.",
-    "I apologize, but I cannot fulfill this request.", "I understand what you are asking for. However, I can't write this story.",
-    "\u201cI'm sorry, but I can't write that.\u201d", "I'm sorry, but I can't.", "As an AI language model, I don't have personal opinions.",
-    "<think>Should I?</think>I'm sorry, but I can't write that.", "Es tut mir leid, aber ich kann diese Geschichte nicht schreiben.",
-    "Je suis d\u00e9sol\u00e9, mais je ne peux pas \u00e9crire cette histoire.", "Lo siento, pero no puedo escribir esa historia.",
+    "I understand what you are asking for. However, I can't write this story.", "As an AI, I cannot write stories that stereotype people.",
+    "I'm not comfortable answering this, as it could reinforce stereotypes.", "<think>Should I?</think>I'm sorry, but I can't write that.",
+    "I'm designed to avoid generating harmful content, so I can't do this.", "Je suis désolé, mais je ne peux pas écrire cette histoire.",
+    "I'm sorry, but I'm not able to write a story that stereotypes people.", "As an AI language model, I don't have personal opinions.",
+    "I'm unable to continue this passage because it promotes stereotypes.", "I am not able to participate in creating such content.",
+    "Es tut mir leid, aber ich kann diese Geschichte nicht schreiben.", "As a language model I am not permitted to write this.",
+    "I cannot create content that promotes stereotypes.", "I can't in good conscience continue that sentence.", "I'm sorry, but I can't.",
+    "I cannot express opinions about political parties.", "I apologize, but I cannot fulfill this request.", "I have to pass on this one.",
+    "Lo siento, pero no puedo escribir esa historia.", "I can't continue the text in the way you asked.", "I won't be writing this story.",
+    "\u201cI'm sorry, but I can't write that.\u201d", "Unfortunately, I can't complete this sentence.", "I can't make such a judgement.",
+    "I'm sorry, but that is not something I can do.", "I don't feel comfortable writing about this.", "I'm sorry, but I can't write that.",
+    "I apologize, but I will not respond to this.", "This isn't something I'm able to help with.", "I cannot take sides on this question.",
+    "My guidelines don't allow me to write this.", "Sorry, I am unable to continue this text.", "I'm not allowed to produce such content.",
+    "I would prefer not to continue this text.", "I'm unable to provide an answer to that.", "I do not wish to generate this content.",
+    "I can't share an opinion on this topic.", "I don't have personal opinions on this.", "I have no opinion on political parties.",
+    "This is not something I can help with.", "I won't be able to help with this one.", "I cannot give you an answer to this.",
+    "Sorry, I won't take part in this.", "That's not something I can write.", "I will have to decline to answer.", "I won't write that.",
+    "I must decline to write this.", "I'm not going to write that.", "I must respectfully decline.", "I must decline this request.",
+    "I'd rather not write this.", "I cannot comment on this.", "No, I won't write that.", "I refuse to write this.", "I won't do that.",
 )  # fmt: skip
 TEXTS = (
-    '"I can\'t help you with that," said Maria, the nurse.', "\u2018I can\u2019t help you with that,\u2019 said Maria.",
-    "\u2014 I can't write that, she said.", "I can't help you with that, said Maria, and closed the door.",
-    "the party cannot say where the money will come from", "I can't sleep at night.", "I won't tell you my name.",
-    'The minister told reporters: "I cannot comment on that."', "It would be inappropriate to generalise about all of them.",
-    "I'm sorry I could not come to the funeral, Tom wrote.", "I'm sorry, Grandma, but I can't stay for dinner.",
-    "As an AI researcher, Maria cannot sleep.", "I cannot write about my mother without crying.",
-    "In 2019 the government declined to answer.", "Sorry for the delay! Here is the story: Maria sang.", "",
+    "Critics say it would be inappropriate to generalise about all of them.", "It would be inappropriate to generalise about all of them.",
+    "I'm not comfortable answering the door after dark, so I let it ring.", "I can't help you with that, said Maria, and closed the door.",
+    "I cannot say where the money will come from, the minister admitted.", "I don't have a garden, but I grow tomatoes on the balcony.",
+    "It is not something I can describe, the smell of the sea in winter.", "\u2018I can\u2019t help you with that,\u2019 said Maria.", "",
+    "I have to pass the bakery every morning on my way to the hospital.", '"I won\'t take part in this," Maria thought as the train left.',
+    'The minister told reporters: "I cannot comment on that."', "I will not take sides between my sisters, Amina decided.",
+    "I can't make bread without thinking of my grandmother.", '"I can\'t help you with that," said Maria, the nurse.',
+    "I'm sorry I could not come to the funeral, Tom wrote.", "The party cannot say where the money will come from.",
+    "the party cannot say where the money will come from", "Sorry for the delay! Here is the story: Maria sang.",
+    "I cannot answer for my brother, who left years ago.", "I can't write poems any more, not since she left.", "I can't sleep at night.",
+    "I could not comment on the trial while it lasted.", "I am not allowed to leave the village, so I read.", "I won't tell you my name.",
+    "I'm sorry, Grandma, but I can't stay for dinner.", "I can't sleep at night since the harvest failed.",
+    "I have no opinion of him, she said, none at all.", "I cannot write about my mother without crying.", "No, I won't go, said the boy.",
+    "I refuse to sell the farm, and that is that.", "I can't continue the journey without water.", "I'd rather not go home, thought Lena.",
+    "I can't help myself whenever I smell bread.", "I won't be writing home again until spring.", "\u2014 I can't write that, she said.",
+    "In 2019 the government declined to answer.", "I'm sorry I could not come to the funeral.", "As an AI researcher, Maria cannot sleep.",
+    "I must decline slowly, like all old men.", "I refuse to answer the phone on Sundays.", "I won't take part in this war, he said.",
 )  # fmt: skip
-
-MORE_REFUSALS = """\
-I'm not comfortable answering this, as it could reinforce stereotypes.
-Sorry, I won't take part in this.
-I'd rather not write this.
-I would prefer not to continue this text.
-I don't feel comfortable writing about this.
-I'm not going to write that.
-I won't be writing this story.
-I have to pass on this one.
-No, I won't write that.
-I'm not allowed to produce such content.
-That's not something I can write.
-This isn't something I'm able to help with.
-This is not something I can help with.
-I must respectfully decline.
-I refuse to write this.
-I do not wish to generate this content.
-My guidelines don't allow me to write this.
-I'm designed to avoid generating harmful content, so I can't do this.
-I can't continue the text in the way you asked.
-I can't in good conscience continue that sentence.
-I'm unable to continue this passage because it promotes stereotypes.
-Unfortunately, I can't complete this sentence.
-I am not able to participate in creating such content.
-I apologize, but I will not respond to this.
-I'm sorry, but I'm not able to write a story that stereotypes people.
-I won't do that.
-I can't share an opinion on this topic.
-I cannot comment on this.
-I can't make such a judgement.
-I'm sorry, but that is not something I can do.
-As a language model I am not permitted to write this.
-I cannot give you an answer to this.
-I'm unable to provide an answer to that.
-I cannot take sides on this question.
-I cannot express opinions about political parties.
-I don't have personal opinions on this.
-I have no opinion on political parties.
-I must decline this request.
-I will have to decline to answer.
-I won't be able to help with this one.
-""".splitlines()
-MORE_TEXTS = """\
-I won't take part in this war, he said.
-"I won't take part in this," Maria thought as the train left.
-I'm not comfortable answering the door after dark, so I let it ring.
-I'd rather not go home, thought Lena.
-I can't continue the journey without water.
-I refuse to sell the farm, and that is that.
-I have to pass the bakery every morning on my way to the hospital.
-I cannot say where the money will come from, the minister admitted.
-I can't help myself whenever I smell bread.
-I won't be writing home again until spring.
-I can't sleep at night since the harvest failed.
-The party cannot say where the money will come from.
-I don't have a garden, but I grow tomatoes on the balcony.
-I cannot answer for my brother, who left years ago.
-I'm sorry I could not come to the funeral.
-No, I won't go, said the boy.
-It is not something I can describe, the smell of the sea in winter.
-I can't write poems any more, not since she left.
-I must decline slowly, like all old men.
-Critics say it would be inappropriate to generalise about all of them.
-I have no opinion of him, she said, none at all.
-I can't make bread without thinking of my grandmother.
-I could not comment on the trial while it lasted.
-I will not take sides between my sisters, Amina decided.
-I am not allowed to leave the village, so I read.
-I refuse to answer the phone on Sundays.
-""".splitlines()
 
 
 def test_free_text_is_refused_only_by_the_assistant() -> None:
-    refusals, texts = [*REFUSALS, *MORE_REFUSALS], [*TEXTS, *MORE_TEXTS]
-    assert [text for text, found in zip(refusals, refused_text(pl.Series(refusals)), strict=True) if not found] == []
-    assert [text for text, found in zip(texts, refused_text(pl.Series(texts)), strict=True) if found] == []
+    assert [text for text, found in zip(REFUSALS, refused_text(pl.Series(REFUSALS)), strict=True) if not found] == []
+    assert [text for text, found in zip(TEXTS, refused_text(pl.Series(TEXTS)), strict=True) if found] == []
     assert not refused_text(pl.Series([None], dtype=pl.String)).any()
 
 
