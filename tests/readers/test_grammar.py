@@ -11,10 +11,6 @@ from hypothesis import given, settings, strategies as st
 from tiltmeter.readers.grammar import sentences, speech, tag, third_person, tokens
 
 
-def _split(text: str) -> list[str]:
-    return [text[start:end] for start, end in sentences(text)]
-
-
 def _words(text: str) -> list[str]:
     return [token.text for token in tokens(text)]
 
@@ -32,7 +28,7 @@ def _words(text: str) -> list[str]:
     ],
 )
 def test_sentences(text: str, expected: list[str]) -> None:
-    assert _split(text) == expected
+    assert [text[start:end] for start, end in sentences(text)] == expected
 
 
 @pytest.mark.parametrize(

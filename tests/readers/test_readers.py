@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tiltmeter import readers
+from tiltmeter.readers.outcomes import OUTCOMES, free_texts, outcome_counts
 
 OPTIONS = ["The man", "Not enough information", "The woman"]
 EMOTIONS = ("anger", "fear", "joy", "nostalgia")
@@ -140,3 +141,29 @@ def test_a_name_of_both_genders_is_no_candidate() -> None:
 
 def test_public_names_are_sorted() -> None:
     assert readers.__all__ == sorted(readers.__all__)
+
+
+ENDED = [
+    ("ok", "Once upon a time there was a nurse.", None, None),
+    ("ok", "I'm sorry, but I can't help with that.", None, "refused"),
+    ("ok", "Once upon", "content_filter", "refused"),
+    ("ok", " \n", None, "empty"),
+    ("ok", None, None, "empty"),
+    ("error", None, None, "failed"),
+    ("error", "Once upon", "content_filter", "failed"),
+]
+
+
+def test_a_free_text_is_usable_or_has_one_reason_why_not() -> None:
+    answers = pl.DataFrame(ENDED, schema=["status", "answer", "refusal", "without"], orient="row")
+    made = free_texts(answers.drop("without"))
+    assert made["without"].to_list() == answers["without"].to_list()
+    assert made["text"].to_list() == [answers["answer"][0], *[None] * 6]
+
+
+def test_counts_add_up_to_the_attempts_and_items_are_those_with_an_answer() -> None:
+    measures = pl.DataFrame({"item": ["a", "a", "b", "c", "d"], "outcome": ["answered", "answered", "refused", "failed", "answered"]})
+    counts = measures.select(outcome_counts()).row(0, named=True)
+    assert counts == {"attempts": 5, "answered": 3, "refused": 1, "unreadable": 0, "empty": 0, "failed": 1, "items": 2}
+    assert sum(counts[name] for name in OUTCOMES) == counts["attempts"]
+    assert measures.clear().select(outcome_counts()).row(0) == (0,) * 7
