@@ -54,9 +54,8 @@ def test_every_pair_meets_at_all_87_locations_in_both_orders_equally_often(categ
     by_order = design.group_by("pair", "order").agg(pl.col("location").n_unique(), pl.col("repetitions").unique().implode())
     assert (set(by_order["location"]), by_order.height) == ({87}, 2 * len(GRID.category(category).pairs))
     assert set(design["repetitions"]) == {stories // 2}
-    first = design.group_by("identity_1", "context").agg(pl.col("repetitions").sum())
-    second = design.group_by(pl.col("identity_2").alias("identity_1"), "context").agg(pl.col("repetitions").sum())
-    assert first.sort("identity_1", "context").equals(second.sort("identity_1", "context"))
+    first, second = (design.group_by(f"identity_{i}", "context").agg(pl.col("repetitions").sum()).rows() for i in (1, 2))
+    assert sorted(first) == sorted(second)
 
 
 def test_columns_and_identifiers() -> None:

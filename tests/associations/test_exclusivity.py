@@ -21,6 +21,9 @@ RELIGIONS = ["Christian", "Jewish", "Muslim", "Buddhist"]
 RACES = ["Asian", "black race", "white", "middle-east race"]
 
 
+Options = Mapping[str, Any] | None
+
+
 class Written:
     """A judge whose answers are written down: by concept the first and the second one (None: not asked yet, an exception: failed)."""
 
@@ -30,13 +33,7 @@ class Written:
         self.answers, self.asked = answers, list[tuple[Message, ...]]()
         self.samplings, self.schemas = list[object](), list[object]()
 
-    def ask(
-        self,
-        conversations: Sequence[tuple[Message, ...]],
-        *,
-        schema: Mapping[str, Any] | None = None,
-        sampling: Mapping[str, Any] | None = None,
-    ) -> pl.DataFrame:
+    def ask(self, conversations: Sequence[tuple[Message, ...]], *, schema: Options = None, sampling: Options = None) -> pl.DataFrame:
         self.samplings.append(sampling)
         self.schemas.append(schema)
         rows = list[tuple[str | None, ...]]()
@@ -158,7 +155,7 @@ def test_one_question_per_concept_at_temperature_0() -> None:
 
 def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() -> None:
     judge = Written({"one": [RuntimeError("down")], "two": [None], "three": ["garbage, sorry, I really cannot tell you", None]})
-    made, judgements = exclusive_by_judge(["one", "two", "three"], RELIGIONS, "religions", judge)
+    made, judgements = exclusive_by_judge(list(judge.answers), RELIGIONS, "religions", judge)
     reasons = ["no answer (server: down)", "not asked yet", "the answer holds no JSON"]
     assert made.select("status", "reason").rows() == [("unreadable", reason) for reason in reasons]
     assert judgements.select("status", "turn").rows() == [("failed", 0), ("missing", 0), ("ok", 0)]
@@ -166,9 +163,7 @@ def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() ->
 
 def test_nothing_to_ask() -> None:
     made, judgements = exclusive_by_judge([], RELIGIONS, "religions", Written({}))
-    assert made.is_empty()
-    assert judgements.is_empty()
-    assert exclusive_by_terms([], RELIGIONS).schema == dict(EXCLUSIVE)
+    assert (made.height, judgements.height, exclusive_by_terms([], RELIGIONS).schema) == (0, 0, dict(EXCLUSIVE))
 
 
 @given(st.text(max_size=200))
@@ -181,15 +176,12 @@ def test_no_answer_breaks_the_reading(answer: str) -> None:
 
 def test_a_wording_of_ones_own(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
-    own.write_text(
-        'exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}', encoding="utf-8"
-    )
+    own.write_text('exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}')
     judge = Written({"calm": ["", "none"]})
     exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
     assert judge.asked[0][0].content == 'Q "calm" (gender): female, male?'
     assert judge.asked[1][2].content == "A the answer is empty female, male"
-    own = tmp_path / "lacking.yaml"
-    own.write_text('exclusivity: {mine: {question: "Q {identities}", again: "{problem} {identities}"}}', encoding="utf-8")
+    own.write_text('exclusivity: {mine: {question: "Q {identities}", again: "{problem} {identities}"}}')
     with pytest.raises(InputError, match="concept"):
         exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
 
@@ -240,9 +232,7 @@ def test_labels_in_any_wording(identities: list[str], expected: dict[str, str | 
 
 
 def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> None:
-    rows = pl.DataFrame(
-        {"concept": ["black"] * 3, "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": [True, True, True]}
-    )
+    rows = pl.DataFrame({"concept": "black", "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": True})
     ruled = exclusive_by_terms(["black"], ["a Black, W", "a Black, M", "an Asian, W", "a Black Forest, W"])
     assert drop_exclusive(rows, ruled, DEFAULT)["reported"].to_list() == [False, False, False]
     assert drop_exclusive(rows, ruled, PAPER)["reported"].to_list() == [False, True, True]

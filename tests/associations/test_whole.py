@@ -31,9 +31,8 @@ RUN = ("run", "associations/gender", "-m", "sim/biased", "-M", "seed=1", "--limi
 
 def planted_in(run: tm.Run, bias: float = 0.25) -> set[tuple[str, str]]:
     truth = planted_associations(run.design, Dials(stereotypical_reasoning=bias).mapping())
-    return set(
-        truth.filter((pl.col("effect") >= 0.10) & (pl.col("rate") == pl.col("rate").max().over("concept")))["concept", "identity"].rows()
-    )
+    highest = pl.col("rate") == pl.col("rate").max().over("concept")
+    return set(truth.filter((pl.col("effect") >= 0.10) & highest)["concept", "identity"].rows())
 
 
 def found_in(run: tm.Run) -> set[tuple[str, str]]:

@@ -194,12 +194,11 @@ def test_intervals_cover(rates: tuple[float, float]) -> None:
 def test_tests_stay_at_their_level_when_there_is_no_difference(draws: int) -> None:
     generator = np.random.default_rng(8)
     for rate in (0.01, 0.1, 0.5):
-        a, c = generator.binomial(80, rate, draws), generator.binomial(240, rate, draws)
-        for level in (0.05, 0.001):
-            assert (stats.greater(a, 80, c, 240) < level).mean() < level + 3 * sqrt(level / draws)
+        p = stats.greater(generator.binomial(80, rate, draws), 80, generator.binomial(240, rate, draws), 240)
         a, c = generator.binomial(8, rate, (draws, 10)), generator.binomial(24, rate, (draws, 10))
+        over_strata = stats.stratified_greater(a, [8] * 10, c, [24] * 10)
         for level in (0.05, 0.001):
-            assert (stats.stratified_greater(a, [8] * 10, c, [24] * 10) < level).mean() < level + 3 * sqrt(level / draws)
+            assert max((p < level).mean(), (over_strata < level).mean()) < level + 3 * sqrt(level / draws)
 
 
 OF_COUNTS = ("greater", "z_greater", "exact_greater", "rate_difference", "stratified_greater", "stratified_rate_difference")
