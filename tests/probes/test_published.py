@@ -17,17 +17,6 @@ from tiltmeter.probes import DEFINITIONS, SUITE, Metric, average_note, normalise
 from tiltmeter.study import FINDINGS, GRADES
 
 
-@pytest.fixture(scope="module")
-def source(shared: Path) -> Path:
-    return shared / "reference" / "genderbench_1_1_leaderboard.json"
-
-
-@pytest.fixture(scope="module")
-def published(source: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
-    return loaded
-
-
 def probe_of(column: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", column.partition(".")[0]).lower()
 
@@ -35,11 +24,6 @@ def probe_of(column: str) -> str:
 def metric_of(column: str) -> Metric:
     metrics: tuple[Metric, ...] = registry.load("probes", probe_of(column)).metrics
     return next(metric for metric in metrics if metric.name == column.partition(".")[2])
-
-
-@pytest.fixture(scope="module")
-def tables(source: Path) -> dict[str, pl.DataFrame]:
-    return read_published(source)
 
 
 def test_table_2(published: dict[str, Any], tables: dict[str, pl.DataFrame]) -> None:
