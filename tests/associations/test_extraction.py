@@ -360,11 +360,8 @@ def test_a_useless_answer_is_asked_once_more_and_then_missing(journal: Journal, 
     assert asked["problem"][0] in again[2].content
     if emily is not None:  # nothing to refine
         assert judgements.filter(attempt="a").height == 2
-
-
-@pytest.mark.parametrize("first", [answer for answer, *_ in USELESS.values()], ids=USELESS)
-def test_a_second_answer_mends_the_first(journal: Journal, first: str | None) -> None:
-    made = extracted(journal, lambda messages: as_json(GOOD) if is_again(messages) else first)
+    # A second answer mends the first.
+    made = extracted(journal, lambda messages: as_json(GOOD) if is_again(messages) else answer, table(("a", STORY + " Later.", BOTH)))
     assert (made.ends(), phrases(made.mentions, "a", 1)) == ([("listed", None)] * 2, GOOD["John"])
     assert made.judgements["problem"].is_null().to_list() == [False, True]
 

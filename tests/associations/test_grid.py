@@ -94,11 +94,8 @@ def test_a_users_grid_brings_its_own_people_places_and_language(tmp_path: Path) 
     assert (list(grid.categories), category.stories, grid.language) == (["alter"], 4, "de")
     assert [pair.name for pair in category.pairs] == ["Anna-Ruth", "Timo-Ruth"]
     assert category.pairs[0].first.text == "die 20-jährige Anna"
-    assert grid.locations == {"Freizeit": ["Kino", "Freibad"]}
-    assert set(grid.wording or {}) == {"two"}
-
-
-def test_a_grid_without_locations_uses_the_built_in_ones(tmp_path: Path) -> None:
+    assert (grid.locations, set(grid.wording or {})) == ({"Freizeit": ["Kino", "Freibad"]}, {"two"})
+    # Without locations of its own it uses the built-in ones.
     own = _load(tmp_path, "categories: {age: {types: {all: {young: [Ann], old: [Ruth]}}}}")
     assert own.locations == load_grid().locations
 

@@ -99,9 +99,8 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_value_is_named(tmp_path: Path, line: str, said: str) -> None:
-    with pytest.raises(InputError, match=r".") as caught:
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
         read_released(write(tmp_path / "r.csv", "media,male,tall,0.1,0.02,NO", line))
-    assert said in str(caught.value)
     assert "r.csv" in str(caught.value)
 
 

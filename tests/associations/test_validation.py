@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,8 @@ def test_published_scores_of_the_lists(lists: Validation, golden: dict[str, Any]
     for metric in ("homogeneity", "completeness", "v_measure"):
         assert figure(lists, "unifying", metric)["typed"] == typed[f"{metric}_typed"]
     unifying = estimates(lists, "unifying")
-    assert (unifying["v_measure"], unifying["homogeneity"]) == (pytest.approx(typed["v_measure_from_h_c"], rel=1e-12), None)
+    assert unifying["v_measure"] == pytest.approx(typed["v_measure_from_h_c"], rel=1e-12)
+    assert unifying["homogeneity"] is None
 
 
 def test_strict_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -> None:
@@ -136,7 +138,7 @@ def test_decisions_of_our_own(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("concept,truth,found\nmale,yes,yes\ncalm,no,no\nobserves Ramadan,Yes,no\nshy,NO,no\n")
     found = validate(tmp_path / "s.csv")
     scores = estimates(found, "exclusivity")
-    assert (scores["accuracy"], scores["recall"], scores["Cohen's kappa"]) == (0.75, 0.5, pytest.approx(0.5))
+    assert [scores[name] for name in ("accuracy", "recall", "Cohen's kappa")] == pytest.approx([0.75, 0.5, 0.5], rel=1e-12)
     assert figure(found, "exclusivity", "accuracy")["typed"] is None
 
 
@@ -216,7 +218,6 @@ SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_
 )
 def test_a_wrong_sample_is_named(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "s.csv").write_text(text)
-    with pytest.raises(InputError, match=r".") as caught:
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
         validate(tmp_path / "s.csv")
-    assert said in str(caught.value)
     assert "s.csv" in str(caught.value)

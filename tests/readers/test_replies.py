@@ -70,29 +70,25 @@ def test_no_wording_makes_the_opposite(about: Any) -> None:
     table = pl.DataFrame(list(wordings()), schema=["said", "answer"], orient="row")
     assert table.height > 25_000
     read = table.with_columns(label=read_yes_no(table["answer"], about)["label"]).drop_nulls("label")
-    wrong = read.filter(pl.col("label").ne_missing(pl.col("said")))
-    assert wrong.rows() == []
+    assert read.filter(pl.col("label").ne_missing(pl.col("said"))).rows() == []
     assert read.height > 0.5 * table.height
-
-
-LETTERS = ("(a)", "(b)", "(c)")
 
 
 def test_a_conclusion_decides_between_options_and_no_other_word_does() -> None:
     options = ["Anna", "Mark", "Neither"]
+    named = list(zip(("(a)", "(b)", "(c)"), options, strict=True))
     made = []
-    for lead, (chosen, name), (other, other_name) in itertools.product(
-        ("", "Certainly! ", "Let me think. "), zip(LETTERS, options, strict=True), zip(LETTERS, options, strict=True)
+    for lead, ((chosen, name), (other, other_name)) in itertools.product(
+        ("", "Certainly! ", "Let me think. "), itertools.permutations(named, 2)
     ):
-        if chosen != other:
-            made += [
-                (chosen[1], f"{lead}{other} {other_name} has a point, but overall {chosen} {name}."),
-                (chosen[1], f"{lead}While {other} is understandable, {chosen} is right."),
-                (chosen[1], f"{lead}{other} is wrong. Therefore {chosen}."),
-                (chosen[1], f"{lead}[THINK]{other}[/THINK]{chosen}"),
-                (None, f"{lead}{other} or {chosen}"),
-                (None, f"{lead}{other} has a point, and so does {chosen}."),
-            ]
+        made += [
+            (chosen[1], f"{lead}{other} {other_name} has a point, but overall {chosen} {name}."),
+            (chosen[1], f"{lead}While {other} is understandable, {chosen} is right."),
+            (chosen[1], f"{lead}{other} is wrong. Therefore {chosen}."),
+            (chosen[1], f"{lead}[THINK]{other}[/THINK]{chosen}"),
+            (None, f"{lead}{other} or {chosen}"),
+            (None, f"{lead}{other} has a point, and so does {chosen}."),
+        ]
     table = pl.DataFrame(made, schema=["said", "answer"], orient="row")
     read = table.with_columns(label=read_choice(table["answer"], pl.Series([options] * table.height))["label"])
     assert read.filter(pl.col("label").is_not_null() & pl.col("label").ne_missing(pl.col("said"))).rows() == []
@@ -160,9 +156,8 @@ def expected_label(said: str | None, row: dict[str, Any]) -> str | None:
 
 def test_real_stories_and_letters(shared: Path) -> None:
     stories = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv")
-    read = stories.with_columns(
-        label=read_character(stories["text"])["label"], told=pl.col("gender").replace_strict({"M": "male", "W": "female", "N": "nonbinary"})
-    )
+    told = pl.col("gender").replace_strict({"M": "male", "W": "female", "N": "nonbinary"})
+    read = stories.with_columns(label=read_character(stories["text"])["label"], told=told)
     people = read.filter(pl.col("gender") != "N")
     assert (people["label"] == people["told"]).sum() >= 298
     assert people.filter(pl.col("label") != pl.col("told")).height == 0
