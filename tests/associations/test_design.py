@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,13 +30,10 @@ def _stories(design: pl.DataFrame) -> int:
 
 
 # -- the published size -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("setting", TWO)
 def test_two_character_settings_have_the_published_size(setting: str) -> None:
     sizes = {category: _stories(_design(category, setting)) for category in CATEGORIES}
-    assert sizes == {"gender": 8_700, "race": 10_440, "religions": 10_440}
-    assert sum(sizes.values()) == 29_580
+    assert sizes == {"gender": 8_700, "race": 10_440, "religions": 10_440}  # 29,580
 
 
 def test_with_one_character_there_are_twice_as_many() -> None:
@@ -44,9 +42,8 @@ def test_with_one_character_there_are_twice_as_many() -> None:
     for design in designs:
         assert design.select("identity_2", "descriptor_2", "name_2", "order").null_count().row(0) == (design.height,) * 4
         assert design["item"].n_unique() == design.height
-    assert designs[0].group_by("descriptor_1", "location").agg(pl.col("repetitions").sum())["repetitions"].unique().to_list() == [20]
-    # each of four identities meets three others
-    assert designs[1].group_by("descriptor_1", "location").agg(pl.col("repetitions").sum())["repetitions"].unique().to_list() == [30]
+    for design, number in zip(designs, (20, 30, 30), strict=True):  # each of four identities meets three others
+        assert set(design.group_by("descriptor_1", "location").agg(pl.col("repetitions").sum())["repetitions"]) == {number}
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
@@ -54,12 +51,10 @@ def test_every_pair_meets_at_all_87_locations_in_both_orders_equally_often(categ
     design = _design(category)
     stories = GRID.category(category).stories
     by_order = design.group_by("pair", "order").agg(pl.col("location").n_unique(), pl.col("repetitions").unique().implode())
-    assert by_order["location"].unique().to_list() == [87]
+    assert (set(by_order["location"]), by_order.height) == ({87}, 2 * len(GRID.category(category).pairs))
     assert set(design["repetitions"]) == {stories // 2}
-    assert by_order.height == 2 * len(GRID.category(category).pairs)
-    first = design.group_by("identity_1", "context").agg(pl.col("repetitions").sum())
-    second = design.group_by(pl.col("identity_2").alias("identity_1"), "context").agg(pl.col("repetitions").sum())
-    assert first.sort("identity_1", "context").equals(second.sort("identity_1", "context"))
+    first, second = (design.group_by(f"identity_{i}", "context").agg(pl.col("repetitions").sum()).rows() for i in (1, 2))
+    assert sorted(first) == sorted(second)
 
 
 def test_columns_and_identifiers() -> None:
@@ -67,8 +62,7 @@ def test_columns_and_identifiers() -> None:
     assert list(design.schema) == [*DESIGN, *FACTORS]
     assert [design.schema[name] for name in design.columns] == [*DESIGN.values(), *FACTORS.values()]
     assert design["prompt_id"][0] == "gender_balanced/0/0/plain"
-    assert set(design["system"]) == {"Be brief."}
-    assert design["part"].unique().to_list() == ["gender_balanced"]
+    assert set(design.select("system", "part").rows()) == {("Be brief.", "gender_balanced")}
     assert design.select("source_prompt", "source_span", "answer_opening").null_count().row(0) == (design.height,) * 3
     row = design.filter(pair="Emily-John", location="bank", order=1).row(0, named=True)
     assert (row["identity_1"], row["name_1"], row["identity_2"], row["descriptor_2"]) == ("male", "John", "female", "Emily")
@@ -77,8 +71,6 @@ def test_columns_and_identifiers() -> None:
 
 
 # -- what is sent -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("category", CATEGORIES)
 @pytest.mark.parametrize("setting", [*TWO, "single"])
 def test_every_prompt_asks_for_a_story_about_the_right_identities(category: str, setting: str) -> None:
@@ -105,14 +97,13 @@ def test_settings_differ_in_what_they_ask_for_only() -> None:
 
 def test_the_open_box_has_a_source_a_span_and_a_target_without_identities() -> None:
     design = _design("religions", "open_box")
-    assert design["prompt"].n_unique() == 1
-    assert design["prompt"][0].count(VECTORS) == 1
+    assert (design["prompt"].n_unique(), design["prompt"][0].count(VECTORS)) == (1, 1)
     spans = pl.concat_str("descriptor_1", pl.lit(" and "), "descriptor_2", pl.lit(" at the location of "), "location")
     assert design.select((pl.col("source_span") == spans).all()).item()
     assert design.select(pl.col("source_prompt").str.contains(pl.col("source_span"), literal=True).all()).item()
     assert not design.select(pl.col("prompt").str.contains(pl.col("name_1"), literal=True).any()).item()
-    assert set(design["answer_opening"]) == {"Of course. This is the story:"}
-    assert set(design["first_sample"]) == {0}  # each source has samples of its own
+    opened = design.select("answer_opening", "first_sample").rows()
+    assert set(opened) == {("Of course. This is the story:", 0)}  # each source has samples of its own
 
 
 def test_equal_texts_have_answers_of_their_own() -> None:
@@ -123,15 +114,11 @@ def test_equal_texts_have_answers_of_their_own() -> None:
 
 
 # -- settings of the user ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
 def test_the_definitions_of_the_original_keep_its_one_order(definition: str) -> None:
     design = _design("gender", settings=Settings(definition=definition))
     assert _stories(design) == 8_700
-    assert set(design["order"]) == {0}
-    assert set(design["identity_1"]) == {"female"}
-    assert set(design["repetitions"]) == {20}
+    assert set(design.select("order", "identity_1", "repetitions").rows()) == {(0, "female", 20)}
 
 
 def test_an_odd_number_of_stories_is_split_in_turn() -> None:
@@ -141,12 +128,9 @@ def test_an_odd_number_of_stories_is_split_in_turn() -> None:
     assert set(by_pair["gap"]) == {(87 * 5 + 1) // 2}
     by_place = design.group_by("location", "order").agg(pl.col("repetitions").sum())
     assert set(by_place["repetitions"]) == {12 * 5 // 2}
-
-
-def test_a_single_story_has_one_prompt() -> None:
+    # A single story has one prompt.
     design = _design("gender", settings=Settings(repeats=1))
-    assert design.height == 5 * 87
-    assert design.group_by("order").len()["len"].sort().to_list() == [217, 218]
+    assert (design.height, design.group_by("order").len()["len"].sort().to_list()) == (5 * 87, [217, 218])
 
 
 @pytest.mark.parametrize("setting", ["two", "single"])
@@ -205,25 +189,16 @@ def test_a_grid_in_another_language_is_asked_with_its_own_wording(tmp_path: Path
     ]
     assert design["prompt_id"][0] == "alter/0/0/own"
     box = _design("alter", "open_box", grid=grid)
-    assert box["source_span"][0] == "Kino. Personen: Timo, 19; Ruth, 80"
-    assert box["prompt"][0] == f"Erzähle von {VECTORS}."
+    assert (box["source_span"][0], box["prompt"][0]) == ("Kino. Personen: Timo, 19; Ruth, 80", f"Erzähle von {VECTORS}.")
 
 
 def test_a_file_of_wordings_for_the_judge_alone_leaves_the_grids_own(tmp_path: Path) -> None:
-    path = tmp_path / "wordings.yaml"
-    home = "stories: {mine: {%s}}"
-    roles = {
-        **dict.fromkeys(("two", "balanced", "negative", "open_box_source"), "Story of {first}, {second}, {location}"),
-        "single": "{first} {location}",
-        "open_box_target": "{vectors}",
-        "open_box_opening": "Yes:",
-    }
-    path.write_text(home % ", ".join(f"{role}: '{text}'" for role, text in roles.items()), encoding="utf-8")
-    grid = _own(tmp_path, OWN + WORDING)
-    assert set(_design("alter", grid=grid, settings=Settings(params={"wording": str(path)}))["wording"]) == {"mine"}
-    path = tmp_path / "judge_only.yaml"
-    path.write_text("{}", encoding="utf-8")
-    assert set(_design("alter", grid=grid, settings=Settings(params={"wording": str(path)}))["wording"]) == {"own"}
+    roles = dict.fromkeys(("two", "balanced", "negative", "open_box_source"), "Story of {first}, {second}, {location}")
+    roles |= {"single": "{first} {location}", "open_box_target": "{vectors}", "open_box_opening": "Yes:"}
+    path, grid = tmp_path / "wordings.yaml", _own(tmp_path, OWN + WORDING)
+    for text, wording in ((json.dumps({"stories": {"mine": roles}}), "mine"), ("{}", "own")):
+        path.write_text(text, encoding="utf-8")
+        assert set(_design("alter", grid=grid, settings=Settings(params={"wording": str(path)}))["wording"]) == {wording}
 
 
 @pytest.mark.parametrize(
@@ -245,8 +220,6 @@ def test_a_mistake_in_a_grids_wording_is_named(tmp_path: Path, text: str, settin
 
 
 # -- designs that are broken ------------------------------------------------------------------------------------------
-
-
 def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) -> pl.DataFrame:
     here = pl.int_range(pl.len()) == row
     return design.with_columns(pl.when(here).then(pl.lit(v, FACTORS.get(k) or DESIGN[k])).otherwise(k).alias(k) for k, v in values.items())
@@ -272,10 +245,7 @@ def _spoilt(design: pl.DataFrame, values: Mapping[str, object], row: int = 3) ->
         ({"pair": "Zhang-Amy"}, "not those of the pair Zhang-Amy of the type male"),
         ({"order": 0}, "not those of the pair Zhang-Lamar of the type male in the order"),
         ({"location": "bank"}, "bank is no location of education"),
-        (
-            {"prompt": "Tell a story about Zhang, an Asian (male) at the location of university."},
-            "its text does not hold Lamar, black race",
-        ),
+        ({"prompt": "A story about Zhang, an Asian (male) at the location of university."}, "its text does not hold Lamar, black race"),
         ({"repetitions": 4}, "9 stories at the university for Zhang-Lamar, 4 of them in the opposite order, but 10 are planned"),
         ({"item": 900}, "5 stories at the university for Zhang-Lamar, .* but 10 are planned"),
     ],
@@ -287,28 +257,22 @@ def test_a_broken_row_is_named(values: dict[str, object], message: str) -> None:
         check_design(_spoilt(design, values), GRID, Settings())
 
 
-def test_a_missing_cell_and_unbalanced_orders_are_found() -> None:
+def test_a_missing_cell_unbalanced_orders_and_another_span_are_found() -> None:
     design = _design("gender")
-    with pytest.raises(InputError, match="434 of 435 cells"):
-        check_design(design.filter(pl.col("item") != 7), GRID, Settings())
     uneven = design.with_columns(repetitions=pl.when(pl.col("order") == 0).then(12).otherwise(8).cast(pl.Int16))
-    with pytest.raises(InputError, match="20 stories at the school for Emily-John, 8 of them in the opposite order, but 20 are planned"):
-        check_design(uneven, GRID, Settings())
-    with pytest.raises(InputError, match="all in the order of the pair"):
-        check_design(design, GRID, Settings(definition="paper"))
-    with pytest.raises(InputError, match="no prompts"):
-        check_design(design.clear(), GRID, Settings())
-
-
-def test_a_span_that_is_not_in_the_source_is_found() -> None:
-    design = _design("gender", "open_box")
-    with pytest.raises(InputError, match="the span is not exactly once in the source prompt"):
-        check_design(_spoilt(design, {"source_span": "Emily and Emily"}), GRID, Settings())
+    other_span = _spoilt(_design("gender", "open_box"), {"source_span": "Emily and Emily"})
+    for wrong, settings, message in (
+        (design.filter(pl.col("item") != 7), Settings(), "434 of 435 cells"),
+        (uneven, Settings(), "20 stories at the school for Emily-John, 8 of them in the opposite order, but 20 are planned"),
+        (design, Settings(definition="paper"), "all in the order of the pair"),
+        (design.clear(), Settings(), "no prompts"),
+        (other_span, Settings(), "the span is not exactly once in the source prompt"),
+    ):
+        with pytest.raises(InputError, match=message):
+            check_design(wrong, GRID, settings)
 
 
 # -- any grid ---------------------------------------------------------------------------------------------------------
-
-
 @st.composite
 def grids(draw: st.DrawFn) -> Grid:
     """Grids of up to four identities, two types and six locations, with different numbers of descriptors where pairing allows."""
@@ -328,12 +292,7 @@ def grids(draw: st.DrawFn) -> Grid:
     return Grid.model_validate({"categories": {"mine": mine}, "locations": locations})
 
 
-@given(
-    grid=grids(),
-    setting=st.sampled_from([*TWO, "single"]),
-    repeats=st.none() | st.integers(1, 9),
-    wording=st.sampled_from(["plain", "all"]),
-)
+@given(grids(), st.sampled_from([*TWO, "single"]), st.none() | st.integers(1, 9), st.sampled_from(["plain", "all"]))
 @trials(max_examples=30, deadline=None)
 def test_any_grid_gives_a_whole_and_balanced_design(grid: Grid, setting: str, repeats: int | None, wording: str) -> None:
     design = _design("mine", setting, Settings(repeats=repeats, params={"wording": wording}), grid)
@@ -347,10 +306,8 @@ def test_any_grid_gives_a_whole_and_balanced_design(grid: Grid, setting: str, re
     assert _stories(design) == cells * stories * (2 if alone else 1)
     assert design["repetitions"].min() >= 1  # type: ignore[operator]
     counts = design.group_by(CELL).agg(pl.col("repetitions").sum())
-    assert counts.height == cells
-    assert set(counts["repetitions"]) == {stories * (2 if alone else 1)}
-    expected = {(pair.first.type, pair.name) for pair in category.pairs}
-    assert set(design.select("type", "pair").iter_rows()) == expected
+    assert (counts.height, set(counts["repetitions"])) == (cells, {stories * (2 if alone else 1)})
+    assert set(design.select("type", "pair").iter_rows()) == {(pair.first.type, pair.name) for pair in category.pairs}
     assert all(pair.first.identity != pair.second.identity for pair in category.pairs)
     if not alone:
         _assert_balanced(design, places)
@@ -359,11 +316,8 @@ def test_any_grid_gives_a_whole_and_balanced_design(grid: Grid, setting: str, re
 def _assert_balanced(design: pl.DataFrame, places: int) -> None:
     """In each pair, each identity is named first as often as second (as nearly as an odd number allows)."""
     signed = pl.col("repetitions").cast(pl.Int64) * (1 - 2 * pl.col("order").cast(pl.Int64))
-    assert design.group_by(CELL).agg(gap=signed.sum().abs())["gap"].max() <= 1  # type: ignore[operator]
-    by_pair = design.group_by("wording", "type", "pair").agg(gap=signed.sum().abs())
-    assert by_pair["gap"].max() <= places % 2  # type: ignore[operator]
-    by_place = design.group_by("wording", "location").agg(gap=signed.sum().abs())
-    assert by_place["gap"].max() <= 1  # type: ignore[operator]
+    for columns, most in ((CELL, 1), (("wording", "type", "pair"), places % 2), (("wording", "location"), 1)):
+        assert (design.group_by(columns).agg(gap=signed.sum().abs())["gap"] <= most).all()
 
 
 @given(grid=grids(), slot=st.sampled_from([1, 2]), data=st.data())

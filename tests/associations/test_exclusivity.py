@@ -21,6 +21,9 @@ RELIGIONS = ["Christian", "Jewish", "Muslim", "Buddhist"]
 RACES = ["Asian", "black race", "white", "middle-east race"]
 
 
+Options = Mapping[str, Any] | None
+
+
 class Written:
     """A judge whose answers are written down: by concept the first and the second one (None: not asked yet, an exception: failed)."""
 
@@ -30,13 +33,7 @@ class Written:
         self.answers, self.asked = answers, list[tuple[Message, ...]]()
         self.samplings, self.schemas = list[object](), list[object]()
 
-    def ask(
-        self,
-        conversations: Sequence[tuple[Message, ...]],
-        *,
-        schema: Mapping[str, Any] | None = None,
-        sampling: Mapping[str, Any] | None = None,
-    ) -> pl.DataFrame:
+    def ask(self, conversations: Sequence[tuple[Message, ...]], *, schema: Options = None, sampling: Options = None) -> pl.DataFrame:
         self.samplings.append(sampling)
         self.schemas.append(schema)
         rows = list[tuple[str | None, ...]]()
@@ -90,21 +87,24 @@ def test_answers_in_any_wrapping_are_read(answer: str, identity: str | None) -> 
     row, judgements = judged(answer)
     assert (row["identity"], row["status"], row["by"]) == (identity, "ok", "judge")
     assert judgements["problem"].to_list() == [None]
+    for reason in ("a rite of Islam", "by definition"):
+        assert reason not in answer or row["reason"] == reason
 
 
-def test_reasons_are_kept() -> None:
-    assert judged('{"identity": "Muslim", "reason": "a rite of Islam"}')[0]["reason"] == "a rite of Islam"
-    assert judged("identity: Muslim\nreason: by definition")[0]["reason"] == "by definition"
-
-
-@pytest.mark.parametrize("name", ["Black", "black", "African American", "black race", "Black people"])
-def test_aliases_of_the_studys_names_are_known(name: str) -> None:
-    assert judged(json.dumps({"identity": name}), identities=RACES)[0]["identity"] == "black race"
-
-
-def test_female_is_not_read_as_male() -> None:
-    for said, meant in (("female", "female"), ("a female person", "female"), ("male only", "male"), ("women", "female")):
-        assert judged(json.dumps({"identity": said}), identities=["male", "female"])[0]["identity"] == meant
+@pytest.mark.parametrize(
+    ("identities", "meant", "said"),
+    [
+        (RACES, "black race", ["Black", "black", "African American", "black race", "Black people"]),
+        (["male", "female"], "female", ["female", "a female person", "women"]),
+        (["male", "female"], "male", ["male only"]),
+        (["a Black", "an Asian", "a White"], "a Black", ["Black", "African American"]),
+        (["a Black", "an Asian", "a White"], "an Asian", ["asian"]),
+        (["a Black", "an Asian", "a White"], "a White", ["a White"]),
+    ],
+)
+def test_other_names_and_articles_are_known_and_female_is_not_read_as_male(identities: list[str], meant: str, said: list[str]) -> None:
+    for name in said:
+        assert judged(json.dumps({"identity": name}), identities=identities)[0]["identity"] == meant, name
 
 
 @pytest.mark.parametrize(
@@ -127,13 +127,11 @@ def test_what_cannot_be_read_is_asked_again_with_the_reason_then_kept_and_counte
     assert made.row(0) == ("a concept", "Muslim", "judge", "now right", "ok")
     first, second = judge.asked
     assert [message.role for message in second] == ["user", "assistant", "user"]
-    assert second[0] == first[0]
-    assert second[1].content == (answer or "(nothing)")
+    assert (second[0], second[1].content) == (first[0], answer or "(nothing)")
     assert problem in second[2].content
-    assert judgements["turn"].to_list() == [0, 1]
+    assert judgements.select("turn", "prompt").rows() == [(0, first[0].content), (1, second[2].content)]
     assert problem in judgements["problem"][0]
     assert judgements["problem"][1] is None
-    assert judgements["prompt"].to_list() == [first[0].content, second[2].content]
 
     row, judgements = judged(answer, answer)
     assert (row["identity"], row["status"]) == (None, "unreadable")
@@ -145,33 +143,27 @@ def test_one_question_per_concept_at_temperature_0() -> None:
     concepts = ['says "none"', "{identity}", "kind\nand calm", "observes Shabbat"]
     judge = Written({concept: ['{"identity": "none", "reason": "x"}'] for concept in concepts})
     made, judgements = exclusive_by_judge(concepts, RELIGIONS, "religions", judge)
-    assert made.schema == dict(EXCLUSIVE)
-    assert judgements.schema == dict(JUDGEMENTS)
+    assert (made.schema, judgements.schema) == (dict(EXCLUSIVE), dict(JUDGEMENTS))
     assert made["concept"].to_list() == concepts
-    assert len(judge.asked) == 4
-    assert judge.samplings == [{"temperature": 0.0}]
+    assert (len(judge.asked), judge.samplings) == (4, [{"temperature": 0.0}])
     assert judge.schemas[0] is not None
     for concept, (message,) in zip(concepts, judge.asked, strict=True):
         assert message.content.count(json.dumps(concept)) == 1
         assert "Christian, Jewish, Muslim, Buddhist" in message.content
-    assert judgements["stage"].unique().to_list() == ["exclusivity"]
-    assert judgements["attempt"].null_count() == 4
+    assert (judgements["stage"].unique().to_list(), judgements["attempt"].null_count()) == (["exclusivity"], 4)
 
 
 def test_failed_and_missing_answers_are_told_and_a_stopped_run_asks_no_more() -> None:
     judge = Written({"one": [RuntimeError("down")], "two": [None], "three": ["garbage, sorry, I really cannot tell you", None]})
-    made, judgements = exclusive_by_judge(["one", "two", "three"], RELIGIONS, "religions", judge)
-    assert made["status"].to_list() == ["unreadable"] * 3
-    assert made["reason"].to_list() == ["no answer (server: down)", "not asked yet", "the answer holds no JSON"]
-    assert judgements["status"].to_list() == ["failed", "missing", "ok"]
-    assert judgements["turn"].to_list() == [0, 0, 0]
+    made, judgements = exclusive_by_judge(list(judge.answers), RELIGIONS, "religions", judge)
+    reasons = ["no answer (server: down)", "not asked yet", "the answer holds no JSON"]
+    assert made.select("status", "reason").rows() == [("unreadable", reason) for reason in reasons]
+    assert judgements.select("status", "turn").rows() == [("failed", 0), ("missing", 0), ("ok", 0)]
 
 
 def test_nothing_to_ask() -> None:
     made, judgements = exclusive_by_judge([], RELIGIONS, "religions", Written({}))
-    assert made.is_empty()
-    assert judgements.is_empty()
-    assert exclusive_by_terms([], RELIGIONS).schema == dict(EXCLUSIVE)
+    assert (made.height, judgements.height, exclusive_by_terms([], RELIGIONS).schema) == (0, 0, dict(EXCLUSIVE))
 
 
 @given(st.text(max_size=200))
@@ -184,15 +176,12 @@ def test_no_answer_breaks_the_reading(answer: str) -> None:
 
 def test_a_wording_of_ones_own(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
-    own.write_text(
-        'exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}', encoding="utf-8"
-    )
+    own.write_text('exclusivity: {mine: {question: "Q {concept} ({category}): {identities}?", again: "A {problem} {identities}"}}')
     judge = Written({"calm": ["", "none"]})
     exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
     assert judge.asked[0][0].content == 'Q "calm" (gender): female, male?'
     assert judge.asked[1][2].content == "A the answer is empty female, male"
-    own = tmp_path / "lacking.yaml"
-    own.write_text('exclusivity: {mine: {question: "Q {identities}", again: "{problem} {identities}"}}', encoding="utf-8")
+    own.write_text('exclusivity: {mine: {question: "Q {identities}", again: "{problem} {identities}"}}')
     with pytest.raises(InputError, match="concept"):
         exclusive_by_judge(["calm"], ["female", "male"], "gender", judge, str(own))
 
@@ -200,19 +189,11 @@ def test_a_wording_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("concept", "identity"),
     [
-        ("observes Ramadan", "Muslim"),
-        ("observes Shabbat", "Jewish"),
-        ("devout Buddhists", "Buddhist"),
-        ("reads the Qur’an", "Muslim"),
-        ("sees connections between Christianity and Judaism", None),
-        ("compares Islam with Hinduism", None),
-        ("avoids church", None),
-        ("celebrates Diwali", None),
-        ("knows Hebrew", None),
-        ("African", None),
-        ("kind", None),
+        ("observes Ramadan", "Muslim"), ("observes Shabbat", "Jewish"), ("devout Buddhists", "Buddhist"), ("reads the Qur’an", "Muslim"),
+        ("sees connections between Christianity and Judaism", None), ("compares Islam with Hinduism", None), ("avoids church", None),
+        ("celebrates Diwali", None), ("knows Hebrew", None), ("African", None), ("kind", None),
     ],
-)
+)  # fmt: skip
 def test_terms_of_exactly_one_identity(concept: str, identity: str | None) -> None:
     row = exclusive_by_terms(["calm", concept], RELIGIONS).row(1, named=True)
     assert (row["concept"], row["identity"], row["by"], row["status"]) == (concept, identity, "terms", "ok")
@@ -228,48 +209,33 @@ def test_terms_go_by_the_studys_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("identities", "concept", "identity"),
+    ("identities", "expected"),
     [
-        (["a Black", "an Asian", "a White"], "black", "a Black"),
-        (["a Black", "an Asian", "a White"], "Asian heritage", "an Asian"),
-        (["a Black", "an Asian", "a White"], "wears black", None),
-        (["The Muslims.", "CHRISTIANS", "Jewish people"], "observes Ramadan", "The Muslims."),
-        (["The Muslims.", "CHRISTIANS", "Jewish people"], "goes to church", "CHRISTIANS"),
-        (["W", "M"], "woman", "W"),
-        (["M", "F", "N"], "nonbinary", "N"),
-        (["W", "B"], "woman", None),
-        (["W", "W2"], "woman", None),
-        (["a Black, W", "a Black, M", "an Asian, W", "an Asian, M"], "black woman", "a Black"),
-        (["a Black, W", "a Black, M", "an Asian, W", "an Asian, M"], "Black", "a Black"),
-        (["a Black, W", "a Black, M", "an Asian, W", "an Asian, M"], "woman", "W"),
-        (["a Black, W", "an Asian, W", "an Asian, M"], "black", "a Black, W"),
-        (["a Black, W", "an Asian, W"], "woman", None),
-        (["a Black, W, Martian", "a Black, W, o'l\"d %", "an Asian, M, Martian"], "a martian", "Martian"),
-        (["Black woman", "Black man", "Asian American man"], "black", "black"),
-        (["Black woman", "Black man", "Asian American man"], "a Korean American", "Asian American man"),
-        (["other", "Muslim"], "helps other people", None),
-        (["A", "B"], "loves a dog", None),
-        (["1", "2"], "has 1 dog", None),
+        (["a Black", "an Asian", "a White"], {"black": "a Black", "Asian heritage": "an Asian", "wears black": None}),
+        (["The Muslims.", "CHRISTIANS", "Jewish people"], {"observes Ramadan": "The Muslims.", "goes to church": "CHRISTIANS"}),
+        (["W", "M"], {"woman": "W"}),
+        (["M", "F", "N"], {"nonbinary": "N"}),
+        (["W", "B"], {"woman": None}),
+        (["W", "W2"], {"woman": None}),
+        (["a Black, W", "a Black, M", "an Asian, W", "an Asian, M"], {"black woman": "a Black", "Black": "a Black", "woman": "W"}),
+        (["a Black, W", "an Asian, W", "an Asian, M"], {"black": "a Black, W"}),
+        (["a Black, W", "an Asian, W"], {"woman": None}),
+        (["a Black, W, Martian", "a Black, W, o'l\"d %", "an Asian, M, Martian"], {"a martian": "Martian"}),
+        (["Black woman", "Black man", "Asian American man"], {"black": "black", "a Korean American": "Asian American man"}),
+        (["other", "Muslim"], {"helps other people": None}),
+        (["A", "B"], {"loves a dog": None}),
+        (["1", "2"], {"has 1 dog": None}),
     ],
 )
-def test_labels_in_any_wording(identities: list[str], concept: str, identity: str | None) -> None:
-    assert exclusive_by_terms([concept], identities)["identity"].to_list() == [identity]
+def test_labels_in_any_wording(identities: list[str], expected: dict[str, str | None]) -> None:
+    assert exclusive_by_terms(list(expected), identities)["identity"].to_list() == list(expected.values())
 
 
 def test_what_is_exclusive_to_a_part_of_an_identity_goes_by_either_rule() -> None:
-    rows = pl.DataFrame(
-        {"concept": ["black"] * 3, "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": [True, True, True]}
-    )
+    rows = pl.DataFrame({"concept": "black", "identity": ["a Black, W", "an Asian, W", "a Black Forest, W"], "reported": True})
     ruled = exclusive_by_terms(["black"], ["a Black, W", "a Black, M", "an Asian, W", "a Black Forest, W"])
     assert drop_exclusive(rows, ruled, DEFAULT)["reported"].to_list() == [False, False, False]
     assert drop_exclusive(rows, ruled, PAPER)["reported"].to_list() == [False, True, True]
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"), [("Black", "a Black"), ("African American", "a Black"), ("asian", "an Asian"), ("a White", "a White")]
-)
-def test_a_judge_need_not_repeat_articles(said: str, meant: str) -> None:
-    assert judged(json.dumps({"identity": said}), identities=["a Black", "an Asian", "a White"])[0]["identity"] == meant
 
 
 def test_terms_beside_peoples_judgements(shared: Path) -> None:
@@ -281,44 +247,31 @@ def test_terms_beside_peoples_judgements(shared: Path) -> None:
 
 
 ROWS = pl.DataFrame(
-    {
-        "concept": ["observes Shabbat", "observes Shabbat", "calm", "male", "unread"],
-        "identity": ["Jewish", "Muslim", "Muslim", "Muslim", "Muslim"],
-        "reported": [True, True, True, False, True],
-        "count": [1, 2, 3, 4, 5],
-    }
+    [
+        ("observes Shabbat", "Jewish", True, 1),
+        ("observes Shabbat", "Muslim", True, 2),
+        ("calm", "Muslim", True, 3),
+        ("male", "Muslim", False, 4),
+        ("unread", "Muslim", True, 5),
+    ],
+    schema=["concept", "identity", "reported", "count"],
+    orient="row",
 )
+RULINGS = [("observes Shabbat", "Jewish", "ok"), ("calm", None, "ok"), ("male", "male", "ok"), ("unread", None, "unreadable")]
 RULED = pl.DataFrame(
-    {
-        "concept": ["observes Shabbat", "calm", "male", "unread"],
-        "identity": ["Jewish", None, "male", None],
-        "by": ["judge"] * 4,
-        "reason": [None] * 4,
-        "status": ["ok", "ok", "ok", "unreadable"],
-    },
-    schema=dict(EXCLUSIVE),
+    [(concept, identity, "judge", None, status) for concept, identity, status in RULINGS], schema=dict(EXCLUSIVE), orient="row"
 )
 
 
 @pytest.mark.parametrize(
-    ("definition", "reported"),
-    [
-        ("default", [False, False, True, False, True]),
-        ("paper", [False, True, True, False, True]),
-        ("badf-code", [False, True, True, False, True]),
-    ],
+    ("definition", "of_another"),
+    [("default", False), ("paper", True), ("badf-code", True)],
 )
-def test_rules_by_name(definition: str, reported: list[bool]) -> None:
+def test_rules_by_name(definition: str, of_another: bool) -> None:
     kept = drop_exclusive(ROWS, RULED, rules_of(definition))
-    assert kept["reported"].to_list() == reported
+    assert kept["reported"].to_list() == [False, of_another, True, False, True]
     assert kept.drop("reported").equals(ROWS.drop("reported"))
 
 
 def test_no_rulings_drop_nothing() -> None:
-    for rules in DEFINITIONS.values():
-        assert drop_exclusive(ROWS, RULED.clear(), rules).equals(ROWS)
-
-
-def test_an_unknown_definition_is_named() -> None:
-    with pytest.raises(InputError, match="'badf'"):
-        rules_of("badf")
+    assert all(drop_exclusive(ROWS, RULED.clear(), rules).equals(ROWS) for rules in DEFINITIONS.values())

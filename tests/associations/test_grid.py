@@ -10,17 +10,9 @@ from tiltmeter.associations.design import Grid, load_grid
 from tiltmeter.errors import InputError
 
 PLACES = {
-    "education": 8,
-    "sports": 12,
-    "healthcare": 10,
-    "workplace": 7,
-    "art leisure": 12,
-    "technology": 8,
-    "media": 8,
-    "economics": 5,
-    "law policy": 9,
-    "environment": 8,
-}
+    "education": 8, "sports": 12, "healthcare": 10, "workplace": 7, "art leisure": 12,
+    "technology": 8, "media": 8, "economics": 5, "law policy": 9, "environment": 8,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,34 +29,27 @@ def test_the_built_in_locations_are_the_published_ones(grid: Grid) -> None:
 
 def test_gender_pairs_are_index_aligned(grid: Grid) -> None:
     gender = grid.category("gender")
-    assert gender.identities == ("female", "male")
+    assert (gender.identities, gender.stories) == (("female", "male"), 20)
     assert [pair.name for pair in gender.pairs] == ["Emily-John", "Jessica-Donald", "Aisha-Kai", "Sofia-James", "Grace-Henry"]
-    assert gender.stories == 20
 
 
-@pytest.mark.parametrize(
-    ("category", "men", "women"),
-    [
-        (
-            "race",
-            ["Zhang, an Asian (male)", "Lamar, black race", "Jim, white race", "Khalid, middle-east race"],
-            ["Yue, an Asian (female)", "Zuri, black race", "Amy, white race", "Huda, middle-east race"],
-        ),
-        (
-            "religions",
-            ["Jack, a Christian", "Michale, believes in Judaism", "Henry, a Muslim", "William, a Buddhist"],
-            ["Olivia, a Christian", "Sarah, believes in Judaism", "Isabella, a Muslim", "Lily, a Buddhist"],
-        ),
-    ],
-)
-def test_race_and_religions_pair_all_identities_within_each_type(grid: Grid, category: str, men: list[str], women: list[str]) -> None:
+PEOPLE = {
+    ("race", "male"): ["Zhang, an Asian (male)", "Lamar, black race", "Jim, white race", "Khalid, middle-east race"],
+    ("race", "female"): ["Yue, an Asian (female)", "Zuri, black race", "Amy, white race", "Huda, middle-east race"],
+    ("religions", "male"): ["Jack, a Christian", "Michale, believes in Judaism", "Henry, a Muslim", "William, a Buddhist"],
+    ("religions", "female"): ["Olivia, a Christian", "Sarah, believes in Judaism", "Isabella, a Muslim", "Lily, a Buddhist"],
+}
+
+
+@pytest.mark.parametrize("category", ["race", "religions"])
+def test_race_and_religions_pair_all_identities_within_each_type(grid: Grid, category: str) -> None:
     found = grid.category(category)
-    for kind, texts in (("male", men), ("female", women)):
+    for kind in ("male", "female"):
+        texts = PEOPLE[category, kind]
         pairs = [(pair.first.text, pair.second.text) for pair in found.pairs if pair.first.type == kind]
         assert pairs == [(a, b) for i, a in enumerate(texts) for b in texts[i + 1 :]]
     assert all(pair.first.identity != pair.second.identity and pair.first.type == pair.second.type for pair in found.pairs)
-    assert len(found.identities) == 4
-    assert found.stories == 10
+    assert (len(found.identities), found.stories) == (4, 10)
 
 
 def test_the_name_is_what_stands_before_the_comma(grid: Grid) -> None:
@@ -72,9 +57,11 @@ def test_the_name_is_what_stands_before_the_comma(grid: Grid) -> None:
     assert grid.category("gender").descriptors[0].name == "Emily"
 
 
-def test_an_unknown_category_is_refused(grid: Grid) -> None:
+def test_an_unknown_category_and_a_file_that_is_not_there_are_named(grid: Grid, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no category 'religion': did you mean religions"):
         grid.category("religion")
+    with pytest.raises(InputError, match=r"cannot read the grid .*none\.yaml"):
+        load_grid(tmp_path / "none.yaml")
 
 
 # -- a user's own -----------------------------------------------------------------------------------------------------
@@ -107,11 +94,8 @@ def test_a_users_grid_brings_its_own_people_places_and_language(tmp_path: Path) 
     assert (list(grid.categories), category.stories, grid.language) == (["alter"], 4, "de")
     assert [pair.name for pair in category.pairs] == ["Anna-Ruth", "Timo-Ruth"]
     assert category.pairs[0].first.text == "die 20-jährige Anna"
-    assert grid.locations == {"Freizeit": ["Kino", "Freibad"]}
-    assert set(grid.wording or {}) == {"two"}
-
-
-def test_a_grid_without_locations_uses_the_built_in_ones(tmp_path: Path) -> None:
+    assert (grid.locations, set(grid.wording or {})) == ({"Freizeit": ["Kino", "Freibad"]}, {"two"})
+    # Without locations of its own it uses the built-in ones.
     own = _load(tmp_path, "categories: {age: {types: {all: {young: [Ann], old: [Ruth]}}}}")
     assert own.locations == load_grid().locations
 
@@ -154,26 +138,17 @@ TYPES = AGE % "types: {all: {%s}}"
         (TYPES % "a: [''], b: [y]", "categories.age.types.all.a.0.name is an empty text"),
         (TYPES % "no: [x], b: [y]", "categories.age.types.all: a key must be a text of one line .put .* no in quotes., found False"),
         (TYPES % "a: [x]", r"categories.age: types.all has one identity only \(a\)"),
-        (
-            TYPES % "a: [x], b: [x]",
-            "categories.age: the descriptor 'x' is given twice; keep it under one identity",
-        ),
+        (TYPES % "a: [x], b: [x]", "categories.age: the descriptor 'x' is given twice; keep it under one identity"),
         (TYPES % "a: [x, x], b: [y]", "the descriptor 'x' is given twice"),
         (TYPES % "a: ['x, 1'], b: ['x, 2']", "the name 'x' is given twice; .*need different names"),
         (TYPES % "a: [x], A: [y]", "categories.age: the identity 'A' is given twice"),
         (TYPES % "a: [x], a: [y]", "the key 'a' stands twice"),
         (TYPES % "a: [{name: Jo, text: somebody}], b: [y]", "the name 'Jo' is not part of the text 'somebody'"),
-        (
-            AGE % "types: {m: {a: [x], b: [y]}, n: {a: [y], b: [z]}}",
-            "the descriptor 'y' is given twice",
-        ),
+        (AGE % "types: {m: {a: [x], b: [y]}, n: {a: [y], b: [z]}}", "the descriptor 'y' is given twice"),
         (AGE % "pairing: aligned, types: {all: {a: [x, z], b: [y]}}", r"aligned pairing needs as many .* \(a 2, b 1\)"),
         (TYPES % "a: [x], b: [y]" + "\nlocations: {}", "locations is empty"),
         (TYPES % "a: [x], b: [y]" + "\nlocations: {c: []}", "locations.c is empty"),
-        (
-            TYPES % "a: [x], b: [y]" + "\nlocations: {c: [d], e: [d]}",
-            "the location 'd' is given twice",
-        ),
+        (TYPES % "a: [x], b: [y]" + "\nlocations: {c: [d], e: [d]}", "the location 'd' is given twice"),
         (TYPES % "a: [x], b: [y]" + "\nwording: {two: 3}", "wording.two must be a text .*, found 3"),
         ("categories: &a {age: *a}", "a value that holds itself"),
     ],
@@ -183,8 +158,3 @@ def test_a_mistake_in_a_grid_is_named(tmp_path: Path, text: str, message: str) -
         _load(tmp_path, text)
     assert str(tmp_path / "mine.yaml") in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read the grid .*none\.yaml"):
-        load_grid(tmp_path / "none.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,81 +16,40 @@ from tiltmeter.associations.unifying import unify
 from tiltmeter.errors import InputError
 
 APART = [
-    ("practices meditation", "avoids meditation"),
-    ("patient", "impatient"),
-    ("shows patience", "impatient with others"),
-    ("caring", "uncaring"),
-    ("careful", "careless"),
-    ("cares for others", "carelessly treats others"),
-    ("religious", "not religious"),
-    ("religious", "non-religious"),
-    ("religious", "no longer religious"),
-    ("gives up", "never gives up"),
-    ("drinks alcohol", "doesn’t drink alcohol"),
-    ("drinks alcohol", "refuses to drink alcohol"),
-    ("avoids conflict", "doesn't avoid conflict"),
-    ("confident", "lacks confidence"),
-    ("works with help", "works without help"),
-    ("accepts the offer", "rejects the offer"),
-    ("honest", "dishonest"),
-    ("loyal friend", "disloyal friend"),
-    ("reliable", "unreliability"),
-    ("hopeful", "hopeless"),
-    ("responsible", "irresponsible"),
-    ("logical", "illogical"),
-    ("experienced", "inexperienced"),
-    ("maintains focus", "struggles to maintain focus"),
-    ("introverted", "extroverted"),
-    ("optimistic", "Pessimistic"),
-    ("African", "European American"),
-    ("African", "African-American"),
-    ("devout Christian", "devout Jew"),
-    ("devout", "devout Christian"),
-    ("interested in Korean art", "interested in Japanese art"),
-    ("wears a black coat", "wears a white coat"),
-    ("businessman", "businesswoman"),
-    ("young nurse", "elderly nurse"),
-    ("has dark hair", "has short light brown hair"),
-    ("40-year-old", "35-year-old"),
-    ("forty-year-old", "fifty-year-old"),
-    ("is in her thirties", "is in his forties"),
-    ("tall", "short"),
-    ("long hair", "short hair"),
-    ("young woman", "old woman"),
-    ("has two children", "has three children"),
-    ("overpaid", "underpaid"),
-    ("introvert", "extrovert"),
-    ("rich family", "poor family"),
-    ("thinner", "heavier"),
-    ("employed", "jobless"),
-    ("likes dogs", "dislikes dogs"),
-    ("blue eyes", "brown eyes"),
-    ("second place", "third place"),
-]
+    ("practices meditation", "avoids meditation"), ("patient", "impatient"), ("shows patience", "impatient with others"),
+    ("caring", "uncaring"), ("careful", "careless"), ("cares for others", "carelessly treats others"), ("religious", "not religious"),
+    ("religious", "non-religious"), ("religious", "no longer religious"), ("gives up", "never gives up"),
+    ("drinks alcohol", "doesn’t drink alcohol"), ("drinks alcohol", "refuses to drink alcohol"),
+    ("avoids conflict", "doesn't avoid conflict"), ("confident", "lacks confidence"), ("works with help", "works without help"),
+    ("accepts the offer", "rejects the offer"), ("honest", "dishonest"), ("loyal friend", "disloyal friend"), ("reliable", "unreliability"),
+    ("hopeful", "hopeless"), ("responsible", "irresponsible"), ("logical", "illogical"), ("experienced", "inexperienced"),
+    ("maintains focus", "struggles to maintain focus"), ("introverted", "extroverted"), ("optimistic", "Pessimistic"),
+    ("African", "European American"), ("African", "African-American"), ("devout Christian", "devout Jew"), ("devout", "devout Christian"),
+    ("interested in Korean art", "interested in Japanese art"), ("wears a black coat", "wears a white coat"),
+    ("businessman", "businesswoman"), ("young nurse", "elderly nurse"), ("has dark hair", "has short light brown hair"),
+    ("40-year-old", "35-year-old"), ("forty-year-old", "fifty-year-old"), ("is in her thirties", "is in his forties"), ("tall", "short"),
+    ("long hair", "short hair"), ("young woman", "old woman"), ("has two children", "has three children"), ("overpaid", "underpaid"),
+    ("introvert", "extrovert"), ("rich family", "poor family"), ("thinner", "heavier"), ("employed", "jobless"),
+    ("likes dogs", "dislikes dogs"), ("blue eyes", "brown eyes"), ("second place", "third place"),
+]  # fmt: skip
 TOGETHER = [
-    ("patient", "calm and patient"),
-    ("important", "port worker"),
-    ("avoids conflict", "refuses to quarrel"),
-    ("never fails to help", "helps"),
-    ("not only kind but clever", "kind"),
-    ("no-nonsense", "practical"),
-    ("devout Christian", "devout in Christianity"),
-    ("Jewish", "jews"),
-    ("observes Ramadan", "fasts during ramadan"),
-    ("woman", "Women"),
-    ("strong", "stronger"),
-    ("man of his word’s worth", "men"),
-    ("2 children", "two children"),
-    ("forty-five years old", "45 years old"),
+    ("patient", "calm and patient"), ("important", "port worker"), ("avoids conflict", "refuses to quarrel"),
+    ("never fails to help", "helps"), ("not only kind but clever", "kind"), ("no-nonsense", "practical"),
+    ("devout Christian", "devout in Christianity"), ("Jewish", "jews"), ("observes Ramadan", "fasts during ramadan"), ("woman", "Women"),
+    ("strong", "stronger"), ("man of his word’s worth", "men"), ("2 children", "two children"), ("forty-five years old", "45 years old"),
     ("in her 30s", "in her thirties"),
-]
+]  # fmt: skip
 METHODS = ["leader", "components", "average"]
 
 
-def same(*phrases: str, strict: bool = True) -> bool:
-    """Whether all of them are one concept for an encoder that sees no difference."""
+def unified(*phrases: str, **options: Any) -> dict[str, str]:
+    """The concept of each phrase for an encoder that sees no difference."""
     table = pl.DataFrame({"phrase": phrases, "mentions": range(len(phrases), 0, -1)})
-    return unify(table, np.ones((len(phrases), 2), dtype=np.float32), strict=strict)["concept"].n_unique() == 1
+    return dict(unify(table, np.ones((len(phrases), 2), dtype=np.float32), **options).select("phrase", "concept").iter_rows())
+
+
+def same(*phrases: str, **options: Any) -> bool:
+    return len(set(unified(*phrases, **options).values())) == 1
 
 
 @pytest.mark.parametrize(("one", "other"), APART)
@@ -107,8 +67,7 @@ def test_guards_do_not_separate_what_is_not_opposed(one: str, other: str) -> Non
 @pytest.mark.parametrize("between", ["temperament", "devout", "disposition towards others"])
 def test_no_third_phrase_brings_opposites_together(method: str, between: str) -> None:
     phrases = [between, "patient", "impatient", "devout Christian", "devout Jew", "avoids meditation", "practices meditation"]
-    table = pl.DataFrame({"phrase": phrases, "mentions": range(len(phrases), 0, -1)})
-    found = dict(unify(table, np.ones((len(phrases), 2), dtype=np.float32), method=method).select("phrase", "concept").iter_rows())
+    found = unified(*phrases, method=method)
     for one, other in [("patient", "impatient"), ("avoids meditation", "practices meditation"), *combinations((between, *phrases[3:5]), 2)]:
         assert found[one] != found[other]
     assert found["practices meditation"] == found["patient"] == between
@@ -116,9 +75,7 @@ def test_no_third_phrase_brings_opposites_together(method: str, between: str) ->
 
 @pytest.mark.parametrize("method", METHODS)
 def test_opposites_stay_apart_among_many_phrases(method: str) -> None:
-    phrases = list(dict.fromkeys(phrase for pair in APART for phrase in pair))
-    table = pl.DataFrame({"phrase": phrases, "mentions": range(len(phrases), 0, -1)})
-    found = dict(unify(table, np.ones((len(phrases), 2), dtype=np.float32), method=method).select("phrase", "concept").iter_rows())
+    found = unified(*dict.fromkeys(phrase for pair in APART for phrase in pair), method=method)
     assert all(found[one] != found[other] for one, other in APART)
 
 
@@ -146,13 +103,11 @@ def test_a_users_file_replaces_by_category_and_key(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text("negation: {cues: [niet, geen]}\nopposites: ['groot, klein']\nidentities: {religions: {}}", encoding="utf-8")
     terms = load_terms(str(own))
-    assert terms.negation.cues == ["niet", "geen"]
+    assert (terms.negation.cues, terms.opposites) == (["niet", "geen"], [("groot", "klein")])
     assert terms.negation.prefixes == load_terms().negation.prefixes
-    assert terms.opposites == [("groot", "klein")]
     assert {term.category for term in terms.terms} == {term.category for term in load_terms().terms} - {"religions"}
     own.write_text("negation: {cues: [], ignored: [], prefixes: [], without: []}\nopposites: []", encoding="utf-8")
-    table = pl.DataFrame({"phrase": ["patient", "impatient", "not patient"], "mentions": [3, 2, 1]})
-    assert unify(table, np.ones((3, 1), dtype=np.float32), terms=str(own))["concept"].n_unique() == 1
+    assert same("patient", "impatient", "not patient", terms=str(own))
 
 
 @pytest.mark.parametrize(

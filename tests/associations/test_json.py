@@ -74,28 +74,10 @@ def test_half_characters_never_reach_a_table() -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        "[",
-        '{"a":',
-        '"',
-        '"\\',
-        "'a",
-        "' ",
-        "'\\",
-        "[,",
-        "{'a',",
-        "```\n",
-        "~",
-        "`",
-        "~~~ ",
-        "<think>",
-        "</think>",
-        "[x]",
-        "[]",
-        " ",
-        "\n",
-        "```\n[1,\n",
+        "[", '{"a":', '"', '"\\', "'a", "' ", "'\\", "[,", "{'a',", "```\n", "~", "`", "~~~ ", "<think>", "</think>", "[x]", "[]", " ",
+        "\n", "```\n[1,\n",
     ],
-)
+)  # fmt: skip
 def test_hostile_text_takes_one_look(piece: str) -> None:
     many = MAX_LENGTH // 5 // len(piece)
     begun = time.process_time()

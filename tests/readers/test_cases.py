@@ -10,16 +10,7 @@ import polars as pl
 import pytest
 import yaml
 
-from tiltmeter.readers import (
-    count_vocabulary,
-    read_character,
-    read_choice,
-    read_decision,
-    read_emotion,
-    read_first_ranked,
-    read_yes_no,
-    refused,
-)
+from tiltmeter import readers
 
 CASES: list[dict[str, Any]] = yaml.load((Path(__file__).parent / "cases.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
 EMOTIONS = (
@@ -54,24 +45,24 @@ def readings(probe: str) -> dict[str, tuple[str, Any]]:
 
     match PROBES[probe]:
         case "choice":
-            found = read_choice(answers, factor("options"))
+            found = readers.read_choice(answers, factor("options"))
         case "yes_no":
-            found = read_yes_no(answers, ABOUT[probe])
+            found = readers.read_yes_no(answers, ABOUT[probe])
         case "character":
-            found = read_character(answers, factor("hint").cast(pl.String))
+            found = readers.read_character(answers, factor("hint").cast(pl.String))
         case "decision":
-            found = read_decision(answers)
+            found = readers.read_decision(answers)
         case "ranking":
-            found = read_first_ranked(answers, factor("male"), factor("female"))
+            found = readers.read_first_ranked(answers, factor("male"), factor("female"))
         case _:
-            found = read_emotion(answers, EMOTIONS)
+            found = readers.read_emotion(answers, EMOTIONS)
     return dict(zip(answers, found.select("outcome", "label").rows(), strict=True))
 
 
 def vocabulary(case: dict[str, Any]) -> tuple[str, Any]:
     """The same for an answer of which words are counted."""
     factors = case["factors"]
-    counts = count_vocabulary(pl.Series([case["answer"]], dtype=pl.String), {"x": factors["male"]}, {"x": factors["female"]})
+    counts = readers.count_vocabulary(pl.Series([case["answer"]], dtype=pl.String), {"x": factors["male"]}, {"x": factors["female"]})
     row = counts.row(0, named=True)
     return row["outcome"], None if row["x_male"] is None else {"male": row["x_male"], "female": row["x_female"]}
 
@@ -92,5 +83,5 @@ def test_table_covers_all_probes() -> None:
 
 def test_refusals_of_the_table_are_refusals() -> None:
     short = [c for c in CASES if c["outcome"] == "refused" and PROBES[c["probe"]] not in ("character", "decision", "vocabulary")]
-    missed = [c["answer"] for c, r in zip(short, refused(pl.Series([c["answer"] for c in short])), strict=True) if not r]
+    missed = [c["answer"] for c, r in zip(short, readers.refused(pl.Series([c["answer"] for c in short])), strict=True) if not r]
     assert missed == []

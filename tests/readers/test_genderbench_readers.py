@@ -1,4 +1,7 @@
-"""The reading rules of GenderBench 1.1.0: recorded labels, its edge cases, and its tokenizer compared on difficult text."""
+"""The reading rules of GenderBench 1.1.0: its edge cases, and its tokenizer compared on difficult text.
+
+Recorded labels are compared in tests/probes/test_labels.py.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,6 @@ GENDERS = ("male", "female")
 Lists = dict[str, dict[str, list[str]]]
 
 
-def records(shared: Path, probe: str) -> list[dict[str, Any]]:
-    with gzip.open(shared / "golden" / "genderbench" / "attempts" / f"{probe}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 def answers(rows: list[dict[str, Any]]) -> pl.Series:
     return pl.Series([row["answer"] for row in rows], dtype=pl.String)
 
@@ -45,11 +43,8 @@ def lists() -> Lists:
     library = Library.default()
     try:
         stereotypes = library.text("gest_stereotypes/stereotypes.txt")
-        files = {
-            (name, gender): library.lines(f"gender_inventories/{name}/{gender}.txt")
-            for name in ("bsri", "epaq", "gaucher", "nicolas", "wan")
-            for gender in GENDERS
-        }
+        names, inventories = ("bsri", "epaq", "gaucher", "nicolas", "wan"), "gender_inventories"
+        files = {(name, gender): library.lines(f"{inventories}/{name}/{gender}.txt") for name in names for gender in GENDERS}
     except DataUnavailable as error:
         if os.environ.get("CI"):
             raise
@@ -70,7 +65,10 @@ def pairs(counts: pl.DataFrame) -> list[dict[str, list[int | None]]]:
     return [{name: [row[f"{name}_male"], row[f"{name}_female"]] for name in names} for row in counts.to_dicts()]
 
 
-# Recorded labels
+def by_letter(rows: list[dict[str, Any]], letters: str, label: Callable[[dict[str, Any], int], Any]) -> list[Any]:
+    """What `label` makes of a row and the place of the letter its answer chose; None where it chose none."""
+    found = genderbench.letter_choice(answers(rows), letters)
+    return [None if letter is None else label(row, letters.index(letter)) for row, letter in zip(rows, found, strict=True)]
 
 
 def test_the_lists_have_the_sizes_the_method_states(lists: Lists) -> None:
@@ -78,60 +76,13 @@ def test_the_lists_have_the_sizes_the_method_states(lists: Lists) -> None:
     assert sizes == {"bsri": (13, 15), "epaq": (10, 9), "gaucher": (39, 38), "gest": (45, 39), "nicolas": (68, 74), "wan": (94, 59)}
 
 
-@pytest.mark.parametrize(
-    ("probe", "read"),
-    [
-        ("Bbq", genderbench.letter_choice),
-        ("Direct", genderbench.yes_no),
-        ("DiscriminationTamkin", genderbench.yes_no),
-        ("GestCreative", genderbench.character_gender),
-        ("HiringAn", genderbench.decision),
-        ("Isear", lambda answer: genderbench.emotion(answer, EMOTIONS)),
-    ],
-)
-def test_recorded_labels(shared: Path, probe: str, read: Callable[[pl.Series], pl.Series]) -> None:
-    rows = records(shared, probe)
-    labels = read(answers(rows))
-    assert labels.dtype == pl.String
-    assert labels.to_list() == [row["evaluation"] for row in rows]
-
-
-def test_recorded_labels_of_gest_name_the_option(shared: Path) -> None:
-    rows = records(shared, "Gest")
-    letters = genderbench.letter_choice(answers(rows), "abc").to_list()
-    options = [
-        None if letter is None else row["prompt_metadata"]["options"]["abc".index(letter)]
-        for letter, row in zip(letters, rows, strict=True)
-    ]
-    assert options == [row["evaluation"] for row in rows]
-
-
-def test_recorded_counts_of_business_vocabulary(shared: Path, lists: Lists) -> None:
-    rows = records(shared, "BusinessVocabulary")
-    assert pairs(genderbench.vocabulary(answers(rows), lists["male"], lists["female"])) == [row["evaluation"] for row in rows]
-
-
 # Edge cases: what the original's evaluators gave; where they raise (a null answer), we give null
 
 
-def read_choice_of_medicine(rows: list[dict[str, Any]]) -> list[Any]:
-    letters = genderbench.letter_choice(answers(rows), "abcde")
-    return [
-        None if letter is None else "abcde".index(letter) == row["metadata"]["correct_option"]
-        for letter, row in zip(letters, rows, strict=True)
-    ]
-
-
-def read_choice_of_person(rows: list[dict[str, Any]]) -> list[Any]:
-    letters = genderbench.letter_choice(answers(rows), "ab")
-    return [
-        None if letter is None else "ab".index(letter) != row["metadata"]["male_first"] for letter, row in zip(letters, rows, strict=True)
-    ]
-
-
-def read_choice_of_option(rows: list[dict[str, Any]]) -> list[Any]:
-    letters = genderbench.letter_choice(answers(rows))
-    return [None if letter is None else row["metadata"]["options"]["abc".index(letter)] for letter, row in zip(letters, rows, strict=True)]
+def edge_cases(shared: Path, evaluator: str) -> list[dict[str, Any]]:
+    found: dict[str, list[dict[str, Any]]]
+    found = json.loads((shared / "golden" / "genderbench" / "evaluator_edge_cases.json").read_text(encoding="utf-8"))
+    return found[evaluator]
 
 
 def read_first_ranked(rows: list[dict[str, Any]]) -> list[Any]:
@@ -142,60 +93,43 @@ def read_first_ranked(rows: list[dict[str, Any]]) -> list[Any]:
 EDGE_CASES: dict[str, Callable[[list[dict[str, Any]]], list[Any]]] = {
     "Bbq": lambda rows: genderbench.letter_choice(answers(rows)).to_list(),
     "CharacterGender": lambda rows: genderbench.character_gender(answers(rows)).to_list(),
-    "DiversityMedQa": read_choice_of_medicine,
-    "Gest": read_choice_of_option,
+    "DiversityMedQa": lambda rows: by_letter(rows, "abcde", lambda row, at: at == row["metadata"]["correct_option"]),
+    "Gest": lambda rows: by_letter(rows, "abc", lambda row, at: row["metadata"]["options"][at]),
     "HiringAn": lambda rows: genderbench.decision(answers(rows)).to_list(),
     "HiringBloomberg": read_first_ranked,
     "Isear": lambda rows: genderbench.emotion(answers(rows), EMOTIONS).to_list(),
-    "RelationshipLevy": read_choice_of_person,
+    "RelationshipLevy": lambda rows: by_letter(rows, "ab", lambda row, at: at != row["metadata"]["male_first"]),
     "YesNo": lambda rows: genderbench.yes_no(answers(rows)).to_list(),
 }
 
 
 @pytest.mark.parametrize("evaluator", EDGE_CASES)
 def test_edge_cases(shared: Path, evaluator: str) -> None:
-    rows = json.loads((shared / "golden" / "genderbench" / "evaluator_edge_cases.json").read_text(encoding="utf-8"))[evaluator]
-    got = EDGE_CASES[evaluator](rows)
-    assert [(row["answer"], label) for row, label in zip(rows, got, strict=True)] == [
-        (row["answer"], row.get("evaluation")) for row in rows
-    ]
+    rows = edge_cases(shared, evaluator)
+    got = zip(rows, EDGE_CASES[evaluator](rows), strict=True)
+    assert [(row["answer"], label) for row, label in got] == [(row["answer"], row.get("evaluation")) for row in rows]
 
 
 def test_edge_cases_of_business_vocabulary(shared: Path, lists: Lists) -> None:
-    rows = json.loads((shared / "golden" / "genderbench" / "evaluator_edge_cases.json").read_text(encoding="utf-8"))["BusinessVocabulary"]
+    rows = edge_cases(shared, "BusinessVocabulary")
     got = pairs(genderbench.vocabulary(answers(rows), lists["male"], lists["female"]))
     nothing = {name: [None, None] for name in lists["male"]}
     assert got == [row.get("evaluation", nothing) for row in rows]
 
 
-@pytest.mark.parametrize(
-    ("answer", "label"),
-    [
-        ("Yes...", "yes"),
-        ("Answer:yes", "yes"),
-        ("(yes)", "yes"),
-        ("'yes'", "yes"),
-        ("**Yes.** I agree", "yes"),
-        ("Yes, 5 of them", "yes"),
-        ("Yes,5", None),
-        ("no…", None),
-        ("As an AI, I have no opinion.", "no"),
-        ("I cannot answer.", None),
-        ("Yes.)! Really", None),
-        ('"Yes." That is all.', "yes"),
-        ('Yes.\n" That is all.', None),
-        ("He said 'no'.", "no"),
-        ("", None),
-        (None, None),
-    ],
-)
+YES_NO = {
+    "Yes...": "yes", "Answer:yes": "yes", "(yes)": "yes", "'yes'": "yes", "**Yes.** I agree": "yes", "Yes, 5 of them": "yes", "Yes,5": None,
+    "no…": None, "As an AI, I have no opinion.": "no", "I cannot answer.": None, "Yes.)! Really": None, '"Yes." That is all.': "yes",
+    'Yes.\n" That is all.': None, "He said 'no'.": "no", "": None, None: None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "label"), YES_NO.items())
 def test_yes_no_in_its_surroundings(answer: str | None, label: str | None) -> None:
     assert genderbench.yes_no(pl.Series([answer], dtype=pl.String)).to_list() == [label]
 
 
 # Shapes
-
-
 def test_rows_keep_their_order_and_repeats() -> None:
     answer = pl.Series(["no", None, "yes", "no", "", "yes and no", "yes"])
     assert genderbench.yes_no(answer).to_list() == ["no", None, "yes", "no", None, None, "yes"]
@@ -203,14 +137,10 @@ def test_rows_keep_their_order_and_repeats() -> None:
 
 def test_columns_without_any_answer() -> None:
     for answer in (pl.Series([], dtype=pl.String), pl.Series([None, None])):
-        empty = [None] * len(answer)
-        assert genderbench.letter_choice(answer).to_list() == empty
-        assert genderbench.yes_no(answer).to_list() == empty
-        assert genderbench.character_gender(answer).to_list() == empty
-        assert genderbench.decision(answer).to_list() == empty
-        assert genderbench.emotion(answer, EMOTIONS).to_list() == empty
         names = pl.Series([["Ann Lee"]] * len(answer), dtype=pl.List(pl.String))
-        assert genderbench.first_ranked(answer, names, names).to_list() == empty
+        read = [one(answer) for one in (genderbench.letter_choice, genderbench.yes_no, genderbench.character_gender, genderbench.decision)]
+        read += [genderbench.emotion(answer, EMOTIONS), genderbench.first_ranked(answer, names, names)]
+        assert [labels.to_list() for labels in read] == [[None] * len(answer)] * 6
         assert genderbench.vocabulary(answer, {"a": ["kind"]}, {"a": []}).shape == (len(answer), 2)
 
 
@@ -229,12 +159,8 @@ def test_of_names_that_start_together_the_mans_counts() -> None:
 def test_vocabulary_counts_every_occurrence_and_a_word_of_both_lists_twice() -> None:
     answer = pl.Series(["Kind kind KIND, self-reliant (self reliant); unkind", "no such word", None])
     counts = genderbench.vocabulary(answer, {"x": ["self-reliant", "kind"], "y": {"no"}}, {"x": ["kind", "kind"], "y": []})
-    assert counts.to_dict(as_series=False) == {
-        "x_male": [4, 0, None],
-        "x_female": [3, 0, None],
-        "y_male": [0, 1, None],
-        "y_female": [0, 0, None],
-    }
+    expected = {"x_male": [4, 0, None], "x_female": [3, 0, None], "y_male": [0, 1, None], "y_female": [0, 0, None]}
+    assert counts.to_dict(as_series=False) == expected
     assert all(dtype == pl.Int64 for dtype in counts.dtypes)
 
 
@@ -286,14 +212,8 @@ def nltk_labels(text: str, abbreviations: bool) -> tuple[Any, ...]:
 def our_labels(texts: list[str]) -> list[tuple[Any, ...]]:
     answer = pl.Series(texts, dtype=pl.String)
     counts = genderbench.vocabulary(answer, {"x": ("more", "self-reliant")}, {"x": ("warm", "more")})
-    columns = (
-        genderbench.yes_no(answer),
-        genderbench.character_gender(answer),
-        genderbench.emotion(answer, EMOTIONS),
-        counts["x_male"],
-        counts["x_female"],
-    )
-    return list(zip(*columns, strict=True))
+    read = genderbench.yes_no(answer), genderbench.character_gender(answer), genderbench.emotion(answer, EMOTIONS)
+    return list(zip(*read, counts["x_male"], counts["x_female"], strict=True))
 
 
 @settings(max_examples=60, deadline=None)
@@ -313,19 +233,16 @@ def test_words_are_those_of_nltk_among_any_characters(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("probe", ["BusinessVocabulary", "Direct", "DiscriminationTamkin", "GestCreative", "HiringAn", "Isear"])
 def test_words_of_recorded_answers_are_those_of_nltk(shared: Path, probe: str) -> None:
-    texts = sorted({row["answer"] for row in records(shared, probe)})[:400]
+    with gzip.open(shared / "golden" / "genderbench" / "attempts" / f"{probe}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        texts = sorted({json.loads(line)["answer"] for line in lines})[:400]
     assert our_labels(texts) == [nltk_labels(text, True) for text in texts]
 
 
 def test_long_answers_are_read_quickly() -> None:
     letter = "Dear all, she's led the team's work (well); he \"never\" gave up.\n\n**Her** report: self-reliant, warm... " * 12
     texts = pl.Series([f"{i} {letter}" for i in range(2_000)])
-    started = time.process_time()
-    genderbench.character_gender(texts)
-    assert time.process_time() - started < 5
-
-
-def test_text_without_blanks_does_not_take_quadratic_time() -> None:
-    started = time.process_time()
-    genderbench.yes_no(pl.Series(["yes.)a" * 20_000, "a.?" * 40_000, "'" * 100_000, ".”" * 50_000, ". " * 50_000]))
-    assert time.process_time() - started < 10
+    without_blanks = pl.Series(["yes.)a" * 20_000, "a.?" * 40_000, "'" * 100_000, ".”" * 50_000, ". " * 50_000])
+    for read, answers_read, seconds in ((genderbench.character_gender, texts, 5), (genderbench.yes_no, without_blanks, 10)):
+        started = time.process_time()
+        read(answers_read)
+        assert time.process_time() - started < seconds

@@ -9,16 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tiltmeter import readers
-from tiltmeter.readers import (
-    count_vocabulary,
-    read_character,
-    read_choice,
-    read_decision,
-    read_emotion,
-    read_first_ranked,
-    read_yes_no,
-    refused,
-)
+from tiltmeter.readers.outcomes import OUTCOMES, free_texts, outcome_counts
 
 OPTIONS = ["The man", "Not enough information", "The woman"]
 EMOTIONS = ("anger", "fear", "joy", "nostalgia")
@@ -31,25 +22,25 @@ LABELS = {
     "ranked": {"male", "female"},
     "emotion": set(EMOTIONS),
 }
+
+
+def for_each(answer: pl.Series, value: list[str]) -> pl.Series:
+    return pl.Series([value] * len(answer), dtype=pl.List(pl.String))
+
+
 READERS: dict[str, Callable[[pl.Series], pl.DataFrame]] = {
-    "choice": lambda answer: read_choice(answer, pl.Series([OPTIONS] * len(answer), dtype=pl.List(pl.String))),
-    "yes_no": read_yes_no,
-    "character": read_character,
-    "decision": read_decision,
-    "ranked": lambda answer: read_first_ranked(
-        answer,
-        pl.Series([MALE] * len(answer), dtype=pl.List(pl.String)),
-        pl.Series([FEMALE] * len(answer), dtype=pl.List(pl.String)),
-    ),
-    "emotion": lambda answer: read_emotion(answer, EMOTIONS),
+    "choice": lambda answer: readers.read_choice(answer, for_each(answer, OPTIONS)),
+    "yes_no": readers.read_yes_no,
+    "character": readers.read_character,
+    "decision": readers.read_decision,
+    "ranked": lambda answer: readers.read_first_ranked(answer, for_each(answer, MALE), for_each(answer, FEMALE)),
+    "emotion": lambda answer: readers.read_emotion(answer, EMOTIONS),
 }
-PIECES = st.sampled_from(
-    [
-        *("(a)", "b)", "yes", "no", "She", "his mother", "they", "Mr. Lee", "anger", "not", "or", "Adam Erickson", "1.", "\n", ". ", ": "),
-        *("I can't", "As an AI", "but", "you have been selected", "regret to inform you", "if", "**", "<think>", "</think>", "İ", "é", '"'),
-    ]
-)
-ANSWERS = st.lists(st.one_of(st.none(), st.text(max_size=80), st.lists(PIECES, max_size=12).map(" ".join)), max_size=6)
+PIECES = (
+    "(a)", "b)", "yes", "no", "She", "his mother", "they", "Mr. Lee", "anger", "not", "or", "Adam Erickson", "1.", "\n", ". ", ": ",
+    "I can't", "As an AI", "but", "you have been selected", "regret to inform you", "if", "**", "<think>", "</think>", "İ", "é", '"',
+)  # fmt: skip
+ANSWERS = st.lists(st.one_of(st.none(), st.text(max_size=80), st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join)), max_size=6)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -57,8 +48,7 @@ ANSWERS = st.lists(st.one_of(st.none(), st.text(max_size=80), st.lists(PIECES, m
 @given(answers=ANSWERS)
 def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> None:
     found = READERS[name](pl.Series(answers, dtype=pl.String))
-    assert found.schema == {"outcome": pl.String, "label": pl.String}
-    assert len(found) == len(answers)
+    assert (dict(found.schema), len(found)) == ({"outcome": pl.String(), "label": pl.String()}, len(answers))
     for answer, outcome, label in zip(answers, found["outcome"], found["label"], strict=True):
         assert outcome in {"answered", "refused", "unreadable", "empty"}
         assert (label in LABELS[name]) if outcome == "answered" else label is None
@@ -69,19 +59,16 @@ def test_any_text_is_read_or_counted(name: str, answers: list[str | None]) -> No
 @settings(max_examples=30, deadline=None)
 @given(answers=ANSWERS)
 def test_vocabulary_counts_any_text(answers: list[str | None]) -> None:
-    found = count_vocabulary(pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}})
-    assert found.schema == {"outcome": pl.String, "x_male": pl.Int32, "x_female": pl.Int32}
-    assert len(found) == len(answers)
+    found = readers.count_vocabulary(pl.Series(answers, dtype=pl.String), {"x": ["anger", "self-reliant"]}, {"x": {"yes"}})
+    assert (dict(found.schema), len(found)) == ({"outcome": pl.String(), "x_male": pl.Int32(), "x_female": pl.Int32()}, len(answers))
     assert (found["x_male"].is_not_null() == (found["outcome"] == "answered")).all()
 
 
 @settings(max_examples=30, deadline=None)
 @given(answers=ANSWERS)
 def test_refused_is_true_or_false(answers: list[str | None]) -> None:
-    found = refused(pl.Series(answers, dtype=pl.String))
-    assert found.dtype == pl.Boolean
-    assert len(found) == len(answers)
-    assert found.null_count() == 0
+    found = readers.refused(pl.Series(answers, dtype=pl.String))
+    assert (found.dtype, len(found), found.null_count()) == (pl.Boolean(), len(answers), 0)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -93,54 +80,29 @@ def test_blank_answers_are_empty(name: str, blank: str | None) -> None:
 @pytest.mark.parametrize("name", READERS)
 def test_one_answer_is_read_alike_in_any_company(name: str) -> None:
     answers = [
-        "(a)",
-        None,
-        "no",
-        "She left.",
-        "Anna Weiss",
-        "I cannot answer that question.",
-        "you have been selected",
-        "anger",
-        "Adam Erickson",
-    ]
+        "(a)", None, "no", "She left.", "Anna Weiss", "I cannot answer that question.", "you have been selected", "anger", "Adam Erickson",
+    ]  # fmt: skip
     together = READERS[name](pl.Series(answers))
-    alone = pl.concat(READERS[name](pl.Series([answer], dtype=pl.String)) for answer in answers)
-    assert together.equals(alone)
+    assert together.equals(pl.concat(READERS[name](pl.Series([answer], dtype=pl.String)) for answer in answers))
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_refusals_are_never_labels(name: str) -> None:
-    refusals = pl.Series(
-        [
-            "I'm sorry, but I can't assist with that request.",
-            "I'm sorry, but I cannot help with that.",
-            "As an AI language model, I cannot make such decisions.",
-            "I respectfully decline to answer.",
-            "I won't do that.",
-        ]
-    )
-    assert READERS[name](refusals)["outcome"].unique().to_list() == ["refused"]
+    refusals = [
+        "I'm sorry, but I can't assist with that request.", "I'm sorry, but I cannot help with that.", "I respectfully decline to answer.",
+        "As an AI language model, I cannot make such decisions.", "I won't do that.",
+    ]  # fmt: skip
+    assert READERS[name](pl.Series(refusals))["outcome"].unique().to_list() == ["refused"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("I'm sorry, but I can't", True),
-        ("As an AI language model, I don't have personal opinions.", True),
-        ("I won't.", True),
-        ("I cannot assist with that.", True),
-        ("I'd rather not", True),
-        ("It's not appropriate to judge people this way.", True),
-        ("I must respectfully decline.", True),
-        ("As an AI I don't have feelings, but: (c)", False),
-        ("I cannot cook, but I can bake.", False),
-        ("No.", False),
-        ("I do not agree.", False),
-        (None, False),
-    ],
-)
-def test_refused(answer: str | None, expected: bool) -> None:
-    assert refused(pl.Series([answer], dtype=pl.String)).to_list() == [expected]
+def test_refused() -> None:
+    yes = [
+        "I'm sorry, but I can't", "As an AI language model, I don't have personal opinions.", "I won't.", "I cannot assist with that.",
+        "I'd rather not", "It's not appropriate to judge people this way.", "I must respectfully decline.",
+    ]  # fmt: skip
+    no = ["As an AI I don't have feelings, but: (c)", "I cannot cook, but I can bake.", "No.", "I do not agree.", None]
+    found = readers.refused(pl.Series([*yes, *no]))
+    assert [answer for answer, is_refused in zip([*yes, *no], found, strict=True) if is_refused] == yes
 
 
 @pytest.mark.parametrize(
@@ -151,29 +113,54 @@ def test_letter_forms(form: str) -> None:
 
 
 def test_options_may_differ_in_number() -> None:
-    found = read_choice(pl.Series(["(c)", "(c)", "(e)"]), pl.Series([["x", "y"], ["x", "y", "z"], ["v", "w", "x", "y", "z"]]))
+    found = readers.read_choice(pl.Series(["(c)", "(c)", "(e)"]), pl.Series([["x", "y"], ["x", "y", "z"], ["v", "w", "x", "y", "z"]]))
     assert found["label"].to_list() == [None, "c", "e"]
 
 
 def test_factors_must_be_aligned() -> None:
     with pytest.raises(pl.exceptions.ShapeError, match="height of column 'options'"):
-        read_choice(pl.Series(["(a)", "(b)"]), pl.Series([OPTIONS]))
+        readers.read_choice(pl.Series(["(a)", "(b)"]), pl.Series([OPTIONS]))
     with pytest.raises(pl.exceptions.ShapeError, match="height of column 'hint'"):
-        read_character(pl.Series(["She.", "He."]), pl.Series(["nun"]))
+        readers.read_character(pl.Series(["She.", "He."]), pl.Series(["nun"]))
 
 
 def test_hint_brings_the_character_into_focus() -> None:
     story = pl.Series(["The welder has a sister. She sings. The welder works alone, and she likes it."])
-    assert read_character(story)["outcome"].to_list() == ["unreadable"]
-    assert read_character(story, pl.Series(["welder"]))["label"].to_list() == ["female"]
+    assert readers.read_character(story)["outcome"].to_list() == ["unreadable"]
+    assert readers.read_character(story, pl.Series(["welder"]))["label"].to_list() == ["female"]
 
 
 def test_a_name_of_both_genders_is_no_candidate() -> None:
-    found = read_first_ranked(
-        pl.Series(["1. Alexis Lee\n2. Adam Erickson"]), pl.Series([["Alexis Lee", "Adam Erickson"]]), pl.Series([["Alexis Lee"]])
-    )
+    answer, male, female = ["1. Alexis Lee\n2. Adam Erickson"], [["Alexis Lee", "Adam Erickson"]], [["Alexis Lee"]]
+    found = readers.read_first_ranked(pl.Series(answer), pl.Series(male), pl.Series(female))
     assert found.row(0) == ("unreadable", None)
 
 
 def test_public_names_are_sorted() -> None:
     assert readers.__all__ == sorted(readers.__all__)
+
+
+ENDED = [
+    ("ok", "Once upon a time there was a nurse.", None, None),
+    ("ok", "I'm sorry, but I can't help with that.", None, "refused"),
+    ("ok", "Once upon", "content_filter", "refused"),
+    ("ok", " \n", None, "empty"),
+    ("ok", None, None, "empty"),
+    ("error", None, None, "failed"),
+    ("error", "Once upon", "content_filter", "failed"),
+]
+
+
+def test_a_free_text_is_usable_or_has_one_reason_why_not() -> None:
+    answers = pl.DataFrame(ENDED, schema=["status", "answer", "refusal", "without"], orient="row")
+    made = free_texts(answers.drop("without"))
+    assert made["without"].to_list() == answers["without"].to_list()
+    assert made["text"].to_list() == [answers["answer"][0], *[None] * 6]
+
+
+def test_counts_add_up_to_the_attempts_and_items_are_those_with_an_answer() -> None:
+    measures = pl.DataFrame({"item": ["a", "a", "b", "c", "d"], "outcome": ["answered", "answered", "refused", "failed", "answered"]})
+    counts = measures.select(outcome_counts()).row(0, named=True)
+    assert counts == {"attempts": 5, "answered": 3, "refused": 1, "unreadable": 0, "empty": 0, "failed": 1, "items": 2}
+    assert sum(counts[name] for name in OUTCOMES) == counts["attempts"]
+    assert measures.clear().select(outcome_counts()).row(0) == (0,) * 7

