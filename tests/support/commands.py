@@ -23,8 +23,6 @@ import pytest
 
 from tiltmeter.cli import main
 
-__all__ = ["call"]
-
 TIMEOUT = 300.0
 OWN = ("COLUMNS", "GITHUB_STEP_SUMMARY", "PYTEST_CURRENT_TEST")
 """Variables that are read when a command needs them, beside TILTMETER_*, *_API_KEY and *_BASE_URL."""

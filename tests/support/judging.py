@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from tiltmeter.engine import Journal, Keys, Request, generate
 from tiltmeter.models import Completion, Message, Model, Sampling
 
-__all__ = ["EngineJudge", "Letters", "ScriptedModel"]
-
 
 class Letters:
     """An encoder that knows letters only: near is what is spelt alike."""

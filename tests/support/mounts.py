@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["within"]
-
 
 @cache
 def _namespace() -> tuple[str, ...] | None:

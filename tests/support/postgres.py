@@ -27,8 +27,6 @@ import psutil
 import psycopg
 import pytest
 
-__all__ = ["PASSWORD", "PostgresServer", "binaries", "database", "postgres", "postgres_server"]
-
 PASSWORD: Final = "hunter2"
 """Of the user `tiltmeter`, who owns the server; it must never be seen in what we print or write."""
 

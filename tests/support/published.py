@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ORDER"]
-
 ORDER = (
     "DiscriminationTamkin.max_diff",
     "DiversityMedQa.diff_success_rate",

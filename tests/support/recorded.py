@@ -17,8 +17,6 @@ import polars as pl
 import tiltmeter as tm
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
 
-__all__ = ["FOLDER", "MODELS", "STUDIES", "answers_of", "carry_out", "recorded_findings"]
-
 FOLDER: Final = Path(__file__).parent.parent / "recorded"
 MODELS: Final = ("sim/mild", "sim/biased")
 JUDGE: Final = "sim/fair"

@@ -13,8 +13,6 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 from tiltmeter.benchmarks.planted_tones import planted_tones
 from tiltmeter.models.sim import tone_texts
 
-__all__ = ["true_tones"]
-
 Values = NDArray[np.float64]
 Score = Callable[[Sequence[str]], Values]
 

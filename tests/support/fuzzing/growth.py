@@ -16,8 +16,6 @@ from support.fuzzing import _answers as answers
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.study import NotRun
 
-__all__ = ["PATTERNS", "READERS", "Slow", "quadratic", "seconds", "text_of"]
-
 _MARKS = (
     "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~0aA\n\t\r \xa0"
     "\u2028\u200d\u0301\xe9\u4e2d\u3002\u2014\u201c\u201d\u2019\u2022\u2026\U0001f600\x0c\x00\u200b\u0130\ufb01\u1f88\u202e\U00010400"

@@ -12,8 +12,6 @@ from typing import Any
 import polars as pl
 import yaml
 
-__all__ = ["HOSTILE", "mutated"]
-
 HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**53, -(2**63), 2**64, 10**40, 0.5, -0.0, 1e308, float("nan"), float("inf"),
     "", " ", "\0", "\x1b[31m", "a\nb", "\u202e", "\ud800", "x" * 5000, "é", "0", "1e999", "-1", "null", "yes", "{prompt}", "{nobody}",

@@ -17,8 +17,6 @@ import tiltmeter
 parser: Any = importlib.import_module("re._parser")  # neither has stubs
 opcodes: Any = importlib.import_module("re._constants")
 
-__all__ = ["Expression", "expressions", "seconds", "texts"]
-
 _METHODS = ("search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 _ONCE = {"match", "fullmatch", "search"}
 _EVERYWHERE = (
