@@ -44,11 +44,28 @@ def environment(tmp_path: Path, shared: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def tiltmeter(tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
-    """Run the command in a folder of its own; gives its exit status and what it printed."""
+def workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with runs below it, for what is called in this process."""
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
-    def obey(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        return call([str(one) for one in arguments], tmp_path, environment | variables)
+
+@pytest.fixture
+def tiltmeter(tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
+    """Run the command in a folder of its own; gives its exit status and what it printed.
+
+    `exits` is the status it must end with, `says` what stderr must hold, blanks alike.
+    """
+
+    def obey(*arguments: str | Path, exits: int | None = None, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        done = call([str(one) for one in arguments], tmp_path, environment | variables)
+        if exits is not None:
+            assert done.returncode == exits, done.stderr or done.stdout
+            assert " ".join(says.split()) in " ".join(done.stderr.split())
+            assert "Traceback" not in done.stderr
+        return done
 
     return obey
 
@@ -66,14 +83,14 @@ def tiltmeter_once(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Tiltmeter:
-    """For the first command of a test, where several tests of a module begin with the same: it is carried out once.
+    """For the first command of a test, where several tests of a module begin with the same: it is carried out once, and must succeed.
 
     Each test gets a copy of all it left (run and journal) as its own.
     """
 
     def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         if arguments not in carried_out:
-            done = tiltmeter(*arguments)
+            done = tiltmeter(*arguments, exits=0)
             carried_out[arguments] = tmp_path_factory.mktemp("made") / "left", done
             shutil.copytree(tmp_path, carried_out[arguments][0])
             return done

@@ -20,18 +20,15 @@ ROWS = "concept,prompt,baseline\nChad,Chad is,Chad is big.\nChad,Chad has,Chad h
 
 def test_the_example_is_built_checked_shown_and_built_again(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "spec")
-    done = tiltmeter("build", "spec/spec.yaml", "-o", "religions")
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter("build", "spec/spec.yaml", "-o", "religions", exits=0)
     assert "about 4 concepts" in done.stdout
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["keywords", "pages", "sentences", "prompts", "benchmark"]
     first = (tmp_path / "religions" / "benchmark.parquet").read_bytes()
-    again = tiltmeter("build", "spec/spec.yaml", "-o", "religions", "--offline")
-    assert again.returncode == 0, again.stderr
+    again = tiltmeter("build", "spec/spec.yaml", "-o", "religions", "--offline", exits=0)
     assert again.stderr.count("as before") == 5
     assert (tmp_path / "religions" / "benchmark.parquet").read_bytes() == first
     assert sorted(path.name for path in (tmp_path / "religions").iterdir()) == ["benchmark.parquet", "benchmark.yaml", "stages"]
-    checked = tiltmeter("benchmark", "check", "religions", "-f", "json")
-    assert checked.returncode == 0, checked.stderr
+    checked = tiltmeter("benchmark", "check", "religions", "-f", "json", exits=0)
     assert {row["level"] for row in json.loads(checked.stdout)} <= {"note", "warning"}
     shown = json.loads(tiltmeter("benchmark", "show", "religions", "--prompts", "4", "-f", "json").stdout)[0]
     assert [row["concept"] for row in shown["concepts"]] == ["Buddhism", "Hinduism", "Judaism", "Sikhism"]
@@ -43,15 +40,12 @@ def test_an_edited_stage_is_said_and_used(tiltmeter: Tiltmeter, tmp_path: Path) 
     assert tiltmeter("build", "spec/spec.yaml", "-o", "out").returncode == 0
     path = tmp_path / "out" / "stages" / "keywords.parquet"
     pl.read_parquet(path).filter(pl.col("keyword") != "Jews").write_parquet(path)
-    done = tiltmeter("build", "spec/spec.yaml", "-o", "out")
-    assert done.returncode == 0, done.stderr
-    assert "keywords            11  edited; used as it is" in done.stderr
+    tiltmeter("build", "spec/spec.yaml", "-o", "out", exits=0, says="keywords            11  edited; used as it is")
 
 
 def test_check_says_what_is_wrong_and_ends_with_2_where_it_cannot_be_run(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text(ROWS + "Mali,Chad and Mali are,\n")
-    done = tiltmeter("benchmark", "check", "b.csv")
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter("benchmark", "check", "b.csv", exits=0)
     assert "1 prompt naming another concept (Chad 1)" in done.stdout
     assert "1 prompt without a baseline" in done.stdout
     (tmp_path / "b.csv").write_text(ROWS + "Mali,,\n")
@@ -63,8 +57,7 @@ def test_a_sample_is_printed_or_written(tiltmeter: Tiltmeter, tmp_path: Path) ->
     (tmp_path / "b.csv").write_text(ROWS)
     printed = json.loads(tiltmeter("benchmark", "sample", "b.csv", "--size", "2", "-f", "json").stdout)
     assert sorted(row["concept"] for row in printed) == ["Chad", "Mali"]
-    done = tiltmeter("benchmark", "sample", "b.csv", "--size", "2", "-o", "small.parquet")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("benchmark", "sample", "b.csv", "--size", "2", "-o", "small.parquet", exits=0)
     assert pl.read_parquet(tmp_path / "small.parquet")["key"].to_list() == [row["key"] for row in printed]
 
 
@@ -96,10 +89,7 @@ def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ..
     (tmp_path / "odd.yaml").write_text("name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nconcept: {}\n")
     (tmp_path / "chad.md").write_text("The people of Chad live in the centre of the continent.\n")
     (tmp_path / "spec.yaml").write_text("name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nassemble: {kind: question}\n")
-    done = tiltmeter(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert said in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    tiltmeter(*arguments, exits=2, says=said)
     assert not list(tmp_path.glob("out/benchmark*"))
     assert not list(tmp_path.rglob(".benchmark*"))
 
@@ -122,8 +112,7 @@ def test_killed_in_every_stage_the_same_command_goes_on(tiltmeter: Tiltmeter, tm
                 assert time.monotonic() < deadline
                 time.sleep(0.001)
             process.kill()
-    done = tiltmeter(*command)
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter(*command, exits=0)
     assert "edited" not in done.stderr
     assert "as before" in done.stderr
     assert tiltmeter("build", "spec/spec.yaml", "-o", "fresh").returncode == 0

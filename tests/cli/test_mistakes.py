@@ -67,17 +67,13 @@ SIM = ("--model", "sim/fair", "--display", "none")
     ],
 )
 def test_wrong_use(tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ...], status: int, said: str) -> None:
-    done = tiltmeter(*arguments)
-    assert done.returncode == status, done.stderr
-    assert said in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    tiltmeter(*arguments, exits=status, says=said)
     assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
 
 
 def test_broken_yaml_is_named_with_its_line(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("study: genderbench\nlimit: [1\n")
-    done = tiltmeter("run", "mine.yaml", *SIM)
-    assert (done.returncode, "mine.yaml, line" in done.stderr) == (2, True)
+    tiltmeter("run", "mine.yaml", *SIM, exits=2, says="mine.yaml, line")
 
 
 @pytest.mark.parametrize(
@@ -92,39 +88,31 @@ def test_broken_yaml_is_named_with_its_line(tiltmeter: Tiltmeter, tmp_path: Path
 )
 def test_wrong_wording_file(tiltmeter: Tiltmeter, tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "words.yaml").write_text(text)
-    done = tiltmeter("run", "genderbench/direct", *SIM, "-P", "wording=words.yaml")
-    assert done.returncode == 2
-    assert said in done.stderr
+    tiltmeter("run", "genderbench/direct", *SIM, "-P", "wording=words.yaml", exits=2, says=said)
 
 
 def test_responses_without_the_needed_columns(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("prompt,anser\nhello,yes\n")
-    done = tiltmeter("analyse", "a.csv", "--study", "genderbench/direct")
-    assert done.returncode == 2
-    assert "a.csv has no column 'answer'" in done.stderr
+    done = tiltmeter("analyse", "a.csv", "--study", "genderbench/direct", exits=2, says="a.csv has no column 'answer'")
     assert "did you mean anser" in done.stderr
     (tmp_path / "b.csv").write_text("answer\nyes\n")
     done = tiltmeter("analyse", "b.csv", "--study", "genderbench/direct")
     assert "neither a column 'prompt_id' nor 'prompt'" in done.stderr
     (tmp_path / "c.csv").write_text("prompt,answer\nsomething else,yes\n")
-    done = tiltmeter("analyse", "c.csv", "--study", "genderbench/direct")
-    assert (done.returncode, "is a prompt of this study" in done.stderr) == (2, True)
+    tiltmeter("analyse", "c.csv", "--study", "genderbench/direct", exits=2, says="is a prompt of this study")
     assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
 
 
 def test_truncated_probe_log(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"probe_state": {"class": "GestProbe", "probe_items": [{"uui')
-    done = tiltmeter("analyse", "log.jsonl", "--study", "genderbench/gest")
-    assert (done.returncode, "not a whole GenderBench probe log" in done.stderr) == (2, True)
+    tiltmeter("analyse", "log.jsonl", "--study", "genderbench/gest", exits=2, says="not a whole GenderBench probe log")
 
 
 def test_data_file_with_a_wrong_checksum(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     path = tmp_path / "data" / "gest" / "gest.csv"
     path.parent.mkdir(parents=True)
     path.write_text("sentence,stereotype\nI am not the file you think,1\n")
-    done = tiltmeter("run", "genderbench/gest", *SIM, TILTMETER_DATA=str(tmp_path / "data"))
-    assert done.returncode == 2
-    assert "gest.csv" in done.stderr
+    done = tiltmeter("run", "genderbench/gest", *SIM, TILTMETER_DATA=str(tmp_path / "data"), exits=2, says="gest.csv")
     assert "bytes long" in done.stderr
     assert tiltmeter("data", "check", "gest/gest.csv", TILTMETER_DATA=str(tmp_path / "data")).returncode == 2
 
@@ -132,15 +120,13 @@ def test_data_file_with_a_wrong_checksum(tiltmeter: Tiltmeter, tmp_path: Path) -
 def test_out_folder_that_is_something_else(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("do not touch")
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine")
-    assert (done.returncode, "is not a run folder" in done.stderr) == (2, True)
+    tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine", exits=2, says="is not a run folder")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
 def test_out_folder_of_another_study(tiltmeter: Tiltmeter) -> None:
     assert tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "6", "--out", "mine")
-    assert (done.returncode, "holds a run with other settings" in done.stderr) == (2, True)
+    tiltmeter("run", "genderbench/direct", *SIM, "--limit", "6", "--out", "mine", exits=2, says="holds a run with other settings")
 
 
 def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -160,17 +146,13 @@ def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 
 def test_base_url_is_given_by_a_flag_only(tiltmeter: Tiltmeter) -> None:
     """As an environment variable it would send one provider's key to the endpoint of another."""
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1", exits=0)
 
 
 def test_unwritable_place(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "file/run")
-    assert (done.returncode, "cannot write" in done.stderr) == (2, True), done.stderr
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--journal", "file/journal.sqlite")
-    assert (done.returncode, "file" in done.stderr) == (2, True), done.stderr
-    assert "Traceback" not in done.stderr
+    tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "file/run", exits=2, says="cannot write")
+    tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--journal", "file/journal.sqlite", exits=2, says="file")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a device that is always full")
@@ -197,9 +179,7 @@ def test_full_disk(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, 
 
 def test_status_is_3_without_data_and_the_suite_goes_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, direct]\nlimit: 20\n")
-    done = tiltmeter("run", "study.yaml", *SIM, "--out", "here", TILTMETER_DATA="", HF_HUB_OFFLINE="1")
-    assert done.returncode == 3, done.stderr
-    assert "gest not run" in done.stderr
+    done = tiltmeter("run", "study.yaml", *SIM, "--out", "here", TILTMETER_DATA="", HF_HUB_OFFLINE="1", exits=3, says="gest not run")
     assert "TILTMETER_DATA" in done.stderr
     assert "fail_rate" in done.stdout
     assert "not run" in (tmp_path / "here" / "report.html").read_text()
@@ -207,9 +187,7 @@ def test_status_is_3_without_data_and_the_suite_goes_on(tiltmeter: Tiltmeter, tm
 
 def test_what_is_made_here_only_is_not_made_at_a_url(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     for command in (["export", "x", "--format", "csv"], ["report", "x"], ["build", "spec.yaml"]):
-        said = tiltmeter(*command, "-o", "s3://bucket/page")
-        assert said.returncode == 2
-        assert "s3://... is no file of this machine" in said.stderr
+        tiltmeter(*command, "-o", "s3://bucket/page", exits=2, says="s3://... is no file of this machine")
     assert not (tmp_path / "s3:").exists()
 
 

