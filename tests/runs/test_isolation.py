@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Tiltmeter
+from support.commands import begin
 from support.misbehaving import MisbehavingServer, slow
 from tiltmeter.probes import SUITE
 from tiltmeter.runs import load
@@ -292,14 +292,7 @@ def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: P
 def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
     command = ["run", "genderbench", "-m", "vllm/slow", "--limit", "6", "--max-connections", "4", "--display", "none", "--out", "run"]
     with MisbehavingServer(lambda request, nth: slow(0.05, "Yes.")) as server:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tiltmeter.cli", *command, "--base-url", server.url],
-            cwd=tmp_path,
-            env=environment | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        process = begin([*command, "--base-url", server.url], tmp_path, environment, stderr=subprocess.STDOUT)
         while server.requests < 60:
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)

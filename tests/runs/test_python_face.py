@@ -18,15 +18,10 @@ from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Sampling
 from tiltmeter.models.sim import Dials, SimulatedModel
 
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path) -> Path:
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("workplace")
 
 
-def test_run_look_and_open_again(place: Path) -> None:
+def test_run_look_and_open_again() -> None:
     run = tm.run("genderbench/direct", model="sim/biased", limit=40)
     finding = run.finding("fail_rate")
     assert finding.low is not None
@@ -40,7 +35,7 @@ def test_run_look_and_open_again(place: Path) -> None:
         run.finding("fial_rate")
 
 
-async def test_inside_a_running_event_loop(place: Path) -> None:
+async def test_inside_a_running_event_loop() -> None:
     """As in a notebook, where a loop is already running."""
     assert asyncio.get_running_loop().is_running()
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/biased"], limit=20)
@@ -68,7 +63,7 @@ UNREADABLE = pytest.mark.filterwarnings("ignore::tiltmeter.IncompleteRun")
 
 
 @UNREADABLE
-async def test_a_function_is_a_model(place: Path) -> None:
+async def test_a_function_is_a_model() -> None:
     run = tm.run("genderbench/direct", model=agrees, limit=20)
     assert run.about["models"][0]["name"] == f"python/{__name__}:agrees"
     assert run.responses.filter(pl.col("answer") == "I agree.").height > 0
@@ -97,15 +92,14 @@ async def test_a_function_is_a_model(place: Path) -> None:
         ("reply(x: 'str', sample)", str),
     ],
 )
-def test_what_a_function_receives(place: Path, monkeypatch: pytest.MonkeyPatch, header: str, kind: type) -> None:
-    (place / "answering.py").write_text(
+def test_what_a_function_receives(workplace: Path, monkeypatch: pytest.MonkeyPatch, header: str, kind: type) -> None:
+    (workplace / "answering.py").write_text(
         f"def {header}:\n    return type({header.partition('(')[2].split(':')[0].split(',')[0].rstrip(')')}).__name__\n"
     )
-    monkeypatch.chdir(place)
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
     monkeypatch.delitem(sys.modules, "answering", raising=False)
     before = sys.path[:]
-    run = tm.run("genderbench/direct", model="python/answering:reply", limit=2, journal=place / "journal.sqlite")
+    run = tm.run("genderbench/direct", model="python/answering:reply", limit=2, journal=workplace / "journal.sqlite")
     assert set(run.responses["answer"]) == {kind.__name__}
     assert sys.path == before
     function = sys.modules["answering"].reply
@@ -113,23 +107,22 @@ def test_what_a_function_receives(place: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 @UNREADABLE
-def test_a_text_holds_the_system_message_too(place: Path) -> None:
+def test_a_text_holds_the_system_message_too() -> None:
     run = tm.run("genderbench/direct", model=lambda prompt: prompt, limit=2, system_message="You are brief.")
     expected = [f"You are brief.\n\n{prompt}" for prompt in run.design["prompt"]]
     assert run.responses["answer"].to_list() == expected
 
 
-def test_importing_a_function_leaves_the_path_as_it_was(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importing_a_function_leaves_the_path_as_it_was(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a notebook, where the working folder is the first place that is looked at."""
-    (place / "answers_here.py").write_text("def reply(prompt: str):\n    return 'No.'\n")
-    monkeypatch.chdir(place)
+    (workplace / "answers_here.py").write_text("def reply(prompt: str):\n    return 'No.'\n")
     monkeypatch.setattr(sys, "path", ["", "first", *(one for one in sys.path if one)])
     before = sys.path[:]
     tm.run("genderbench/direct", model="python/answers_here:reply", limit=2)
     assert sys.path == before
 
 
-def test_the_journal_answers_for_the_same_function_only(place: Path) -> None:
+def test_the_journal_answers_for_the_same_function_only() -> None:
     calls: list[str] = []
 
     def speaker(word: str, times: int = 1):  # type: ignore[no-untyped-def]
@@ -155,7 +148,7 @@ def test_the_journal_answers_for_the_same_function_only(place: Path) -> None:
 
 
 @UNREADABLE
-def test_options_of_a_function_keep_their_type(place: Path) -> None:
+def test_options_of_a_function_keep_their_type() -> None:
     def reply(messages, *, number, flag=True):  # type: ignore[no-untyped-def]
         return f"{type(number).__name__} {flag}"
 
@@ -166,7 +159,7 @@ def test_options_of_a_function_keep_their_type(place: Path) -> None:
         tm.run("genderbench/direct", model=reply, limit=2, options={"numbr": 3})
 
 
-def test_options_and_params_are_numbers_or_truth_values(place: Path) -> None:
+def test_options_and_params_are_numbers_or_truth_values() -> None:
     run = tm.run("genderbench/direct", model="sim/fair", limit=5, options={"bias": 0.2, "seed": 3, "temperature": None})
     assert "bias.representational_harms=0.2" in run.about["models"][0]["fingerprint"]
     run = tm.run("associations/gender", model="sim/fair", limit=5, params={"encoder": "none", "minimum": 3})
@@ -174,7 +167,7 @@ def test_options_and_params_are_numbers_or_truth_values(place: Path) -> None:
 
 
 @pytest.mark.verify
-def test_a_study_object(place: Path) -> None:
+def test_a_study_object() -> None:
     whole = tm.run("genderbench", model="sim/fair", limit=3).about
     study = registry.load("studies", "genderbench")(None, {})
     assert isinstance(study, tm.Study)
@@ -227,16 +220,18 @@ def test_a_study_object(place: Path) -> None:
         ({"journal": 5}, "journal="),
     ],
 )
-def test_what_cannot_be_run_is_one_sentence(place: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], said: str) -> None:
+def test_what_cannot_be_run_is_one_sentence(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], said: str
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     given: dict[str, Any] = {"study": "genderbench/direct", "model": "sim/fair", "limit": 2} | arguments
     with pytest.raises(TiltmeterError, match=said) as error:
         tm.run(given.pop("study"), **given)
     assert len(str(error.value)) < 300
-    assert not list(place.glob("runs/*/"))
+    assert not list(workplace.glob("runs/*/"))
 
 
-def test_an_incomplete_run_warns(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_run_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(prompt: str) -> str:
         if len(prompt) % 2:
             raise ValueError("no idea")

@@ -13,11 +13,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.runs import resolve, run_named
 from tiltmeter.study import FINDINGS
 
-
-@pytest.fixture(autouse=True)
-def _workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+pytestmark = pytest.mark.usefixtures("workplace")
 
 
 @pytest.mark.verify

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,12 @@ def call(arguments: Sequence[str], folder: Path, environment: Mapping[str, str])
         return _here(arguments, folder, environment)
     command = [sys.executable, "-m", "tiltmeter.cli", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+
+
+def begin(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], **streams: Any) -> subprocess.Popen[str]:
+    """Begin the command in a process of its own, with pipes for what it prints unless `streams` say otherwise."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    return subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *arguments], cwd=folder, env=environment, text=True, **streams)
 
 
 def _here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
