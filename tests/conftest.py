@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.commands import call
+from support.commands import call, user_environment
 
 ROOT = Path(__file__).parent.parent
 
@@ -37,10 +37,7 @@ Tiltmeter = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def environment(tmp_path: Path, shared: Path) -> dict[str, str]:
-    """The environment of a user who has the data, with runs and journal in a folder of their own and no key of ours."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")}
-    cache = {name: os.environ[name] for name in ("TILTMETER_CACHE",) if name in os.environ}
-    return kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(tmp_path / "runs"), "COLUMNS": "200"}
+    return user_environment(shared, tmp_path / "runs")
 
 
 @pytest.fixture

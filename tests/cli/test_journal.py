@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -11,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from support import commands
 from support.journals import NANO, dead_owner, failure, fill, key, row, rows_of
 from support.postgres import PASSWORD, database, postgres, postgres_server
-from tiltmeter.cli import main
 from tiltmeter.engine import open_journal
 from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import export_rows, import_rows
@@ -33,19 +34,13 @@ def journal(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """The command in this process: exit status, what it printed, what it said beside."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TILTMETER_RUNS", raising=False)
-    monkeypatch.delenv("TILTMETER_JOURNAL", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
+def call(tmp_path: Path) -> Call:
+    """The command where nothing is set: exit status, what it printed, what it said beside."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TILTMETER_")} | {"COLUMNS": "200"}
 
     def obey(*words: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["tiltmeter", "journal", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capfd.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        done = commands.call(["journal", *map(str, words)], tmp_path, environment)
+        return done.returncode, done.stdout, done.stderr
 
     return obey
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import io
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -25,10 +21,10 @@ import yaml
 import tiltmeter as tm
 from conftest import ROOT
 from support.blocks import Block, blocks, commands
+from support.commands import call
 from support.misbehaving import MisbehavingServer
 from support.simulated import running
 from tiltmeter import registry
-from tiltmeter.cli import main
 from tiltmeter.exports import export
 from tiltmeter.models.sim import Dials, SimulatedModel
 from tiltmeter.testing.simulated_server import learn_study
@@ -154,23 +150,15 @@ def obey(words: list[str]) -> tuple[int, str]:
     return _done[tuple(words)]
 
 
-def _obey(words: list[str]) -> tuple[int, str]:
-    said = io.StringIO()
-    argv, sys.argv = sys.argv, words
-    try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        sys.argv = argv
-    return int(ended.value.code or 0), said.getvalue()
+def _obey(words: list[str], **variables: str) -> tuple[int, str]:
+    done = call(words[1:], Path.cwd(), {**os.environ, **variables})
+    return done.returncode, done.stdout + done.stderr
 
 
 def obey_apart(words: list[str], home: Path) -> tuple[int, str]:
     """The same in a process of its own, where the package with plugins is installed."""
     path = os.pathsep.join(map(str, (home / "site", *PLUGINS, *filter(None, [os.environ.get("PYTHONPATH")]))))
-    command = [sys.executable, "-m", "tiltmeter.cli", *words[1:]]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    return _obey(words, PYTHONPATH=path)
 
 
 def needed(words: list[str]) -> list[str]:

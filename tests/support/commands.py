@@ -31,6 +31,13 @@ SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, Resource
 """Warnings that a user's Python does not show."""
 
 
+def user_environment(shared: Path, runs: Path) -> dict[str, str]:
+    """The environment of a user who has the data, with runs and journal in a folder of their own and no key of ours."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")}
+    cache = {name: os.environ[name] for name in ("TILTMETER_CACHE",) if name in os.environ}
+    return kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
+
+
 def call(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Run `tiltmeter` with these arguments in a folder; gives its exit status and what it printed."""
     changed = {name for name in os.environ.keys() | environment.keys() if os.environ.get(name) != environment.get(name)}
