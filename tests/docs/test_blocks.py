@@ -22,6 +22,7 @@ import tiltmeter as tm
 from conftest import ROOT
 from support.blocks import Block, blocks, commands
 from support.commands import call
+from support.installed import install, points_of, python_path
 from support.misbehaving import MisbehavingServer
 from support.simulated import running
 from tiltmeter import registry
@@ -97,12 +98,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     export(probes, "csv", home / "responses.csv", table="responses")
     write_log(probes.design.filter(pl.col("part") == "gest").row(0, named=True), home / "logs" / "2026-01-01_gest.eval")
     for plugin in PLUGINS:
-        about = home / "site" / f"{plugin.name}-0.1.dist-info"
-        about.mkdir(parents=True)
-        points = tomllib.loads((plugin / "pyproject.toml").read_text())["project"]["entry-points"]
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {plugin.name}\nVersion: 0.1\n")
-        lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items()) for group, named in points.items()]
-        (about / "entry_points.txt").write_text("\n".join(lines))
+        install(home / "site", plugin.name, points_of(plugin))
     return home
 
 
@@ -157,8 +153,7 @@ def _obey(words: list[str], **variables: str) -> tuple[int, str]:
 
 def obey_apart(words: list[str], home: Path) -> tuple[int, str]:
     """The same in a process of its own, where the package with plugins is installed."""
-    path = os.pathsep.join(map(str, (home / "site", *PLUGINS, *filter(None, [os.environ.get("PYTHONPATH")]))))
-    return _obey(words, PYTHONPATH=path)
+    return _obey(words, PYTHONPATH=python_path(home / "site", *PLUGINS))
 
 
 def needed(words: list[str]) -> list[str]:

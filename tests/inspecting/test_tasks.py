@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
+from support.installed import install, python_path
 from tiltmeter.errors import InputError
 from tiltmeter.importing import analyse_responses
 from tiltmeter.runs import Run, resolve
@@ -176,14 +177,10 @@ class Echo(ModelAPI):
 
 
 def test_inspect_finds_the_tasks_by_the_entry_point(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
-    about = tmp_path / "site" / "echo-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about.parent / "echo_model.py").write_text(ECHO)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: echo\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[inspect_ai]\necho_model = echo_model\n")
+    site = install(tmp_path / "site", "echo", {"inspect_ai": {"echo_model": "echo_model"}}, echo_model=ECHO)
     inspect = str(Path(sys.executable).with_name("inspect"))
     command = [inspect, "eval", "tiltmeter/gest", "--model", "echo/one", "-T", "limit=4", "--display", "none"]
-    path = {"PYTHONPATH": str(about.parent)}
+    path = {"PYTHONPATH": python_path(site)}
     done = subprocess.run(command, cwd=tmp_path, env=environment | path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (log,) = (tmp_path / "logs").glob("*.eval")

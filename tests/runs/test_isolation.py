@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 
 from conftest import ROOT, Tiltmeter
 from support.commands import begin
+from support.installed import install, python_path
 from support.misbehaving import MisbehavingServer, slow
 from tiltmeter.probes import SUITE
 from tiltmeter.runs import load
@@ -190,12 +190,8 @@ def installed(site: Path, where: str, error: str) -> str:
     shutil.copytree(ROOT / "examples" / "outside_plugins" / "workplace", site / "workplace")
     wordings = (site / "workplace" / "wordings.yaml").read_text()
     (site / "wordings.yaml").write_text(wordings.replace("salary_raise", "fragile"))
-    (site / "fragile.py").write_text(f"WHERE = {where!r}\n{PLUGIN.replace('ERROR', error)}")
-    about = site / "fragile-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fragile\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[tiltmeter.probes]\nfragile = fragile:PROBE\n")
-    return os.pathsep.join(one for one in (str(site), os.environ.get("PYTHONPATH")) if one)
+    source = f"WHERE = {where!r}\n{PLUGIN.replace('ERROR', error)}"
+    return python_path(install(site, "fragile", {"tiltmeter.probes": {"fragile": "fragile:PROBE"}}, fragile=source))
 
 
 @pytest.mark.verify
@@ -225,9 +221,8 @@ def test_a_plugin_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path,
         assert "fragile.py" in (tmp_path / "run" / "errors.txt").read_text()
     else:
         assert not (tmp_path / "run" / "errors.txt").exists()
-    (tmp_path / "site" / "fragile.py").write_text(
-        (tmp_path / "site" / "fragile.py").read_text().replace(f"WHERE = {where!r}", "WHERE = ''")
-    )
+    plugin = tmp_path / "site" / "fragile.py"
+    plugin.write_text(plugin.read_text().replace(f"WHERE = {where!r}", "WHERE = ''"))
     tiltmeter(*command, PYTHONPATH=site, exits=0)
     assert not (tmp_path / "run" / "errors.txt").exists(), "that of the earlier run is removed"
 

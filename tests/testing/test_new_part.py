@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tomllib
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from conftest import ROOT, Tiltmeter
+from support.installed import install, points_of, python_path
 from tiltmeter.runs import load
 
 EXAMPLE = ROOT / "examples" / "new_part"
@@ -22,13 +21,7 @@ BOTH = ("-m", "sim/biased", "-m", "sim/fair", "-M", "refusal=0.1", "--display", 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     """Where the package and its entry point are found."""
-    about = tmp_path / "site" / "answer_length-0.1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: answer_length\nVersion: 0.1.0\n")
-    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
-    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items()) for group, named in points.items()]
-    (about / "entry_points.txt").write_text("".join(lines))
-    return os.pathsep.join(one for one in (str(about.parent), str(EXAMPLE), os.environ.get("PYTHONPATH", "")) if one)
+    return python_path(install(tmp_path / "site", "answer_length", points_of(EXAMPLE)), EXAMPLE)
 
 
 def test_it_is_one_module_that_imports_no_renderer_and_no_run() -> None:

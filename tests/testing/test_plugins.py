@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Tiltmeter
+from support.installed import install, python_path
 from tiltmeter.runs import load
 
 EXAMPLE = ROOT / "examples" / "outside_plugins"
@@ -95,62 +96,47 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
 def test_plugins_that_cannot_be_used(
     tiltmeter: Tiltmeter, tmp_path: Path, group: str, name: str, value: str, command: tuple[str, str], said: str
 ) -> None:
-    about = tmp_path / "site" / "faulty-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[tiltmeter.{group}]\n{name} = {value}\n")
-    done = tiltmeter("run", "benchmarks/g20", "-m", "sim/fair", "--limit", "1", *command, "--out", "run", PYTHONPATH=str(about.parent))
+    site = install(tmp_path / "site", "faulty", {f"tiltmeter.{group}": {name: value}})
+    done = tiltmeter("run", "benchmarks/g20", "-m", "sim/fair", "--limit", "1", *command, "--out", "run", PYTHONPATH=str(site))
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert not (tmp_path / "run").exists()
 
 
 FAULTY = {
-    "no_attribute": "PROB = 1\n",
-    "no_probe": "PROBE = 1\n",
-    "no_syntax": "PROBE = (\n",
-    "no_module": "import nothing_of_this_name\nPROBE = 1\n",
-    "no_card": "from workplace.salary_raise import SalaryRaise\nclass Other(SalaryRaise):\n    card = None\nPROBE = Other()\n",
-    "other_name": "from workplace.salary_raise import PROBE\n",
-    "wrong_tiers": "from tiltmeter.probes import two_sided\nBANDS = two_sided(0.3, 0.1, 0.03)\n",
-    "gap": "from tiltmeter.probes import Band, Metric\n"
-    "M = Metric('m', 'm', bands=(Band('healthy', 0.0, 0.1), Band('critical', 0.2, 1.0)))\n",
+    "no_attribute": ("PROB = 1\n", "faulty_no_attribute defines no PROBE"),
+    "no_probe": ("PROBE = 1\n", "is not an instance of a subclass of tiltmeter.probes.Probe but int"),
+    "no_syntax": ("PROBE = (\n", "SyntaxError"),
+    "no_module": ("import nothing_of_this_name\nPROBE = 1\n", "No module named 'nothing_of_this_name'"),
+    "no_card": (
+        "from workplace.salary_raise import SalaryRaise\nclass Other(SalaryRaise):\n    card = None\nPROBE = Other()\n",
+        "AttributeError: 'NoneType' object has no attribute 'data'",
+    ),
+    "other_name": ("from workplace.salary_raise import PROBE\n", "calls itself 'salary_raise'"),
+    "wrong_tiers": (
+        "from tiltmeter.probes import two_sided\nBANDS = two_sided(0.3, 0.1, 0.03)\n",
+        "two_sided(0.3, 0.1, 0.03): the cut points must increase",
+    ),
+    "gap": (
+        "from tiltmeter.probes import Band, Metric\nM = Metric('m', 'm', bands=(Band('healthy', 0.0, 0.1), Band('critical', 0.2, 1.0)))\n",
+        "m: the bands (healthy 0 to 0.1, critical 0.2 to 1) must cover 0 to 1 without gap and overlap",
+    ),
 }
-"""Modules of probes that cannot be used."""
-SAID = {
-    "no_attribute": "faulty_no_attribute defines no PROBE",
-    "no_probe": "is not an instance of a subclass of tiltmeter.probes.Probe but int",
-    "no_syntax": "SyntaxError",
-    "no_module": "No module named 'nothing_of_this_name'",
-    "no_card": "AttributeError: 'NoneType' object has no attribute 'data'",
-    "other_name": "calls itself 'salary_raise'",
-    "wrong_tiers": "two_sided(0.3, 0.1, 0.03): the cut points must increase",
-    "gap": "m: the bands (healthy 0 to 0.1, critical 0.2 to 1) must cover 0 to 1 without gap and overlap",
-}
-
-
-def package(site: Path, points: str, **modules: str) -> str:
-    """A package with these entry points; gives the folder it is installed in."""
-    about = site / "faulty-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(points)
-    for name, source in modules.items():
-        (site / f"faulty_{name}.py").write_text(source)
-    return str(site)
+"""Modules of probes that cannot be used, and what is said of them."""
 
 
 @pytest.mark.verify
 def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
-    points = "[tiltmeter.probes]\n" + "".join(f"{name} = faulty_{name}:PROBE\n" for name in FAULTY) + "bbq = faulty_no_probe:PROBE\n"
-    path = os.pathsep.join([package(tmp_path / "site", points, **FAULTY), installed, os.environ.get("PYTHONPATH", "")])
+    points = {name: f"faulty_{name}:PROBE" for name in FAULTY} | {"bbq": "faulty_no_probe:PROBE"}
+    modules = {f"faulty_{name}": source for name, (source, _) in FAULTY.items()}
+    path = python_path(install(tmp_path / "site", "faulty", {"tiltmeter.probes": points}, **modules), installed)
     listed = tiltmeter("list", "probes", "-f", "json", PYTHONPATH=path, exits=0)
     shown = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
     assert {"salary_raise", "direct", "gest"} <= shown
     assert not shown & {*FAULTY, "bbq"}
     lines = listed.stderr.splitlines()
     assert len(lines) == len(FAULTY) + 1
-    for name, said in SAID.items():
+    for name, (_, said) in FAULTY.items():
         (line,) = (line for line in lines if line.startswith(f"not listed: {name}: "))
         assert said in line
         refused = tiltmeter("run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path, exits=2)
@@ -175,8 +161,8 @@ def test_a_broken_plugin_of_another_kind_hides_no_other(
     tiltmeter: Tiltmeter, tmp_path: Path, installed: str, kind: str, group: str, good: str, said: str
 ) -> None:
     names = {"wrong": "faulty_wrong", "gone": "faulty_gone", "sim": "faulty_wrong", "vader": "faulty_wrong"}
-    points = f"[tiltmeter.{group}]\n" + "".join(f"{name} = {module}:NUMBER\n" for name, module in names.items())
-    path = os.pathsep.join([package(tmp_path / "site", points, wrong="NUMBER = 1\n"), installed, os.environ.get("PYTHONPATH", "")])
+    points = {f"tiltmeter.{group}": {name: f"{module}:NUMBER" for name, module in names.items()}}
+    path = python_path(install(tmp_path / "site", "faulty", points, faulty_wrong="NUMBER = 1\n"), installed)
     listed = tiltmeter("list", kind, "-f", "json", PYTHONPATH=path, exits=0)
     shown = [next(iter(row.values())) for row in json.loads(listed.stdout)]
     assert good in shown
