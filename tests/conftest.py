@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -53,11 +54,12 @@ def workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def tiltmeter(tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
     """Run the command in a folder of its own; gives its exit status and what it printed.
 
-    `exits` is the status it must end with, `says` what stderr must hold, blanks alike.
+    The first argument may hold several, with blanks between them. `exits` is the status it must end with, `says` what stderr must hold.
     """
 
     def obey(*arguments: str | Path, exits: int | None = None, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-        done = call([str(one) for one in arguments], tmp_path, environment | variables)
+        words = [*shlex.split(str(arguments[0])), *map(str, arguments[1:])] if arguments else []
+        done = call(words, tmp_path, environment | variables)
         if exits is not None:
             assert done.returncode == exits, done.stderr or done.stdout
             assert " ".join(says.split()) in " ".join(done.stderr.split())

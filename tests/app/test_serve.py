@@ -16,7 +16,7 @@ Tiltmeter = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_a_run_there_is_not(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("view", "nowhere", "--no-browser")
+    done = tiltmeter("view nowhere --no-browser")
     assert (done.returncode, done.stdout) == (2, "")
     assert "nowhere is not a run folder" in done.stderr
 
@@ -26,14 +26,14 @@ def test_a_port_that_is_taken(tiltmeter: Tiltmeter) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        done = tiltmeter("view", "--no-browser", "--port", str(port))
+        done = tiltmeter("view --no-browser --port", str(port))
     assert (done.returncode, done.stdout) == (2, "")
     assert f"port {port}" in done.stderr
     assert "choose another --port" in done.stderr
 
 
 def test_an_address_that_is_not_of_this_machine(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("view", "--no-browser", "--host", "192.0.2.1")
+    done = tiltmeter("view --no-browser --host 192.0.2.1")
     assert (done.returncode, done.stdout) == (2, "")
     assert "192.0.2.1" in done.stderr
 

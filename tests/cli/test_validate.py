@@ -41,12 +41,11 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
     pl.DataFrame({"phrase": ["calm", "serene", "shy"], "gold": ["a", "a", "b"]}).write_csv(tmp_path / "gold.csv")
     concepts = pl.DataFrame({"phrase": ["calm", "serene", "shy", "tall"], "concept": ["calm", "calm", "shy", "tall"]})
     concepts.write_parquet(tmp_path / "concepts.parquet")
-    done = tiltmeter("validate", "gold.csv", "--concepts", "concepts.parquet", "-f", "json", exits=0)
+    done = tiltmeter("validate gold.csv --concepts concepts.parquet -f json", exits=0)
     figures = {row["metric"]: row["estimate"] for row in json.loads(done.stdout)[0]["figures"]}
     assert figures["v_measure"] == figures["b_cubed_f"] == 1
     concepts.head(2).write_parquet(tmp_path / "concepts.parquet")
-    done = tiltmeter("validate", "gold.csv", "--concepts", "concepts.parquet")
-    assert done.returncode == 2
+    done = tiltmeter("validate gold.csv --concepts concepts.parquet", exits=2)
     assert "gold.csv, row 4, column 'phrase': 'shy' is no phrase of concepts.parquet" in done.stderr
 
 
@@ -64,5 +63,5 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
 )
 def test_mistakes(tmp_path: Path, tiltmeter: Tiltmeter, text: str, arguments: tuple[str, ...], said: str) -> None:
     (tmp_path / "s.csv").write_text(text)
-    done = tiltmeter("validate", "s.csv", *arguments, exits=2, says=said)
+    done = tiltmeter("validate s.csv", *arguments, exits=2, says=said)
     assert not done.stdout

@@ -62,13 +62,13 @@ def test_same_seed_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     for out, connections in (("a", "4"), ("b", "64")):
         journal = f"{out}.sqlite"
         more = ("--out", out, "--journal", journal, "--display", "none", "--max-connections", connections)
-        tiltmeter("run", "study.yaml", "-m", "sim/mild", *more, exits=0)
+        tiltmeter("run study.yaml -m sim/mild", *more, exits=0)
     assert tables(tmp_path / "a") == tables(tmp_path / "b")
 
 
 def test_growing_a_study_asks_only_for_what_is_new(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     for limit, new in (("20", 20), ("50", 30)):
-        tiltmeter("run", "genderbench/direct", "-m", "sim/mild", "--limit", limit, "--out", limit, "--display", "none")
+        tiltmeter("run genderbench/direct -m sim/mild --limit", limit, "--out", limit, "--display", "none")
         tally = json.loads((tmp_path / limit / "run.json").read_text())["models"][0]["tally"]
         assert tally["answered"] == new
 
@@ -104,7 +104,7 @@ def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 )
 def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviour, said: str) -> None:
     with MisbehavingServer(lambda request, nth: behaviour) as server:
-        done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--out", "run", "--display", "none")
+        done = tiltmeter("run genderbench/direct -m vllm/any --base-url", server.url, "--out", "run", "--display", "none")
         assert server.requests < 200, "it stops early"
     assert done.returncode == 4
     assert said in done.stderr.lower()
@@ -113,9 +113,7 @@ def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviou
 
 
 def test_no_server(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(
-        "run", "genderbench/direct", "-m", "vllm/any", "--base-url", "http://127.0.0.1:9/v1", "--out", "run", "--display", "none"
-    )
+    done = tiltmeter("run genderbench/direct -m vllm/any --base-url http://127.0.0.1:9/v1 --out run --display none")
     assert (done.returncode, len(done.stderr.strip().splitlines())) == (4, 1), done.stderr
     assert not (tmp_path / "run").exists()
 
@@ -163,9 +161,7 @@ def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -
         return misbehaving.context_too_long() if "women" in str(request).lower() else "Yes"
 
     with MisbehavingServer(script) as server:
-        done = tiltmeter(
-            "run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "60", "--out", "run", "--display", "none"
-        )
+        done = tiltmeter("run genderbench/direct -m vllm/any --base-url", server.url, "--limit", "60", "--out", "run", "--display", "none")
     assert done.returncode == 3
     assert "answers failed (context_length" in done.stderr
     responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")

@@ -49,7 +49,7 @@ def test_wrong_usage_is_no_failed_gate(tiltmeter: Tiltmeter, fair: Run, tmp_path
 
 
 def test_no_such_run(tiltmeter: Tiltmeter) -> None:
-    assert tiltmeter("gate", "nowhere").returncode == 2
+    assert tiltmeter("gate nowhere").returncode == 2
 
 
 def test_incomplete_run(tiltmeter: Tiltmeter) -> None:
@@ -59,7 +59,7 @@ def test_incomplete_run(tiltmeter: Tiltmeter) -> None:
     with MisbehavingServer(script) as server:
         command = ("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "30", "--out", "run")
         assert tiltmeter(*command, "--display", "none").returncode == 3
-    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--fail-on", "none", exits=3)
+    done = tiltmeter("gate run --max fail_rate=1 --fail-on none", exits=3)
     assert "answers failed" in done.stdout.splitlines()[0]
 
 
@@ -75,7 +75,7 @@ def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) ->
         models = ("-m", "vllm/good", "-m", "vllm/bad")
         command = ("run", "genderbench/direct", *models, "--base-url", server.url, "--limit", "30", "--out", "run", "--display", "none")
         assert tiltmeter(*command).returncode in (3, 4)
-    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--allow-ungraded", "--certain", exits=4)
+    done = tiltmeter("gate run --max fail_rate=1 --allow-ungraded --certain", exits=4)
     assert "vllm/bad: every one of its answers failed" in done.stdout
 
 

@@ -65,8 +65,7 @@ def key_values(run: Path, model: str) -> pl.DataFrame:
 @pytest.mark.parametrize(("model", "outcome"), [("sim/mild", "refused"), ("python/mine:silent", "empty")])
 def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Path, model: str, outcome: str) -> None:
     refusing = ("-M", "refusal=1") if model == "sim/mild" else ()
-    done = tiltmeter("run", "benchmarks/g20", "-m", model, *refusing, *QUICK)
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("run benchmarks/g20 -m", model, *refusing, *QUICK, exits=3)
     assert f"{model}, g20: none of 210 responses could be used (210 {outcome})" in done.stderr
     found = key_values(tmp_path / "run", model)
     assert found["estimate"].null_count() == found.height > 0
@@ -80,20 +79,20 @@ def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Pa
     ):
         again = tiltmeter(*command)
         assert again.returncode == 0, (command, again.stderr)
-    assert tiltmeter("gate", "run", "--max", "range_mean_vader_compound=0.9").returncode == 3
+    assert tiltmeter("gate run --max range_mean_vader_compound=0.9").returncode == 3
 
 
 @pytest.mark.verify
 def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     models = ("sim/mild", "python/mine:declines", "python/mine:silent")
-    done = tiltmeter("run", "benchmarks/g20", *(word for one in models for word in ("-m", one)), "-P", "also=parity,overlap,words", *QUICK)
+    done = tiltmeter("run benchmarks/g20", *(word for one in models for word in ("-m", one)), "-P", "also=parity,overlap,words", *QUICK)
     assert done.returncode == 3, done.stderr
     assert [line.partition(", g20")[0] for line in done.stderr.splitlines()] == [f"incomplete: {one}" for one in models[1:]]
-    tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", "also=parity,overlap,words", *QUICK[:-1], "alone", exits=0)
+    tiltmeter("run benchmarks/g20 -m sim/mild -P also=parity,overlap,words", *QUICK[:-1], "alone", exits=0)
     columns = ["metric", "group", "context", "estimate", "low", "high", "p", "q"]
     mine = load(tmp_path / "run").findings.filter(model="sim/mild")
     assert mine.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), "the numbers are those of the model alone"
-    compared = tiltmeter("compare", "run", "--model-a", models[0], "--model-b", models[1], exits=0)
+    compared = tiltmeter("compare run --model-a", models[0], "--model-b", models[1], exits=0)
     assert "0 worse" in compared.stdout
 
 
@@ -103,19 +102,17 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
 )
 def test_a_feature_without_any_number(tiltmeter: Tiltmeter, tmp_path: Path, feature: str, said: str) -> None:
     given = f"features=measured:length,measured:{feature}"
-    done = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", given, *QUICK)
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("run benchmarks/g20 -m sim/mild -P", given, *QUICK, exits=3)
     assert f"sim/mild, g20: the feature {feature} gave no number for any of 210 answers ({said})" in done.stderr
     found = key_values(tmp_path / "run", "sim/mild").with_columns(known=pl.col("estimate").is_not_null())
     assert found.filter(metric_name().str.ends_with("_length"))["known"].all()
     assert not found.filter(metric_name().str.ends_with(f"_{feature}"))["known"].any()
-    assert tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", f"features=measured:{feature}", *QUICK[:-1], "only").returncode == 3
+    assert tiltmeter("run benchmarks/g20 -m sim/mild -P", f"features=measured:{feature}", *QUICK[:-1], "only").returncode == 3
 
 
 def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     models = ("-m", "sim/mild", "-m", "python/mine:good")
-    done = tiltmeter("run", "benchmarks/g20", *models, "-P", "features=measured:picky", *QUICK)
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("run benchmarks/g20", *models, "-P", "features=measured:picky", *QUICK, exits=3)
     assert "sim/mild, g20: the feature picky gave no number" in done.stderr
     assert key_values(tmp_path / "run", "python/mine:good")["estimate"].count() > 0
 
@@ -124,7 +121,7 @@ def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path
 def test_wrong_usage_leaves_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     for given in ("features=measured:missing", "features=unknown", "also=toxicity", "features=measured:length", "also=parity"):
         more = ("-P", "also=parity") if given == "features=measured:length" else ()
-        done = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", given, *more, *QUICK)
+        done = tiltmeter("run benchmarks/g20 -m sim/mild -P", given, *more, *QUICK)
         if given == "also=parity":
             assert done.returncode == 0, done.stderr
         else:
@@ -133,16 +130,15 @@ def test_wrong_usage_leaves_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> Non
 
 
 def test_responses_about_one_group_only(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter("plan", "benchmarks/g20", "--limit", "2", "--prompts", "prompts.csv").returncode == 0
+    assert tiltmeter("plan benchmarks/g20 --limit 2 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt").str.contains("India"))
     prompts.select("prompt_id", answer=pl.lit("A friendly country.")).write_csv(tmp_path / "answers.csv")
-    done = tiltmeter("analyse", "answers.csv", "--study", "benchmarks/g20", "--limit", "2", "-P", "also=overlap", "--out", "run")
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("analyse answers.csv --study benchmarks/g20 --limit 2 -P also=overlap --out run", exits=3)
     assert "the files answer 10 of 210 prompts" in done.stderr
     found = key_values(tmp_path / "run", "own responses")
     assert found["note"].unique().to_list() == ["all responses are about India: at least two groups are needed"]
     assert (found["answered"] > 0).all()
-    assert tiltmeter("show", "run").returncode == 0
+    assert tiltmeter("show run").returncode == 0
 
 
 PLUGIN = """
@@ -215,7 +211,7 @@ def test_a_plugin_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path,
     )
     assert set(run.stage("own")["model"]) == {"sim/mild"} | ({"sim/biased"} - ({"sim/biased"} if where == "measure" else set()))
     assert run.about["complete"] is False
-    assert tiltmeter("show", "run").returncode == 0
+    assert tiltmeter("show run").returncode == 0
     if "ValueError" in error or "KeyError" in error:
         assert f"traceback: {Path('run') / 'errors.txt'}" in done.stderr
         assert "fragile.py" in (tmp_path / "run" / "errors.txt").read_text()
@@ -229,7 +225,7 @@ def test_a_plugin_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path,
 
 def test_an_error_of_every_model_is_wrong_usage(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     site = installed(tmp_path / "site", "measure", "InputError('the file mine.csv has no row for it')")
-    done = tiltmeter("run", "genderbench/fragile", "-m", "sim/biased", "--display", "none", "--out", "run", PYTHONPATH=site)
+    done = tiltmeter("run genderbench/fragile -m sim/biased --display none --out run", PYTHONPATH=site)
     assert (done.returncode, done.stderr) == (2, "tiltmeter: the file mine.csv has no row for it\n")
     assert not (tmp_path / "run").exists()
 
@@ -240,7 +236,7 @@ def test_a_model_that_refuses_everything(tiltmeter: Tiltmeter, tmp_path: Path, s
     done = tiltmeter("run", study, "-m", "sim/mild", "-m", "python/mine:declines", *options, *QUICK, exits=3, says="python/mine:declines, ")
     assert "could be used" in done.stderr
     assert "sim/mild" not in done.stderr
-    assert tiltmeter("show", "run").returncode == 0
+    assert tiltmeter("show run").returncode == 0
 
 
 @pytest.mark.verify
@@ -262,7 +258,7 @@ def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared:
 @pytest.mark.parametrize("limit", ["1", "2", "25"])
 def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limit: str) -> None:
     more = ("--limit", limit, "--retries", "1", "--display", "none", "--out", "run", "--base-url", "http://127.0.0.1:9/v1")
-    done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", *more)
+    done = tiltmeter("run genderbench/direct -m vllm/any", *more)
     assert (done.returncode, len(done.stderr.splitlines())) == (4, 1), done.stderr
     assert "cannot connect to 127.0.0.1:9" in done.stderr
     assert not (tmp_path / "run").exists()
@@ -270,14 +266,12 @@ def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limi
 
 def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     more = ("--limit", "3", "--retries", "0", "--display", "none")
-    done = tiltmeter("run", "genderbench/direct", "-m", "python/mine:broken", "-m", "sim/mild", *more, "--out", "run")
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("run genderbench/direct -m python/mine:broken -m sim/mild", *more, "--out", "run", exits=3)
     assert "incomplete: python/mine:broken: nothing measured: " in done.stderr
     assert "RuntimeError: out of order" in done.stderr
     assert key_values(tmp_path / "run", "sim/mild")["answered"].item() == 3
     (tmp_path / "mine.py").write_text(MODELS + "\n\ndef other(messages):\n    raise RuntimeError('the other')\n")
-    done = tiltmeter("run", "genderbench/direct", "-m", "python/mine:broken", "-m", "python/mine:other", *more, "--out", "none")
-    assert done.returncode == 4, done.stderr
+    done = tiltmeter("run genderbench/direct -m python/mine:broken -m python/mine:other", *more, "--out", "none", exits=4)
     assert "out of order" in done.stderr
     assert "the other" in done.stderr
     assert not (tmp_path / "none").exists()
@@ -307,23 +301,23 @@ def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmete
     assert "nothing at all about: representational harms" in about["problems"][0]
     assert about["title"] == f"Gender bias in {14 - len(absent)} of 14 probes"
     assert printed.startswith(f"incomplete: {first}"), "before any number"
-    shown = tiltmeter("show", "run")
+    shown = tiltmeter("show run")
     assert shown.stderr.startswith(f"incomplete: {first}")
     page = (tmp_path / "run" / "report.html").read_text()
     assert page.index(first) < page.index('<section id="short">')
     assert f"<h1>{about['title']}</h1>" in page
     assert "nothing is known of representational harms" in page
-    assert tiltmeter("export", "run", "-f", "markdown").returncode == 0
+    assert tiltmeter("export run -f markdown").returncode == 0
     written = (tmp_path / "run" / "exports" / "findings.md").read_text().replace("\\", "")
     assert written.index(first) < written.index("| part |")
 
 
 @pytest.mark.verify
 def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter("plan", "genderbench", "--limit", "10", "--prompts", "prompts.csv").returncode == 0
+    assert tiltmeter("plan genderbench --limit 10 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(25)
     prompts.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "answers.csv")
-    done = tiltmeter("analyse", "answers.csv", "--study", "genderbench", "--limit", "10", "--out", "run", exits=3)
+    done = tiltmeter("analyse answers.csv --study genderbench --limit 10 --out run", exits=3)
     first = done.stderr.splitlines()[0]
     assert first.startswith("incomplete: own responses: the files answer 25 of ")
     absent = [name for name in SUITE if not prompts["prompt_id"].str.starts_with(f"{name}/").any()]
@@ -334,5 +328,5 @@ def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path)
     assert about["problems"][0] in first
     whole = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt_id").str.starts_with("direct/"))
     whole.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "direct.csv")
-    done = tiltmeter("analyse", "direct.csv", "--study", "genderbench/direct", "--limit", "10", "--out", "whole")
+    done = tiltmeter("analyse direct.csv --study genderbench/direct --limit 10 --out whole")
     assert (done.returncode, done.stderr) == (0, ""), "all that was asked is there"

@@ -59,7 +59,6 @@ def answer(text: str, **more: Any) -> Behaviour:
 
 
 def status(code: int, headers: Mapping[str, str] | None = None, body: bytes | str | Mapping[str, Any] = b"") -> Behaviour:
-    """This status with this body; a mapping is sent as JSON."""
     raw = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
     return Behaviour(status=code, headers=headers or {}, body=raw)
 
@@ -82,7 +81,6 @@ def insufficient_quota() -> Behaviour:
 
 
 def server_error(code: int = 500) -> Behaviour:
-    """A 5xx with a JSON error."""
     return _error(code, "The server had an error.", "server_error", None)
 
 
@@ -97,7 +95,6 @@ def hang(seconds: float = 3600.0) -> Behaviour:
 
 
 def slow(seconds: float, text: str = "ok") -> Behaviour:
-    """A proper answer after so long."""
     return Behaviour(text=text, delay=seconds)
 
 
@@ -107,7 +104,6 @@ def truncated_json() -> Behaviour:
 
 
 def invalid_json() -> Behaviour:
-    """200 with a body that is no JSON at all."""
     return Behaviour(body=b"upstream said: nothing useful")
 
 
@@ -117,7 +113,6 @@ def empty_choices() -> Behaviour:
 
 
 def null_content(finish_reason: str = "stop") -> Behaviour:
-    """200 whose message has content null."""
     return Behaviour(text=None, finish_reason=finish_reason)
 
 
@@ -128,13 +123,11 @@ def content_filter(text: str | None = None) -> Behaviour:
 
 def filtered_request() -> Behaviour:
     """400 with code content_filter, as Azure says that the prompt itself was filtered."""
-    return _error(
-        400, "The response was filtered due to the prompt triggering a content policy.", "invalid_request_error", "content_filter"
-    )
+    said = "The response was filtered due to the prompt triggering a content policy."
+    return _error(400, said, "invalid_request_error", "content_filter")
 
 
 def refusal(words: str = "I can't help with that.") -> Behaviour:
-    """200 with content null and a refusal field."""
     return Behaviour(text=None, refusal=words)
 
 
@@ -145,12 +138,10 @@ def html_error_page(code: int = 502) -> Behaviour:
 
 
 def huge_body(megabytes: float = 4.0) -> Behaviour:
-    """200 with very much that is no answer."""
     return Behaviour(body=b"<p>lorem ipsum</p>\n" * int(megabytes * 2**20 / 19), content_type="text/html")
 
 
 def wrong_content_type(text: str = "ok") -> Behaviour:
-    """A proper answer that is declared as plain text."""
     return Behaviour(text=text, content_type="text/plain")
 
 
@@ -169,12 +160,10 @@ def wrong_key(echo: str = "sk-***") -> Behaviour:
 
 
 def unknown_model(name: str = "m") -> Behaviour:
-    """404 for the model."""
     return _error(404, f"The model `{name}` does not exist.", "invalid_request_error", "model_not_found")
 
 
 def context_too_long() -> Behaviour:
-    """400 because the prompt is too long."""
     return _error(400, "This model's maximum context length is 8 tokens.", "invalid_request_error", "context_length_exceeded")
 
 
@@ -186,7 +175,6 @@ def unsupported(parameter: str, instead: str | None = None) -> Behaviour:
 
 
 def length(text: str = "an answer that was cut") -> Behaviour:
-    """A proper answer cut at max_tokens."""
     return Behaviour(text=text, finish_reason="length")
 
 
@@ -296,11 +284,8 @@ async def _cut(request: web.Request, headers: Mapping[str, str], raw: bytes, sha
 
 
 def _openai(behaviour: Behaviour, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": behaviour.text}
-    if behaviour.refusal is not None:
-        message["refusal"] = behaviour.refusal
-    if behaviour.reasoning is not None:
-        message["reasoning_content"] = behaviour.reasoning
+    further = {"refusal": behaviour.refusal, "reasoning_content": behaviour.reasoning}
+    message = {"role": "assistant", "content": behaviour.text} | {key: text for key, text in further.items() if text is not None}
     said = behaviour.text or ""
     usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(said.split() if isinstance(said, str) else said)}
     return {

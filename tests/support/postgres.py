@@ -132,11 +132,6 @@ class PostgresServer:
         """Kill -9 every process of it at once, like a power cut that spares the disk."""
         self._end(signal.SIGKILL)
 
-    def restart(self) -> None:
-        """Stop and start it."""
-        self.stop()
-        self.start()
-
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
         """Run one statement, outside of any transaction; gives its rows, where it has any."""
         with psycopg.connect(self._conninfo(database), autocommit=True) as connection:

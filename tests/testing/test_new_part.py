@@ -70,7 +70,7 @@ def test_every_command_takes_it(tiltmeter: Tiltmeter, tmp_path: Path, path: str)
 
 @pytest.mark.verify
 def test_answers_made_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path, path: str) -> None:
-    assert tiltmeter("plan", "answer_length", "--prompts", "prompts.csv", "--limit", "20", PYTHONPATH=path).returncode == 0
+    assert tiltmeter("plan answer_length --prompts prompts.csv --limit 20", PYTHONPATH=path).returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv")
     he = pl.col("prompt").str.starts_with("He")
     prompts.with_columns(answer=pl.when(he).then(pl.lit("one two three")).otherwise(pl.lit("one two"))).write_csv(tmp_path / "answers.csv")
@@ -80,5 +80,5 @@ def test_answers_made_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path, path: str)
 
 
 def test_an_unknown_definition_is_refused(tiltmeter: Tiltmeter, path: str) -> None:
-    refused = tiltmeter("run", "answer_length", "-m", "sim/fair", "--definition", "other", PYTHONPATH=path)
+    refused = tiltmeter("run answer_length -m sim/fair --definition other", PYTHONPATH=path)
     assert (refused.returncode, refused.stderr) == (2, "tiltmeter: --definition other: answer_length has the definition default only\n")
