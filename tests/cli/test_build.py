@@ -68,28 +68,28 @@ def test_the_schema_is_printed(tiltmeter: Tiltmeter) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("build", "none.yaml", "-o", "out"), "cannot read the spec none.yaml"),
-        (("build", "odd.yaml", "-o", "out"), "odd.yaml: unknown key 'concept': did you mean concepts?"),
-        (("build", "spec.yaml", "-o", "b.csv"), "b.csv is a file; give the name of a folder with --out"),
-        (("build", "spec.yaml", "-o", "b.csv/out"), "cannot write b.csv/out"),
-        (("build", "spec.yaml", "-o", "out"), "assemble.kind: question asks a model: name it with --judge"),
-        (("build", "spec.yaml", "-o", "out", "--judge", "nonsense"), "provider/model"),
-        (("build", "spec.yaml", "-o", "out", "-J", "temperature=0"), "-J and --judge-base-url are about a judge"),
-        (("build", "spec.yaml"), "--out"),
-        (("benchmark", "check", "none.csv"), "there is no file none.csv"),
-        (("benchmark", "check", "spec.yaml"), "unknown kind of file '.yaml'"),
-        (("benchmark", "check", "b.csv", "-f", "xml"), "is not one of table, json"),
-        (("benchmark", "show", "b.csv", "--concept", "Chat"), "b.csv has no concept 'Chat': did you mean Chad?"),
-        (("benchmark", "sample", "b.csv", "--size", "0"), "--size"),
-        (("benchmark", "sample", "b.csv", "--size", "1", "-o", "x.txt"), "unknown kind of file '.txt'"),
+        ("build none.yaml -o out", "cannot read the spec none.yaml"),
+        ("build odd.yaml -o out", "odd.yaml: unknown key 'concept': did you mean concepts?"),
+        ("build spec.yaml -o b.csv", "b.csv is a file; give the name of a folder with --out"),
+        ("build spec.yaml -o b.csv/out", "cannot write b.csv/out"),
+        ("build spec.yaml -o out", "assemble.kind: question asks a model: name it with --judge"),
+        ("build spec.yaml -o out --judge nonsense", "provider/model"),
+        ("build spec.yaml -o out -J temperature=0", "-J and --judge-base-url are about a judge"),
+        ("build spec.yaml", "--out"),
+        ("benchmark check none.csv", "there is no file none.csv"),
+        ("benchmark check spec.yaml", "unknown kind of file '.yaml'"),
+        ("benchmark check b.csv -f xml", "is not one of table, json"),
+        ("benchmark show b.csv --concept Chat", "b.csv has no concept 'Chat': did you mean Chad?"),
+        ("benchmark sample b.csv --size 0", "--size"),
+        ("benchmark sample b.csv --size 1 -o x.txt", "unknown kind of file '.txt'"),
     ],
 )
-def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_mistakes(tiltmeter: Tiltmeter, tmp_path: Path, arguments: str, said: str) -> None:
     (tmp_path / "b.csv").write_text(ROWS)
     (tmp_path / "odd.yaml").write_text("name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nconcept: {}\n")
     (tmp_path / "chad.md").write_text("The people of Chad live in the centre of the continent.\n")
     (tmp_path / "spec.yaml").write_text("name: a\ndomain: b\nconcepts: {Chad: {local: [chad.md]}}\nassemble: {kind: question}\n")
-    tiltmeter(*arguments, exits=2, says=said)
+    tiltmeter(arguments, exits=2, says=said)
     assert not list(tmp_path.glob("out/benchmark*"))
     assert not list(tmp_path.rglob(".benchmark*"))
 

@@ -57,6 +57,7 @@ WRONG = {
     "run DIRECT -M temperature=1 --temperature 1": "say the same thing",
     "show nothing": "is not a run folder",
     "report nothing": "is not a run folder",
+    "gate nowhere": "is not a run folder",
     "list modles": "did you mean models",
     "list -f xml": "is not one of table, json",
     "data fetch gest/gset.csv": "did you mean gest/gest.csv",

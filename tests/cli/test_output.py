@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
+from support.commands import begin
 from tiltmeter.runs import load
 
 EVIL = "openai/<b>x[/red][red]\x1b[31m\x9b31m"
@@ -245,14 +246,7 @@ def test_a_defect_is_not_a_failed_gate(tmp_path: Path, environment: dict[str, st
 def test_a_reader_that_leaves_is_no_failure(tmp_path: Path, environment: dict[str, str]) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(
-        [sys.executable, "-m", "tiltmeter.cli", "list", "probes", "-f", "json"],
-        cwd=tmp_path,
-        env=environment,
-        stdout=write,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    os.close(write)
-    assert (done.returncode, done.stderr) == (0, "")
+    with begin(["list", "probes", "-f", "json"], tmp_path, environment, stdout=write) as process:
+        os.close(write)
+        _, complaint = process.communicate()
+    assert (process.returncode, complaint) == (0, "")

@@ -16,11 +16,10 @@ def test_figures_of_both_released_samples(shared: Path, tiltmeter: Tiltmeter) ->
     done = tiltmeter("validate", lists, decisions, "-f", "json", exits=0)
     first, second = json.loads(done.stdout)
     assert (first["sample"], first["level"]) == ("Sample_eva.csv", 0.95)
-    values = {(row["step"], row["metric"]): row for row in first["figures"] + second["figures"]}
-    assert round(values["extraction", "recall (macro)"]["typed"], 4) == 0.9856
-    assert round(values["extraction", "recall (macro)"]["estimate"], 4) == 0.9889
-    assert values["exclusivity", "accuracy"]["estimate"] == 0.97
-    assert values["exclusivity", "accuracy"]["typed"] == 0.98
+    (recall,) = (row for row in first["figures"] if (row["step"], row["metric"]) == ("extraction", "recall (macro)"))
+    assert (round(recall["typed"], 4), round(recall["estimate"], 4)) == (0.9856, 0.9889)
+    (accuracy,) = (row for row in second["figures"] if row["metric"] == "accuracy")
+    assert (accuracy["step"], accuracy["estimate"], accuracy["typed"]) == ("exclusivity", 0.97, 0.98)
     assert len(first["disagreements"]) == 30
     assert second["disagreements"] == [
         {"row": 10, "about": "Afro-textured hair", "step": "exclusivity", "metric": "decision right", "typed": 1.0, "recomputed": 0.0}
@@ -54,8 +53,6 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
     [
         ("", (), "s.csv"),
         ("a,b\n1,2\n", (), "s.csv is no annotated sample"),
-        ("concept,truth,found\nmale,yes,perhaps\n", (), "s.csv, row 2, column 'found': 'perhaps' is neither yes nor no"),
-        ("phrase,gold\nmale,1\n", (), "s.csv has no column 'concept'"),
         ("concept,truth,found\nmale,yes,no\n", ("--concepts", "s.csv"), "--concepts goes with a sample of phrases and gold clusters"),
         ("concept,truth,found\nmale,yes,no\n", ("none.csv",), "there is no file none.csv"),
         ("concept,truth,found\nmale,yes,no\n", ("-f", "xml"), "is not one of table, json"),

@@ -19,7 +19,6 @@ import pytest
 
 from conftest import Tiltmeter
 from support.installed import install, python_path
-from tiltmeter.errors import InputError
 from tiltmeter.importing import analyse_responses
 from tiltmeter.runs import Run, resolve
 
@@ -139,11 +138,7 @@ def test_what_is_asked_is_what_a_run_asks(logs: Path, analysed: Analysed) -> Non
     assert set(map(tuple, asked.values())) == {("system", "user")}
     assert {one["input"][0]["content"] for one in log["samples"]} == {"Be brief."}
     assert {one["input"][1]["content"] for one in log["samples"]} == {design[name] for name in asked}
-    assert {name: log["plan"]["config"][name] for name in ("temperature", "top_p", "max_tokens")} == {
-        "temperature": 1.0,
-        "top_p": 1.0,
-        "max_tokens": 300,
-    }
+    assert log["plan"]["config"].items() >= {"temperature": 1.0, "top_p": 1.0, "max_tokens": 300}.items()
 
 
 def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path, analysed: Analysed) -> None:
@@ -152,11 +147,6 @@ def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path, analysed: Analyse
     assert filtered
     assert set(run.measures.filter(pl.col("prompt_id").is_in(filtered))["outcome"]) == {"refused"}
     assert set(run.responses["input_tokens"]) == {11}
-
-
-def test_a_log_of_another_seed_is_refused(logs: Path, analysed: Analysed) -> None:
-    with pytest.raises(InputError, match=r"the prompt relationship_levy/\d+/\d+/plain is not the one of this study; .* another seed"):
-        analysed(logs / "seed.eval", "relationship_levy")
 
 
 @pytest.mark.parametrize(

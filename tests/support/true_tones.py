@@ -27,10 +27,10 @@ def true_tones(
 ) -> pl.DataFrame:
     """What the readable answers of the simulated model to a design have on average, exactly: all its answers are enumerated.
 
-    `design` has `prompt`, `system`, `concept`, `role`, `repetitions` (weights) and the columns of `by`, which make the groups; `score`
-    makes numbers of texts (by default the compound sentiment of VADER, in [-1, 1]); `standard` is what an answer must reach
-    to be selected (by default the mean over all groups). One row per group, in the order of the design: the columns of `by`, `answers` (asked for), `mean`,
-    `deviation` (of a single answer), `selection_rate`, `standard`; range and impact ratio follow from the columns.
+    `design` has `prompt`, `system`, `concept`, `role`, `repetitions` (weights) and the columns of `by`, which make the groups. `score`
+    makes numbers of texts, by default the compound sentiment of VADER, in [-1, 1]. `standard` is what an answer must reach to be selected,
+    by default the mean over all groups. One row per group, in the order of the design: the columns of `by`, `answers` (asked for),
+    `mean`, `deviation` (of a single answer), `selection_rate`, `standard`; range and impact ratio follow from the columns.
     """
     kept = list(dict.fromkeys(by))
     plans = planted_tones(design, dials).drop("prompt", "system")
