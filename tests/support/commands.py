@@ -78,9 +78,8 @@ def _here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
             sys.path[:] = path
             _forget_modules_of(folder)
     status = ended.value.code
-    return subprocess.CompletedProcess(
-        [*arguments], status if isinstance(status, int) else int(status is not None), _text(said), _text(complained)
-    )
+    status = status if isinstance(status, int) else int(status is not None)
+    return subprocess.CompletedProcess([*arguments], status, _text(said), _text(complained))
 
 
 def _forget_modules_of(folder: Path) -> None:
