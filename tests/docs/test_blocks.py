@@ -76,20 +76,19 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     answers.select("prompt_id", "repetition", "answer", "country").write_csv(home / "answers.csv")
     stories = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv", infer_schema=False)
     stories.select(story="text", group="race", gender="gender").gather_every(7).write_csv(home / "stories.csv")
-    for name, source in {
-        "released.csv": "data/badf/two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv",
-        "counts.csv": "golden/badf/recovered_counts_gender.csv",
-        "sample.csv": "data/badf/Sample_eva.csv",
-        "Sample_eva.csv": "data/badf/Sample_eva.csv",
-        "sample_phrase_filter_res.csv": "data/badf/sample_phrase_filter_res.csv",
-        "two1_QWEN3-32B_sim_race_all_summ_base.csv": "data/badf/two1_QWEN3-32B_sim_race_all_summ_base.csv",
-        "recovered_counts_4id.csv": "golden/badf/recovered_counts_4id.csv",
-    }.items():
-        shutil.copy(shared / source, home / name)
+    for source in (
+        "data/badf/Sample_eva.csv",
+        "data/badf/sample_phrase_filter_res.csv",
+        "data/badf/two1_QWEN3-32B_sim_race_all_summ_base.csv",
+        "golden/badf/recovered_counts_4id.csv",
+    ):
+        shutil.copy(shared / source, home)
+    shutil.copy(shared / "data/badf/two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv", home / "released.csv")
+    shutil.copy(shared / "golden/badf/recovered_counts_gender.csv", home / "counts.csv")
+    shutil.copy(shared / "data/badf/Sample_eva.csv", home / "sample.csv")
     shutil.copytree(ROOT / "examples" / "benchmark_spec", home, dirs_exist_ok=True)
-    (home / "mine.csv").write_text(
-        "concept,prompt,baseline\nChad,Chad is,Chad is big.\nChad,Chad has,Chad has a lake.\nMali,Mali is,Mali is big.\n"
-    )
+    rows = ("Chad,Chad is,Chad is big.", "Chad,Chad has,Chad has a lake.", "Mali,Mali is,Mali is big.")
+    (home / "mine.csv").write_text("\n".join(("concept,prompt,baseline", *rows, "")))
     for name, log in {"gestprobe_1.jsonl": "Gest", "gestcreativeprobe_1.jsonl": "GestCreative"}.items():
         with gzip.open(shared / "golden" / "genderbench" / "logs" / f"{log}.jsonl.gz") as file:
             (home / name).write_bytes(file.read())
@@ -109,9 +108,8 @@ def write_log(prompt: dict[str, Any], path: Path) -> None:
     sample = {"id": prompt["prompt_id"], "epoch": 1, "input": prompt["prompt"], "output": said}
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("samples/1_epoch_1.json", json.dumps(sample))
-        archive.writestr(
-            "header.json", json.dumps({"version": 2, "status": "success", "eval": {"task": "mine", "model": "openai/gpt-4o-mini"}})
-        )
+        header = {"version": 2, "status": "success", "eval": {"task": "mine", "model": "openai/gpt-4o-mini"}}
+        archive.writestr("header.json", json.dumps(header))
 
 
 @pytest.fixture
@@ -122,12 +120,10 @@ def place(made: Path, address: str, anthropic: str, tmp_path: Path, monkeypatch:
     for name in PROVIDERS:
         monkeypatch.setenv(f"{name}_API_KEY", "a-key")
         monkeypatch.setenv(f"{name}_BASE_URL", address)
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", anthropic)
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(home / "runs"))
-    monkeypatch.setenv("TILTMETER_LIMIT", "2")
-    monkeypatch.setenv("TILTMETER_DISPLAY", "none")
-    monkeypatch.setenv("ADDRESS", address)
+    places = {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
+    told = {"ANTHROPIC_BASE_URL": anthropic, "TILTMETER_LIMIT": "2", "TILTMETER_DISPLAY": "none", "ADDRESS": address}
+    for name, value in (places | told).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     return home
 
@@ -223,12 +219,7 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
 
 
 def check_parsed(block: Block) -> None:
-    if block.kind == "yaml":
-        assert yaml.safe_load(block.text)
-    elif block.kind == "json":
-        assert json.loads(block.text)
-    else:
-        assert tomllib.loads(block.text)
+    assert {"yaml": yaml.safe_load, "json": json.loads, "toml": tomllib.loads}[block.kind](block.text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -63,9 +63,8 @@ def test_equal_texts_take_their_answers_in_turn(tmp_path: Path) -> None:
     twice = prompts().filter(pl.len().over("prompt") == 2).sort("prompt").head(2)
     assert twice["prompt"].n_unique() == 1
     for extra in ({}, {"repetition": 0}):
-        twice.select("prompt", answer=pl.Series(["yes", "no"])).with_columns(**{k: pl.lit(v) for k, v in extra.items()}).write_csv(
-            tmp_path / "a.csv"
-        )
+        rows = twice.select("prompt", answer=pl.Series(["yes", "no"]))
+        rows.with_columns(**{name: pl.lit(value) for name, value in extra.items()}).write_csv(tmp_path / "a.csv")
         found = analyse("a.csv").responses
         assert dict(found.select("prompt_id", "answer").iter_rows()) == dict(zip(twice["prompt_id"], ["yes", "no"], strict=True))
         assert found["repetition"].to_list() == [0, 0]

@@ -55,11 +55,8 @@ def ask(url: str, prompt: str, **more: Any) -> str:
 
 
 def test_an_answer_has_the_shape_clients_expect(url: str, model: SimulatedModel) -> None:
-    body = {
-        "model": "gpt-x",
-        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}],
-        "seed": 3,
-    }
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
+    body = {"model": "gpt-x", "messages": asked, "seed": 3}
     status, answer = call(f"{url}/chat/completions", body)
     expected = model.reply([Message("system", "Be brief."), Message("user", PROMPT)], 3)
     assert status == 200
