@@ -9,7 +9,7 @@ import re
 import shutil
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -219,7 +219,8 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
 
 
 def check_parsed(block: Block) -> None:
-    assert {"yaml": yaml.safe_load, "json": json.loads, "toml": tomllib.loads}[block.kind](block.text)
+    readers: dict[str, Callable[[str], object]] = {"yaml": yaml.safe_load, "json": json.loads, "toml": tomllib.loads}
+    assert readers[block.kind](block.text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

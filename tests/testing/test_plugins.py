@@ -52,12 +52,12 @@ def test_an_outside_provider(tiltmeter: Tiltmeter, tmp_path: Path, installed: st
 
 @pytest.mark.verify
 def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
-    for kind, found in (
+    for kind, named in (
         ("feature", ("hedging", "workplace.hedging:hedging")),
         ("statistic", ("trimmed_mean", "workplace.trimmed:TRIMMED_MEAN")),
     ):
         rows = json.loads(tiltmeter(f"list {kind}s -f json", PYTHONPATH=installed).stdout)
-        assert found in {(row[kind], row["from"]) for row in rows}
+        assert named in {(row[kind], row["from"]) for row in rows}
     command = ("run", "benchmarks/g20", "--limit", "2", "--display", "none", "--out", "run", "-m", "dice/maybe/certainly")
     chosen = ("-P", "features=hedging", "-P", "statistics=mean,trimmed_mean,selection_rate")
     tiltmeter(*command, *chosen, PYTHONPATH=installed, exits=0)
