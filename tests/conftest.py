@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.commands import call
+from support.commands import call, user_environment
 
 ROOT = Path(__file__).parent.parent
 
@@ -37,18 +38,33 @@ Tiltmeter = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def environment(tmp_path: Path, shared: Path) -> dict[str, str]:
-    """The environment of a user who has the data, with runs and journal in a folder of their own and no key of ours."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")}
-    cache = {name: os.environ[name] for name in ("TILTMETER_CACHE",) if name in os.environ}
-    return kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(tmp_path / "runs"), "COLUMNS": "200"}
+    return user_environment(shared, tmp_path / "runs")
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with runs below it, for what is called in this process."""
+    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
+    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture
 def tiltmeter(tmp_path: Path, environment: dict[str, str]) -> Tiltmeter:
-    """Run the command in a folder of its own; gives its exit status and what it printed."""
+    """Run the command in a folder of its own; gives its exit status and what it printed.
 
-    def obey(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        return call([str(one) for one in arguments], tmp_path, environment | variables)
+    The first argument may hold several, with blanks between them. `exits` is the status it must end with, `says` what stderr must hold.
+    """
+
+    def obey(*arguments: str | Path, exits: int | None = None, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        words = [*shlex.split(str(arguments[0])), *map(str, arguments[1:])] if arguments else []
+        done = call(words, tmp_path, environment | variables)
+        if exits is not None:
+            assert done.returncode == exits, done.stderr or done.stdout
+            assert " ".join(says.split()) in " ".join(done.stderr.split())
+            assert "Traceback" not in done.stderr
+        return done
 
     return obey
 
@@ -66,14 +82,14 @@ def tiltmeter_once(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Tiltmeter:
-    """For the first command of a test, where several tests of a module begin with the same: it is carried out once.
+    """For the first command of a test, where several tests of a module begin with the same: it is carried out once, and must succeed.
 
     Each test gets a copy of all it left (run and journal) as its own.
     """
 
     def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         if arguments not in carried_out:
-            done = tiltmeter(*arguments)
+            done = tiltmeter(*arguments, exits=0)
             carried_out[arguments] = tmp_path_factory.mktemp("made") / "left", done
             shutil.copytree(tmp_path, carried_out[arguments][0])
             return done

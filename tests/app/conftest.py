@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from support.commands import call
+from support.commands import call, user_environment
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = '"><img src=x onerror=alert(2)>'
@@ -20,12 +19,6 @@ FORMULA = "=cmd|' /C calc'!A0"
 BACKWARDS = "\u202eright to left\u202c \u2067mark\u2069"
 WORD = "w" * 1_000_000
 HOSTILE = (SCRIPT, IMAGE, CLOSING, LINK, FORMULA, BACKWARDS, WORD)
-
-
-def variables(shared: Path, runs: Path) -> dict[str, str]:
-    """The environment of a user whose runs are in this folder."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")}
-    return kept | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +31,7 @@ def runs(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "countries": ["benchmarks/g20", "-m", "sim/biased", "--limit", "2"],
     }
     for name, arguments in studies.items():
-        done = call(["run", "--display", "none", *arguments, "--out", str(root / name)], root, variables(shared, root))
+        done = call(["run", "--display", "none", *arguments, "--out", str(root / name)], root, user_environment(shared, root))
         assert done.returncode == 0, done.stderr
     _make_hostile(root / "countries", root / "hostile")
     return root

@@ -120,9 +120,8 @@ def test_the_answers_that_moved_a_finding_most_are_its_own(runs: Path) -> None:
     kept = load(path).examples
     for finding in findings_of(path).iter_rows(named=True):
         moved = data.moved_most(path, data.stamp(path), finding)
-        named = [
-            pl.col(name).eq_missing(pl.lit(finding[name], kind)) for name, kind in {"model": pl.String, "part": pl.String, **NAMED}.items()
-        ]
+        columns = {"model": pl.String, "part": pl.String, **NAMED}
+        named = [pl.col(name).eq_missing(pl.lit(finding[name], kind)) for name, kind in columns.items()]
         assert moved["prompt_id"].to_list() == kept.filter(named)["prompt_id"].to_list()
 
 

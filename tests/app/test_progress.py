@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -30,30 +32,32 @@ def begun(runs: Path, tmp_path: Path) -> Path:
     return path
 
 
-def forget(journal: Path, condition: str) -> int:
-    """Take answers out of a journal; how many."""
-    with sqlite3.connect(journal) as connection:
-        taken = connection.execute(f"DELETE FROM completions WHERE {condition}").rowcount
-    connection.close()
-    return taken
+@pytest.fixture
+def asked(begun: Path) -> int:
+    """The answers asked of each model."""
+    return int(pl.read_parquet(begun / "design.parquet")["repetitions"].sum())
 
 
-def test_answers_are_counted_for_each_model(begun: Path, tmp_path: Path) -> None:
-    journal = tmp_path / "journal.sqlite"
-    asked = int(pl.read_parquet(begun / "design.parquet")["repetitions"].sum())
-    watcher = Watcher(begun, str(journal))
+@pytest.fixture
+def watcher(begun: Path, tmp_path: Path) -> Iterator[Watcher]:
+    with closing(Watcher(begun, str(tmp_path / "journal.sqlite"))) as made:
+        yield made
+
+
+def test_answers_are_counted_for_each_model(watcher: Watcher, asked: int) -> None:
     seen = watcher.look()
-    watcher.close()
     assert seen.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
     assert (seen.exact, seen.note, seen.step) == (True, None, "the models are being asked")
 
 
-def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(
+    watcher: Watcher, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal, whole = tmp_path / "journal.sqlite", tmp_path / "whole.sqlite"
     shutil.copy(journal, whole)
-    asked = int(pl.read_parquet(begun / "design.parquet")["repetitions"].sum())
-    forget(journal, "model LIKE '%bias.stereotypical_reasoning=0 %'")
-    watcher = Watcher(begun, str(journal))
+    with sqlite3.connect(journal) as connection:
+        connection.execute("DELETE FROM completions WHERE model LIKE '%bias.stereotypical_reasoning=0 %'")
+    connection.close()
     assert watcher.look().models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", 0, asked))
     with sqlite3.connect(journal) as connection:
         connection.execute("ATTACH ? AS whole", [str(whole)])
@@ -62,17 +66,13 @@ def test_what_is_not_answered_yet_is_not_counted_and_comes_in_later(begun: Path,
     connection.close()
     monkeypatch.setattr(watcher, "_not_before", 0.0)
     mild, fair = watcher.look().models
-    watcher.close()
     assert mild.answered == asked  # seen once, answered for good
     assert 0 < fair.answered < asked  # failures are no answers
 
 
-def test_of_very_many_attempts_evenly_spaced_ones_are_counted(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_attempts_evenly_spaced_ones_are_counted(watcher: Watcher, asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_progress, "COUNTED", 50)
-    asked = int(pl.read_parquet(begun / "design.parquet")["repetitions"].sum())
-    watcher = Watcher(begun, str(tmp_path / "journal.sqlite"))
     seen = watcher.look()
-    watcher.close()
     assert asked > 50
     assert seen.models == (ModelProgress("sim/mild", asked, asked), ModelProgress("sim/fair", asked, asked))
     assert not seen.exact
@@ -83,9 +83,8 @@ def test_a_journal_that_is_not_there_is_named_and_not_made(begun: Path, tmp_path
     for where in (str(missing), f"sqlite:///{missing}"):
         seen = Watcher(begun, where).look()
         assert seen.models == ()
-        assert seen.note is not None
-        assert "nowhere.sqlite" in seen.note
-        assert "--journal" in seen.note
+        assert "nowhere.sqlite" in (seen.note or "")
+        assert "--journal" in (seen.note or "")
     assert not missing.exists()
 
 
@@ -93,11 +92,9 @@ def test_a_journal_that_is_not_there_is_named_and_not_made(begun: Path, tmp_path
     ("aside", "step"),
     [(".responses.abcdefgh", "collected"), (".measures.abcdefgh", "measured"), (".findings.abcdefgh", "computed"), (None, "asked")],
 )
-def test_the_step_is_told_by_what_is_being_written(begun: Path, tmp_path: Path, aside: str | None, step: str) -> None:
+def test_the_step_is_told_by_what_is_being_written(begun: Path, watcher: Watcher, aside: str | None, step: str) -> None:
     if aside is not None:
         (begun / aside).mkdir()
-    watcher = Watcher(begun, str(tmp_path / "journal.sqlite"))
     assert step in watcher.look().step
     (begun / ".lock").unlink()
     assert "stopped before its end" in watcher.look().step
-    watcher.close()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from conftest import Tiltmeter
 from support.journals import NANO, dead_owner, failure, fill, key, row, rows_of
 from support.postgres import PASSWORD, database, postgres, postgres_server
-from tiltmeter.cli import main
 from tiltmeter.engine import open_journal
 from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import export_rows, import_rows
@@ -21,7 +21,7 @@ from tiltmeter.runs import run
 
 __all__ = ["database", "postgres", "postgres_server"]
 
-Call = Callable[..., tuple[int, str, str]]
+Call = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
@@ -33,19 +33,12 @@ def journal(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """The command in this process: exit status, what it printed, what it said beside."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TILTMETER_RUNS", raising=False)
-    monkeypatch.delenv("TILTMETER_JOURNAL", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
+def call(tiltmeter: Tiltmeter) -> Call:
+    """The command, with its exit status checked: what it printed, what it said beside."""
 
-    def obey(*words: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["tiltmeter", "journal", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capfd.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+    def obey(words: str, *more: str | Path, exits: int = 0) -> tuple[str, str]:
+        done = tiltmeter(f"journal {words}", *more, exits=exits, TILTMETER_RUNS="runs")
+        return done.stdout, done.stderr
 
     return obey
 
@@ -54,113 +47,89 @@ def test_stats(journal: Path, call: Call) -> None:
     with open_journal(journal) as opened:
         opened.claim([key(90)], dead_owner())
         opened.name_model(NANO, "openai/gpt-nano")
-    status, said, _ = call("stats")
-    assert status == 0
+    said, _ = call("stats")
     assert "7 answers, 2 failed" in said
     assert "server 1, timeout 1" in said or "timeout 1, server 1" in said
     assert "1970-01-01 00:16" in said
     assert "dead" in said
     assert "\x1b" not in said
-    status, said, _ = call("stats", "-f", "json", "--journal", journal)
-    found = json.loads(said)
-    assert found["models"][0]["model"] == NANO
-    assert (found["models"][0]["name"], found["models"][0]["failed"]) == ("openai/gpt-nano", {"server": 1, "timeout": 1})
-    assert found["claimants"][0]["claims"] == 1
-    assert found["journal"] == str(journal)
+    found = json.loads(call("stats -f json --journal", journal)[0])
+    model = found["models"][0]
+    assert (model["model"], model["name"], model["failed"]) == (NANO, "openai/gpt-nano", {"server": 1, "timeout": 1})
+    assert (found["claimants"][0]["claims"], found["journal"]) == (1, str(journal))
 
 
 def test_prune_asks_first(journal: Path, call: Call) -> None:
-    status, said, _ = call("prune", "--model", "openai/gpt-nano", "--before", "1970-01-01T00:16:43Z")
-    assert status == 0
+    said, _ = call("prune --model openai/gpt-nano --before 1970-01-01T00:16:43Z")
     assert "would remove 3 answers (9 input and 12 output tokens were paid for them), 0 failures, 0 claims of dead runs" in said
     assert "add --yes" in said
     assert len(rows_of(journal)) == 9
-    status, said, _ = call("prune", "--failed", "--yes")
-    assert status == 0
-    assert said.startswith("removed 0 answers, 2 failures")
+    assert call("prune --failed --yes")[0].startswith("removed 0 answers, 2 failures")
     assert len(rows_of(journal)) == 7
     with open_journal(journal) as opened:
         opened.claim([key(90)], new_owner())
-        status, _, said = call("prune", "--model", NANO, "--yes")
-    assert (status, len(rows_of(journal))) == (2, 7)
+        _, said = call("prune --yes --model", NANO, exits=2)
+    assert len(rows_of(journal)) == 7
     assert "a run is at work on it" in said
 
 
 def test_out_and_in(journal: Path, tmp_path: Path, call: Call, database: str) -> None:
-    assert call("export", "rows.parquet") == (0, "", "9 rows written to rows.parquet\n")
-    status, lines, said = call("export", "-", "--model", "openai/gpt-nano")
-    assert (status, said) == (0, "8 rows written\n")
-    assert len([json.loads(line) for line in lines.splitlines()]) == 8
+    assert call("export rows.parquet") == ("", "9 rows written to rows.parquet\n")
+    lines, said = call("export - --model openai/gpt-nano")
+    assert (len([json.loads(line) for line in lines.splitlines()]), said) == (8, "8 rows written\n")
     for _ in range(2):
-        status, said, _ = call("import", "rows.parquet", "--journal", database)
-        assert status == 0
+        said, _ = call("import rows.parquet --journal", database)
     assert said == "9 rows read: +0 answers in the journal\n"
-    status, said, _ = call("import", database, "--journal", "again.sqlite")
-    assert said == "9 rows read: +7 answers, +2 failures in the journal\n"
+    assert call("import", database, "--journal", "again.sqlite")[0] == "9 rows read: +7 answers, +2 failures in the journal\n"
     assert rows_of(tmp_path / "again.sqlite") == rows_of(journal)
-    status, said, more = call("stats", "--journal", database)
-    assert status == 0
-    assert PASSWORD not in said + more
+    assert PASSWORD not in "".join(call("stats --journal", database))
 
 
 def test_check_and_repair(journal: Path, tmp_path: Path, call: Call) -> None:
-    status, said, _ = call("check")
-    assert status == 0
-    assert said == f"{Path('runs') / 'journal.sqlite'}: sound, 9 rows\n"
+    assert call("check")[0] == f"{Path('runs') / 'journal.sqlite'}: sound, 9 rows\n"
     fill(journal, [row(number, "x" * 3000) for number in range(100, 120)])
     with journal.open("r+b") as file:
         file.truncate(journal.stat().st_size - 100)
-    status, said, _ = call("check")
-    assert status == 3
+    said, _ = call("check", exits=3)
     assert "damaged, 28 rows can be read of 29" in said
     assert "tiltmeter journal check --repair repairs it" in said
-    status, said, _ = call("check", "-f", "json")
-    assert (status, json.loads(said)["state"], json.loads(said)["readable"]) == (3, "damaged", 28)
-    status, said, _ = call("check", "--repair")
-    assert status == 3
+    assert json.loads(call("check -f json", exits=3)[0]).items() >= {"state": "damaged", "readable": 28}.items()
+    said, _ = call("check --repair", exits=3)
     assert "28 rows were saved of the 29" in said
-    assert call("check")[0] == 0
-    aside = [path for path in journal.parent.iterdir() if ".damaged-" in path.name]
-    assert len(aside) == 1
-    assert f"kept as {Path('runs') / aside[0].name}" in said
+    call("check")
+    (aside,) = (path for path in journal.parent.iterdir() if ".damaged-" in path.name)
+    assert f"kept as {Path('runs') / aside.name}" in said
 
 
 def test_rows_known_to_be_lost_are_status_3(journal: Path, call: Call) -> None:
     fill(journal, [row(number, "x" * 500) for number in range(100, 300)])
     with journal.open("r+b") as file:
         file.truncate(journal.stat().st_size // 2)
-    status, said, _ = call("check", "--repair", "-f", "json")
-    found = json.loads(said)
-    assert status == 3
+    found = json.loads(call("check --repair -f json", exits=3)[0])
     assert found["lost"] == found["claimed"] - found["rows"] > 0
-    assert call("check")[0] == 0
+    call("check")
 
 
 def test_nothing_to_save_is_status_2(journal: Path, call: Call) -> None:
     journal.write_bytes(b"\0" * 5000)
-    status, said, _ = call("check")
-    assert status == 2
-    assert "restore a copy" in said
-    status, _, said = call("check", "--repair")
-    assert status == 2
-    assert "it was left as it is" in said
+    assert "restore a copy" in call("check", exits=2)[0]
+    assert "it was left as it is" in call("check --repair", exits=2)[1]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("stats", "--journal", "none.sqlite"), "there is no journal none.sqlite; name another with --journal"),
-        (("stats", "-f", "xml"), "is not one of table, json"),
-        (("prune", "--before", "yesterday"), "--before 'yesterday' is no date; write it as 2026-01-31"),
-        (("prune", "--model", "openai/gpt-nono"), "did you mean"),
-        (("export", "rows.csv"), "give a name that ends in .parquet or .jsonl"),
-        (("import", "none.parquet"), "there is no such file"),
-        (("check", "--journal", "none.sqlite"), "there is no journal none.sqlite"),
+        ("stats --journal none.sqlite", "there is no journal none.sqlite; name another with --journal"),
+        ("stats -f xml", "is not one of table, json"),
+        ("prune --before yesterday", "--before 'yesterday' is no date; write it as 2026-01-31"),
+        ("prune --model openai/gpt-nono", "did you mean"),
+        ("export rows.csv", "give a name that ends in .parquet or .jsonl"),
+        ("import none.parquet", "there is no such file"),
+        ("check --journal none.sqlite", "there is no journal none.sqlite"),
     ],
 )
-def test_mistakes(journal: Path, call: Call, words: tuple[str, ...], said: str) -> None:
-    status, _, sentence = call(*words)
-    assert status == 2
+def test_mistakes(journal: Path, call: Call, words: str, said: str) -> None:
+    _, sentence = call(words, exits=2)
     assert said in sentence
     assert sentence.count("\n") == 1
 
@@ -169,20 +138,11 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
 
 
-READS = [
-    ("stats",),
-    ("stats", "-f", "json"),
-    ("check",),
-    ("export", "../rows.jsonl"),
-    ("export", "-"),
-    ("prune", "--failed"),
-    ("prune", "--failed", "--yes"),
-    ("check", "--repair"),
-]
+READS = ["stats", "stats -f json", "check", "export ../rows.jsonl", "export -", "prune --failed", "prune --failed --yes", "check --repair"]
 
 
-@pytest.mark.parametrize("words", READS, ids=" ".join)
-def test_what_is_no_journal_stays_as_it_is(tmp_path: Path, call: Call, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", READS)
+def test_what_is_no_journal_stays_as_it_is(tmp_path: Path, call: Call, words: str) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "empty.csv").touch()
@@ -192,25 +152,24 @@ def test_what_is_no_journal_stays_as_it_is(tmp_path: Path, call: Call, words: tu
         other.commit()
     before = snapshot(folder)
     for name in (*before, "missing.sqlite", "missing/missing.sqlite"):
-        status, said, complaint = call(*words, "--journal", folder / name)
-        assert status == 2, (name, said, complaint)
+        said, complaint = call(f"{words} --journal", folder / name, exits=2)
         assert (said + complaint).count("\n") == 1, (name, said, complaint)
         assert name in said + complaint
         assert snapshot(folder) == before
     assert not (tmp_path / "rows.jsonl").exists()
 
 
-@pytest.mark.parametrize("words", READS[:-2], ids=" ".join)
-def test_reading_changes_nothing(journal: Path, call: Call, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("words", READS[:-2])
+def test_reading_changes_nothing(journal: Path, call: Call, words: str) -> None:
     before = snapshot(journal.parent)
-    assert call(*words)[0] == 0
+    call(words)
     assert {name: kept for name, kept in snapshot(journal.parent).items() if name in before} == before
     assert set(snapshot(journal.parent)) <= {*before, "rows.jsonl"}
 
 
 def test_another_journal_to_import_from_stays_as_it_is(journal: Path, tmp_path: Path, call: Call) -> None:
     before = snapshot(journal.parent)
-    assert call("import", journal, "--journal", "other.sqlite")[0] == 0
+    call("import", journal, "--journal", "other.sqlite")
     assert snapshot(journal.parent) == before
     assert rows_of(tmp_path / "other.sqlite") == rows_of(journal)
 

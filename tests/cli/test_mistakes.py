@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from pathlib import Path
@@ -13,138 +14,80 @@ from support.simulated import running
 from tiltmeter.models.sim import Dials, SimulatedModel
 
 SIM = ("--model", "sim/fair", "--display", "none")
+DIRECT = "genderbench/direct --model sim/fair --display none"
+WRONG = {
+    "run genderbnech --model sim/fair --display none": "unknown study 'genderbnech': did you mean genderbench",
+    "run genderbench/gst --model sim/fair --display none": "did you mean gest",
+    "run none.yaml --model sim/fair --display none": "cannot read the study file none.yaml",
+    "run genderbench/direct --model opnai/gpt": "did you mean openai",
+    "run genderbench/direct --model gpt-4o": "provider/model",
+    "run genderbench/direct --model sim/unfair": "did you mean sim/fair?",
+    "run DIRECT -M bais=0.1": "bias",
+    "run DIRECT -M bias": "-M 'bias' is not KEY=VALUE",
+    "run DIRECT -P wordings=all": "unknown parameter 'wordings'",
+    "run DIRECT --definition genderbanch": "unknown definition 'genderbanch'",
+    "run DIRECT --limit ten": "--limit 'ten'",
+    "run DIRECT --temperature hot": "temperature",
+    "run DIRECT --max-connections 0": "--max-connections",
+    "run DIRECT --rpm 0": "requests_per_minute must be a positive number",
+    "run DIRECT --timeout nan": "--timeout",
+    "run DIRECT --temperature nan": "temperature",
+    "run DIRECT --repeats 40000": "--repeats",
+    "run DIRECT --seed -1": "--seed",
+    "run DIRECT --seed 99999999999999999999": "--seed",
+    "run genderbench/direct -m openai/x -M api_key=sk-1": "-M api_key= looks like a key or password",
+    "run DIRECT -M token=sk-1": "-M token= looks like a key or password",
+    "run genderbench/direct -m openai/x -m groq/y --base-url http://h/v1": "keys of openai and groq",
+    "plan genderbench/direct --repeats 40000": "--repeats",
+    "plan genderbench/direct --max-tokens 0": "--max-tokens",
+    "plan genderbench/direct --model nonsense": "provider/model",
+    "plan genderbench/direct --model opnai/gpt": "did you mean openai",
+    "plan genderbench/direct --prompts .": "unknown kind of file",
+    f"plan genderbench/direct --prompts {'x' * 300}.csv": "cannot write",
+    "plan genderbench/direct -f xml": "is not one of table, json",
+    "data list -f xml": "is not one of table, json",
+    "sim serve --port 70000": "--port",
+    "show nothing --examples -5": "--examples",
+    "show caf\udce9": "argument 2 is not UTF-8 text",
+    "run DIRECT --limt 3": "--limt",
+    "run DIRECT --display fancy": "fancy",
+    "run genderbench/direct": "--model",
+    "run genderbench/direct --model openai/gpt-4o-mini": "OPENAI_API_KEY",
+    "run DIRECT --model sim/fair": "is given twice",
+    "run DIRECT -M temperature=1 --temperature 1": "say the same thing",
+    "show nothing": "is not a run folder",
+    "report nothing": "is not a run folder",
+    "gate nowhere": "is not a run folder",
+    "list modles": "did you mean models",
+    "list -f xml": "is not one of table, json",
+    "data fetch gest/gset.csv": "did you mean gest/gest.csv",
+    "analyse none.csv --study genderbench/gest": "there is no file none.csv",
+}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        (("run", "genderbnech", *SIM), 2, "unknown study 'genderbnech': did you mean genderbench"),
-        (("run", "genderbench/gst", *SIM), 2, "did you mean gest"),
-        (("run", "none.yaml", *SIM), 2, "cannot read the study file none.yaml"),
-        (("run", "genderbench/direct", "--model", "opnai/gpt"), 2, "did you mean openai"),
-        (("run", "genderbench/direct", "--model", "gpt-4o"), 2, "provider/model"),
-        (("run", "genderbench/direct", "--model", "sim/unfair"), 2, "did you mean sim/fair?"),
-        (("run", "genderbench/direct", *SIM, "-M", "bais=0.1"), 2, "bias"),
-        (("run", "genderbench/direct", *SIM, "-M", "bias"), 2, "-M 'bias' is not KEY=VALUE"),
-        (("run", "genderbench/direct", *SIM, "-P", "wordings=all"), 2, "unknown parameter 'wordings'"),
-        (("run", "genderbench/direct", *SIM, "-P", "wording=fancy"), 2, "unknown wording 'fancy'"),
-        (("run", "genderbench/direct", *SIM, "--definition", "genderbanch"), 2, "unknown definition 'genderbanch'"),
-        (("run", "genderbench/direct", *SIM, "--limit", "ten"), 2, "--limit 'ten'"),
-        (("run", "genderbench/direct", *SIM, "--temperature", "hot"), 2, "temperature"),
-        (("run", "genderbench/direct", *SIM, "--max-connections", "0"), 2, "--max-connections"),
-        (("run", "genderbench/direct", *SIM, "--rpm", "0"), 2, "requests_per_minute must be a positive number"),
-        (("run", "genderbench/direct", *SIM, "--timeout", "nan"), 2, "--timeout"),
-        (("run", "genderbench/direct", *SIM, "--temperature", "nan"), 2, "temperature"),
-        (("run", "genderbench/direct", *SIM, "--repeats", "40000"), 2, "--repeats"),
-        (("run", "genderbench/direct", *SIM, "--seed", "-1"), 2, "--seed"),
-        (("run", "genderbench/direct", *SIM, "--seed", "99999999999999999999"), 2, "--seed"),
-        (("run", "genderbench/direct", "-m", "openai/x", "-M", "api_key=sk-1"), 2, "-M api_key= looks like a key or password"),
-        (("run", "genderbench/direct", *SIM, "-M", "token=sk-1"), 2, "-M token= looks like a key or password"),
-        (("run", "genderbench/direct", "-m", "openai/x", "-m", "groq/y", "--base-url", "http://h/v1"), 2, "keys of openai and groq"),
-        (("plan", "genderbench/direct", "--repeats", "40000"), 2, "--repeats"),
-        (("plan", "genderbench/direct", "--max-tokens", "0"), 2, "--max-tokens"),
-        (("plan", "genderbench/direct", "--model", "nonsense"), 2, "provider/model"),
-        (("plan", "genderbench/direct", "--model", "opnai/gpt"), 2, "did you mean openai"),
-        (("plan", "genderbench/direct", "--prompts", "."), 2, "unknown kind of file"),
-        (("plan", "genderbench/direct", "--prompts", f"{'x' * 300}.csv"), 2, "cannot write"),
-        (("plan", "genderbench/direct", "-f", "xml"), 2, "is not one of table, json"),
-        (("data", "list", "-f", "xml"), 2, "is not one of table, json"),
-        (("sim", "serve", "--port", "70000"), 2, "--port"),
-        (("show", "nothing", "--examples", "-5"), 2, "--examples"),
-        (("show", "caf\udce9"), 2, "argument 2 is not UTF-8 text"),
-        (("run", "genderbench/direct", *SIM, "--limt", "3"), 2, "--limt"),
-        (("run", "genderbench/direct", *SIM, "--display", "fancy"), 2, "fancy"),
-        (("run", "genderbench/direct"), 2, "--model"),
-        (("run", "genderbench/direct", "--model", "openai/gpt-4o-mini"), 4, "OPENAI_API_KEY"),
-        (("run", "genderbench/direct", *SIM, "--model", "sim/fair"), 2, "is given twice"),
-        (("run", "genderbench/direct", *SIM, "-M", "temperature=1", "--temperature", "1"), 2, "say the same thing"),
-        (("show", "nothing"), 2, "is not a run folder"),
-        (("report", "nothing"), 2, "is not a run folder"),
-        (("list", "modles"), 2, "did you mean models"),
-        (("list", "-f", "xml"), 2, "is not one of table, json"),
-        (("data", "fetch", "gest/gset.csv"), 2, "did you mean gest/gest.csv"),
-        (("analyse", "none.csv", "--study", "genderbench/gest"), 2, "there is no file none.csv"),
-    ],
-)
-def test_wrong_use(tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ...], status: int, said: str) -> None:
-    done = tiltmeter(*arguments)
-    assert done.returncode == status, done.stderr
-    assert said in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize("command", WRONG)
+def test_wrong_use(tiltmeter: Tiltmeter, tmp_path: Path, command: str) -> None:
+    exits = 4 if WRONG[command] == "OPENAI_API_KEY" else 2
+    tiltmeter(command.replace("DIRECT", DIRECT), exits=exits, says=WRONG[command])
     assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
-
-
-def test_broken_yaml_is_named_with_its_line(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("study: genderbench\nlimit: [1\n")
-    done = tiltmeter("run", "mine.yaml", *SIM)
-    assert (done.returncode, "mine.yaml, line" in done.stderr) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("direct:\n  mine:\n    prompt: 'Agree?'\n", "must hold the placeholder {statement}"),
-        ("dirct:\n  mine:\n    prompt: '{statement}'\n", "unknown probe 'dirct': did you mean direct"),
-        ("direct:\n  mine:\n    text: '{statement}'\n", "lacks the template 'prompt'"),
-        ("direct: [", "not valid YAML"),
-        ("direct: {}\n", "expected named wordings"),
-    ],
-)
-def test_wrong_wording_file(tiltmeter: Tiltmeter, tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "words.yaml").write_text(text)
-    done = tiltmeter("run", "genderbench/direct", *SIM, "-P", "wording=words.yaml")
-    assert done.returncode == 2
-    assert said in done.stderr
-
-
-def test_responses_without_the_needed_columns(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("prompt,anser\nhello,yes\n")
-    done = tiltmeter("analyse", "a.csv", "--study", "genderbench/direct")
-    assert done.returncode == 2
-    assert "a.csv has no column 'answer'" in done.stderr
-    assert "did you mean anser" in done.stderr
-    (tmp_path / "b.csv").write_text("answer\nyes\n")
-    done = tiltmeter("analyse", "b.csv", "--study", "genderbench/direct")
-    assert "neither a column 'prompt_id' nor 'prompt'" in done.stderr
-    (tmp_path / "c.csv").write_text("prompt,answer\nsomething else,yes\n")
-    done = tiltmeter("analyse", "c.csv", "--study", "genderbench/direct")
-    assert (done.returncode, "is a prompt of this study" in done.stderr) == (2, True)
-    assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
-
-
-def test_truncated_probe_log(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "log.jsonl").write_text('{"probe_state": {"class": "GestProbe", "probe_items": [{"uui')
-    done = tiltmeter("analyse", "log.jsonl", "--study", "genderbench/gest")
-    assert (done.returncode, "not a whole GenderBench probe log" in done.stderr) == (2, True)
 
 
 def test_data_file_with_a_wrong_checksum(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     path = tmp_path / "data" / "gest" / "gest.csv"
     path.parent.mkdir(parents=True)
     path.write_text("sentence,stereotype\nI am not the file you think,1\n")
-    done = tiltmeter("run", "genderbench/gest", *SIM, TILTMETER_DATA=str(tmp_path / "data"))
-    assert done.returncode == 2
-    assert "gest.csv" in done.stderr
+    done = tiltmeter("run genderbench/gest", *SIM, TILTMETER_DATA=str(tmp_path / "data"), exits=2, says="gest.csv")
     assert "bytes long" in done.stderr
-    assert tiltmeter("data", "check", "gest/gest.csv", TILTMETER_DATA=str(tmp_path / "data")).returncode == 2
-
-
-def test_out_folder_that_is_something_else(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("do not touch")
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine")
-    assert (done.returncode, "is not a run folder" in done.stderr) == (2, True)
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    assert tiltmeter("data check gest/gest.csv", TILTMETER_DATA=str(tmp_path / "data")).returncode == 2
 
 
 def test_out_folder_of_another_study(tiltmeter: Tiltmeter) -> None:
-    assert tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "6", "--out", "mine")
-    assert (done.returncode, "holds a run with other settings" in done.stderr) == (2, True)
+    assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
+    tiltmeter("run genderbench/direct", *SIM, "--limit", "6", "--out", "mine", exits=2, says="holds a run with other settings")
 
 
 def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
+    assert tiltmeter("run genderbench/direct", *SIM, "--limit", "5", "--out", "mine").returncode == 0
     for place, said in (
         (".", "is a folder"),
         ("/", "is a folder"),
@@ -152,25 +95,15 @@ def test_report_needs_a_file_name(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
         ("mine", "cannot write"),
         ("x" * 300, "cannot write"),
     ):
-        done = tiltmeter("report", "mine", "-o", place)
+        done = tiltmeter("report mine -o", place)
         assert (done.returncode, said in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
-    assert tiltmeter("report", "mine", "-o", "new/page.html").returncode == 0
+    assert tiltmeter("report mine -o new/page.html").returncode == 0
     assert not list(tmp_path.rglob(".page.html*"))
 
 
 def test_base_url_is_given_by_a_flag_only(tiltmeter: Tiltmeter) -> None:
     """As an environment variable it would send one provider's key to the endpoint of another."""
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1")
-    assert done.returncode == 0, done.stderr
-
-
-def test_unwritable_place(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--out", "file/run")
-    assert (done.returncode, "cannot write" in done.stderr) == (2, True), done.stderr
-    done = tiltmeter("run", "genderbench/direct", *SIM, "--limit", "5", "--journal", "file/journal.sqlite")
-    assert (done.returncode, "file" in done.stderr) == (2, True), done.stderr
-    assert "Traceback" not in done.stderr
+    tiltmeter("run genderbench/direct", *SIM, "--limit", "5", TILTMETER_BASE_URL="http://127.0.0.1:9/v1", exits=0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a device that is always full")
@@ -192,25 +125,15 @@ def test_full_disk(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, 
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.glob("runs/*/.*.parquet*"))
-    assert tiltmeter("run", "genderbench/direct", *SIM).returncode == 0, "the same command goes on once there is room"
+    assert tiltmeter("run genderbench/direct", *SIM).returncode == 0, "the same command goes on once there is room"
 
 
 def test_status_is_3_without_data_and_the_suite_goes_on(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, direct]\nlimit: 20\n")
-    done = tiltmeter("run", "study.yaml", *SIM, "--out", "here", TILTMETER_DATA="", HF_HUB_OFFLINE="1")
-    assert done.returncode == 3, done.stderr
-    assert "gest not run" in done.stderr
+    done = tiltmeter("run study.yaml", *SIM, "--out", "here", TILTMETER_DATA="", HF_HUB_OFFLINE="1", exits=3, says="gest not run")
     assert "TILTMETER_DATA" in done.stderr
     assert "fail_rate" in done.stdout
     assert "not run" in (tmp_path / "here" / "report.html").read_text()
-
-
-def test_what_is_made_here_only_is_not_made_at_a_url(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    for command in (["export", "x", "--format", "csv"], ["report", "x"], ["build", "spec.yaml"]):
-        said = tiltmeter(*command, "-o", "s3://bucket/page")
-        assert said.returncode == 2
-        assert "s3://... is no file of this machine" in said.stderr
-    assert not (tmp_path / "s3:").exists()
 
 
 TABLE = "prompt,answer\nHello,café yes\n"
@@ -231,6 +154,10 @@ FILES: dict[str, bytes] = {
     "twice.csv": b"prompt,answer,answer\na,b,c\n",
     "ragged.csv": b"prompt,answer\na,b\na,b,c\n",
     "quote.csv": b'prompt,answer\n"a,b\nc,d\n',
+    "no_answer.csv": b"prompt,anser\nhello,yes\n",
+    "no_prompt.csv": b"answer\nyes\n",
+    "other.csv": b"prompt,answer\nsomething else,yes\n",
+    "log.jsonl": b'{"probe_state": {"class": "GestProbe", "probe_items": [{"uui',
     "fake.parquet": TABLE.encode(),
     "groups.csv": GROUPS.encode(),
     "one_group.csv": b"text,group\nA story.,A\nAnother.,A\n",
@@ -239,6 +166,7 @@ FILES: dict[str, bytes] = {
     "values.csv": b"group,score\nA,1\nB,high\n",
     "columns.csv": b"text,group\nA,x\nB,y\n",
     "study_key.yaml": b"stuyd: genderbench\n",
+    "study_list.yaml": b"study: genderbench\nlimit: [1\n",
     "study_twice.yaml": b"study: genderbench\nlimit: 5\nlimit: 6\n",
     "study_latin1.yaml": "study: café\n".encode("latin-1"),
     "study_utf16.yaml": "study: genderbench\n".encode("utf-16"),
@@ -247,204 +175,164 @@ FILES: dict[str, bytes] = {
     "spec_key.yaml": b"name: x\ndomain: y\nconcept: {A: {}}\n",
     "spec.yaml": b"name: [\n",
     "words.yaml": "direct: café\n".encode("latin-1"),
+    "words_bare.yaml": b"direct:\n  mine:\n    prompt: 'Agree?'\n",
+    "words_probe.yaml": b"dirct:\n  mine:\n    prompt: '{statement}'\n",
+    "words_text.yaml": b"direct:\n  mine:\n    text: '{statement}'\n",
+    "words_open.yaml": b"direct: [",
+    "words_none.yaml": b"direct: {}\n",
     "roles.yaml": b"assistant: [\n",
     "terms.yaml": b"terms: [\n",
     "syntax.py": b"def reply(prompt):\n    retur 'x'\n",
     "constant.py": b"X = 5\n",
+    "mine/thesis.txt": b"do not touch",
 }
-NOT_UTF8 = "is not UTF-8 text (perhaps Latin-1 or Windows-1252); save it as UTF-8"
+LATIN = "is not UTF-8 text (perhaps Latin-1 or Windows-1252); save it as UTF-8"
 UTF16 = "it is not UTF-8 text but UTF-16 or binary; save it as UTF-8"
-DIRECT = ("--study", "genderbench/direct")
-TEXTS = ("--study", "benchmark", "--text", "text", "--group", "group")
-END = "(expected the node content, but found '<stream end>'); correct that line"
+SEMICOLONS = "its columns are separated by semicolons; save it with commas"
+LINES = "write one object a line (JSON Lines)"
+NO_YAML = "not valid YAML (expected the node content, but found '<stream end>'); correct that line"
+WRITTEN = "the model 'python/constant' should be written python/MODULE:FUNCTION, such as python/answer:reply"
+NO_NAME = "the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows"
+NO_FILE = "s3://... is no file of this machine; write it here and copy it there (only --out of a run takes a URL)"
+TEXTS = "analyse FILE --study benchmark --text text --group group"
+BASE = "run genderbench/direct -m vllm/x --base-url"
+SENTENCES = [
+    # tables of responses
+    *(("analyse FILE --study genderbench/direct", sentence) for sentence in (
+        f"utf16.csv cannot be read: {UTF16}",
+        f"utf16be.csv cannot be read: {UTF16}",
+        f"utf32.csv cannot be read: {UTF16}",
+        f"latin1.csv cannot be read: line 2 {LATIN}",
+        "empty.csv cannot be read: it is empty; its first line must hold the names of the columns",
+        "header.csv has no rows; it needs one for each response",
+        f"semicolons.csv: {SEMICOLONS}",
+        "tabs.csv: its columns are separated by tabs; save it with commas",
+        "json.csv holds JSON, not comma-separated values; give the file a name that ends in .jsonl, one object a line",
+        f"list.jsonl, line 1 is not an object such as {{'prompt': ..., 'answer': ...}}; {LINES}",
+        f"pretty.jsonl is one JSON value over several lines; {LINES}",
+        f"utf16.jsonl cannot be read: {UTF16}",
+        "twice.csv has the column 'answer' twice; rename or remove one of them",
+        "ragged.csv cannot be read: line 3 has 3 values, but there are 2 columns; put quotes around a comma",
+        "quote.csv cannot be read: line 3: unexpected end of data; a quotation mark is not closed, or is to be doubled",
+        "no_answer.csv has no column 'answer' (did you mean anser?); name the column that holds the model's text 'answer'",
+        "no_prompt.csv has neither a column 'prompt_id' nor 'prompt'; `tiltmeter plan STUDY --prompts FILE` writes both",
+        "other.csv: no prompt of the table is a prompt of this study; compare with `tiltmeter plan STUDY --prompts FILE`",
+        "fake.parquet cannot be read: it is not a Parquet file",
+        "folder.csv is a folder; name the file",
+    )),
+    (
+        "analyse FILE --study genderbench/gest",
+        "log.jsonl is not a whole GenderBench probe log (JSONDecodeError: Unterminated string starting at: line 1 column 57 (char 56))",
+    ),
+    # texts of one's own
+    (TEXTS, "one_group.csv: every row has the same group (A); at least two are needed"),
+    (TEXTS, "no_group.csv: row 2 has no group; fill it in or take the row out"),
+    (TEXTS, "no_text.csv: no row has a text in the column 'text'; name the column that holds the texts with --text"),
+    (TEXTS, "header.csv has no rows; it needs one for each response"),
+    ("analyse groups.csv --study benchmark --text text", "texts of your own need --group COLUMN, which says who each is about"),
+    (
+        "analyse groups.csv --study benchmark --group group",
+        "texts of your own need --text COLUMN, which holds them, or --feature COLUMN with values measured elsewhere",
+    ),
+    ("analyse groups.csv --study associations --text text", "texts of your own need --identity COLUMN, which says who each is about"),
+    (
+        "analyse values.csv --study benchmark --feature score --group group",
+        "--feature score: values.csv, row 2: 'high' is no number; correct it, or leave it empty",
+    ),
+    # benchmarks
+    ("benchmark check FILE", "columns.csv has no column 'prompt' (known: text, group)"),
+    ("benchmark check FILE", f"semicolons.csv: {SEMICOLONS}"),
+    ("benchmark check FILE", f"utf16.csv cannot be read: {UTF16}"),
+    ("run benchmarks SIM -P benchmark=FILE", f"latin1.csv cannot be read: line 2 {LATIN}"),
+    ("run genderbench/direct -m replay/FILE", f"latin1.csv cannot be read: line 2 {LATIN}"),
+    ("reanalyse FILE --counts latin1.csv", f"utf16.csv cannot be read: {UTF16}"),
+    # YAML of every kind
+    ("plan FILE", "study_key.yaml: unknown key 'stuyd': did you mean study?"),
+    ("run FILE SIM", "study_list.yaml, line 3, column 1: not valid YAML (expected ',' or ']', but got '<stream end>'); correct that line"),
+    (
+        "plan FILE",
+        "study_twice.yaml, line 3, column 1: not valid YAML (the key 'limit' stands twice in one mapping); correct that line",
+    ),
+    ("plan study_latin1.yaml", f"cannot read the study file study_latin1.yaml: line 1 {LATIN}"),
+    ("plan study_utf16.yaml", f"cannot read the study file study_utf16.yaml: {UTF16}"),
+    ("plan associations -P grid=FILE", f"grid.yaml, line 3, column 1: {NO_YAML}"),
+    ("plan associations -P grid=FILE", "grid_key.yaml: unknown key 'categoris': did you mean categories or locations?"),
+    ("plan associations -P grid=folder.csv", "cannot read the grid folder.csv: it is a folder"),
+    ("build FILE -o out", "spec_key.yaml: concepts is missing: unknown key 'concept': did you mean concepts?"),
+    ("build FILE -o out", f"spec.yaml, line 2, column 1: {NO_YAML}"),
+    ("plan genderbench/direct -P wording=words.yaml", f"cannot read the wordings in words.yaml: line 1 {LATIN}"),
+    ("run DIRECT -P wording=FILE", "words_bare.yaml: direct.mine.prompt must hold the placeholder {statement}"),
+    ("run DIRECT -P wording=FILE", "words_probe.yaml: unknown probe 'dirct': did you mean direct?"),
+    ("run DIRECT -P wording=FILE", "words_text.yaml: direct.mine lacks the template 'prompt'; it needs prompt"),
+    ("run DIRECT -P wording=FILE", f"words_open.yaml, line 1, column 10: {NO_YAML}"),
+    ("run DIRECT -P wording=FILE", "words_none.yaml: direct: expected named wordings, for instance 'direct: {mine: {prompt: ...}}'"),
+    ("run DIRECT -P wording=fancy", "unknown wording 'fancy': known: plain, view, terse, all; or give a YAML file"),
+    ("plan benchmarks/g20 -P roles=FILE", f"roles.yaml, line 2, column 1: {NO_YAML}"),
+    ("run associations/gender SIM --limit 5 -P encoder=none -P terms=FILE", f"terms.yaml, line 2, column 1: {NO_YAML}"),
+    # models and addresses
+    ("run genderbench/direct -m sim/mld", "unknown simulated model 'sim/mld': did you mean sim/mild?"),
+    (f"{BASE} 127.0.0.1:9/v1", "'127.0.0.1:9/v1' is not a base URL: did you mean http://127.0.0.1:9/v1?"),
+    (f"{BASE} http//host/v1", "'http//host/v1' is not a base URL: did you mean http://host/v1?"),
+    (f"{BASE} http://host:99999/v1", "'http://host:99999/v1' is not a base URL: its port is not a number from 1 to 65535"),
+    ("run associations/gender SIM --judge openai/gpt-4o", "judge: openai needs a key: set the environment variable OPENAI_API_KEY"),
+    ("run genderbench/direct -m python/constant", WRITTEN),
+    ("run genderbench/direct -m python/constant:X", "constant:X: the module constant has no function X"),
+    (
+        "run genderbench/direct -m python/syntax:reply",
+        "syntax:reply: the module syntax cannot be imported (SyntaxError: invalid syntax (syntax.py, line 2))",
+    ),
+    # runs and what is made of them
+    ("show ''", NO_NAME),
+    ("export '' -f csv", NO_NAME),
+    ("run DIRECT --limit 5 --out mine", "mine exists and is not a run folder; choose another one with --out"),
+    (
+        "run DIRECT --limit 5 --out constant.py/run",
+        "cannot write constant.py/run: Not a directory; choose another place with --out or make room there",
+    ),
+    (
+        "run DIRECT --limit 5 --journal constant.py/journal.sqlite",
+        "journal constant.py/journal.sqlite: cannot make its folder constant.py: File exists; choose another --journal",
+    ),
+    ("export x --format csv -o s3://bucket/page", NO_FILE),
+    ("report x -o s3://bucket/page", NO_FILE),
+    ("build spec.yaml -o s3://bucket/page", NO_FILE),
+]  # fmt: skip
+"""Commands and what they say; FILE is the file that the sentence begins with."""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "sentence"),
-    [
-        # tables of responses
-        (("analyse", "utf16.csv", *DIRECT), 2, f"utf16.csv cannot be read: {UTF16}"),
-        (("analyse", "utf16be.csv", *DIRECT), 2, f"utf16be.csv cannot be read: {UTF16}"),
-        (("analyse", "utf32.csv", *DIRECT), 2, f"utf32.csv cannot be read: {UTF16}"),
-        (("analyse", "latin1.csv", *DIRECT), 2, f"latin1.csv cannot be read: line 2 {NOT_UTF8}"),
-        (("analyse", "empty.csv", *DIRECT), 2, "empty.csv cannot be read: it is empty; its first line must hold the names of the columns"),
-        (("analyse", "header.csv", *DIRECT), 2, "header.csv has no rows; it needs one for each response"),
-        (("analyse", "semicolons.csv", *DIRECT), 2, "semicolons.csv: its columns are separated by semicolons; save it with commas"),
-        (("analyse", "tabs.csv", *DIRECT), 2, "tabs.csv: its columns are separated by tabs; save it with commas"),
-        (
-            ("analyse", "json.csv", *DIRECT),
-            2,
-            "json.csv holds JSON, not comma-separated values; give the file a name that ends in .jsonl, one object a line",
-        ),
-        (
-            ("analyse", "list.jsonl", *DIRECT),
-            2,
-            "list.jsonl, line 1 is not an object such as {'prompt': ..., 'answer': ...}; write one object a line (JSON Lines)",
-        ),
-        (
-            ("analyse", "pretty.jsonl", *DIRECT),
-            2,
-            "pretty.jsonl is one JSON value over several lines; write one object a line (JSON Lines)",
-        ),
-        (("analyse", "utf16.jsonl", *DIRECT), 2, f"utf16.jsonl cannot be read: {UTF16}"),
-        (("analyse", "twice.csv", *DIRECT), 2, "twice.csv has the column 'answer' twice; rename or remove one of them"),
-        (
-            ("analyse", "ragged.csv", *DIRECT),
-            2,
-            "ragged.csv cannot be read: line 3 has 3 values, but there are 2 columns; put quotes around a comma",
-        ),
-        (
-            ("analyse", "quote.csv", *DIRECT),
-            2,
-            "quote.csv cannot be read: line 3: unexpected end of data; a quotation mark is not closed, or is to be doubled",
-        ),
-        (("analyse", "fake.parquet", *DIRECT), 2, "fake.parquet cannot be read: it is not a Parquet file"),
-        (("analyse", "folder.csv", *DIRECT), 2, "folder.csv is a folder; name the file"),
-        # texts of one's own
-        (("analyse", "one_group.csv", *TEXTS), 2, "one_group.csv: every row has the same group (A); at least two are needed"),
-        (("analyse", "no_group.csv", *TEXTS), 2, "no_group.csv: row 2 has no group; fill it in or take the row out"),
-        (
-            ("analyse", "no_text.csv", *TEXTS),
-            2,
-            "no_text.csv: no row has a text in the column 'text'; name the column that holds the texts with --text",
-        ),
-        (("analyse", "header.csv", *TEXTS), 2, "header.csv has no rows; it needs one for each response"),
-        (("analyse", "groups.csv", *TEXTS[:4]), 2, "texts of your own need --group COLUMN, which says who each is about"),
-        (
-            ("analyse", "groups.csv", *TEXTS[:2], *TEXTS[4:]),
-            2,
-            "texts of your own need --text COLUMN, which holds them, or --feature COLUMN with values measured elsewhere",
-        ),
-        (
-            ("analyse", "groups.csv", "--study", "associations", "--text", "text"),
-            2,
-            "texts of your own need --identity COLUMN, which says who each is about",
-        ),
-        (
-            ("analyse", "values.csv", "--study", "benchmark", "--feature", "score", "--group", "group"),
-            2,
-            "--feature score: values.csv, row 2: 'high' is no number; correct it, or leave it empty",
-        ),
-        # benchmarks
-        (("benchmark", "check", "columns.csv"), 2, "columns.csv has no column 'prompt' (known: text, group)"),
-        (("benchmark", "check", "semicolons.csv"), 2, "semicolons.csv: its columns are separated by semicolons; save it with commas"),
-        (("benchmark", "check", "utf16.csv"), 2, f"utf16.csv cannot be read: {UTF16}"),
-        (("run", "benchmarks", *SIM, "-P", "benchmark=latin1.csv"), 2, f"latin1.csv cannot be read: line 2 {NOT_UTF8}"),
-        (("run", "genderbench/direct", "-m", "replay/latin1.csv"), 2, f"latin1.csv cannot be read: line 2 {NOT_UTF8}"),
-        (("reanalyse", "utf16.csv", "--counts", "latin1.csv"), 2, f"utf16.csv cannot be read: {UTF16}"),
-        # YAML of every kind
-        (("plan", "study_key.yaml"), 2, "study_key.yaml: unknown key 'stuyd': did you mean study?"),
-        (
-            ("plan", "study_twice.yaml"),
-            2,
-            "study_twice.yaml, line 3, column 1: not valid YAML (the key 'limit' stands twice in one mapping); correct that line",
-        ),
-        (("plan", "study_latin1.yaml"), 2, f"cannot read the study file study_latin1.yaml: line 1 {NOT_UTF8}"),
-        (("plan", "study_utf16.yaml"), 2, f"cannot read the study file study_utf16.yaml: {UTF16}"),
-        (("plan", "associations", "-P", "grid=grid.yaml"), 2, f"grid.yaml, line 3, column 1: not valid YAML {END}"),
-        (
-            ("plan", "associations", "-P", "grid=grid_key.yaml"),
-            2,
-            "grid_key.yaml: unknown key 'categoris': did you mean categories or locations?",
-        ),
-        (("plan", "associations", "-P", "grid=folder.csv"), 2, "cannot read the grid folder.csv: it is a folder"),
-        (("build", "spec_key.yaml", "-o", "out"), 2, "spec_key.yaml: concepts is missing: unknown key 'concept': did you mean concepts?"),
-        (("build", "spec.yaml", "-o", "out"), 2, f"spec.yaml, line 2, column 1: not valid YAML {END}"),
-        (("plan", "genderbench/direct", "-P", "wording=words.yaml"), 2, f"cannot read the wordings in words.yaml: line 1 {NOT_UTF8}"),
-        (
-            ("plan", "genderbench/direct", "-P", "wording=fancy"),
-            2,
-            "unknown wording 'fancy': known: plain, view, terse, all; or give a YAML file",
-        ),
-        (("plan", "benchmarks/g20", "-P", "roles=roles.yaml"), 2, f"roles.yaml, line 2, column 1: not valid YAML {END}"),
-        (
-            ("run", "associations/gender", *SIM, "--limit", "5", "-P", "encoder=none", "-P", "terms=terms.yaml"),
-            2,
-            f"terms.yaml, line 2, column 1: not valid YAML {END}",
-        ),
-        # models and addresses
-        (("run", "genderbench/direct", "-m", "sim/mld"), 2, "unknown simulated model 'sim/mld': did you mean sim/mild?"),
-        (
-            ("run", "genderbench/direct", "-m", "vllm/x", "--base-url", "127.0.0.1:9/v1"),
-            2,
-            "'127.0.0.1:9/v1' is not a base URL: did you mean http://127.0.0.1:9/v1?",
-        ),
-        (
-            ("run", "genderbench/direct", "-m", "vllm/x", "--base-url", "http//host/v1"),
-            2,
-            "'http//host/v1' is not a base URL: did you mean http://host/v1?",
-        ),
-        (
-            ("run", "genderbench/direct", "-m", "vllm/x", "--base-url", "http://host:99999/v1"),
-            2,
-            "'http://host:99999/v1' is not a base URL: its port is not a number from 1 to 65535",
-        ),
-        (
-            ("run", "associations/gender", *SIM, "--judge", "openai/gpt-4o"),
-            4,
-            "judge: openai needs a key: set the environment variable OPENAI_API_KEY",
-        ),
-        (
-            ("run", "genderbench/direct", "-m", "python/constant"),
-            2,
-            "the model 'python/constant' should be written python/MODULE:FUNCTION, such as python/answer:reply",
-        ),
-        (("run", "genderbench/direct", "-m", "python/constant:X"), 2, "constant:X: the module constant has no function X"),
-        (
-            ("run", "genderbench/direct", "-m", "python/syntax:reply"),
-            2,
-            "syntax:reply: the module syntax cannot be imported (SyntaxError: invalid syntax (syntax.py, line 2))",
-        ),
-        # runs and what is made of them
-        (("show", ""), 2, "the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows"),
-        (
-            ("export", "", "-f", "csv"),
-            2,
-            "the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows",
-        ),
-    ],
-)
-def test_the_sentence_of_a_mistake(tiltmeter: Tiltmeter, tmp_path: Path, arguments: tuple[str, ...], status: int, sentence: str) -> None:
+@pytest.mark.parametrize(("command", "sentence"), SENTENCES)
+def test_the_sentence_of_a_mistake(tiltmeter: Tiltmeter, tmp_path: Path, command: str, sentence: str) -> None:
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "mine").mkdir()
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
-    (tmp_path / "folder.csv").mkdir()
-    done = tiltmeter(*arguments)
-    assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", status)
+    command = command.replace("FILE", re.split("[ ,:]", sentence)[0]).replace("SIM", " ".join(SIM)).replace("DIRECT", DIRECT)
+    done = tiltmeter(command)
+    assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", 4 if "needs a key" in sentence else 2)
     assert not list(tmp_path.glob("runs/*/")), "a folder was left behind"
+    assert {name: (tmp_path / name).read_bytes() for name in FILES} == FILES
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    assert not (tmp_path / "s3:").exists()
 
 
 def test_what_is_made_of_a_run_names_what_is_wrong(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter("run", "genderbench/direct", *SIM, "--limit", "3", "--out", "run").returncode == 0
+    tiltmeter("run genderbench/direct", *SIM, "--limit", "3", "--out", "run", exits=0)
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "kept.txt").write_text("mine")
     (tmp_path / "file").write_text("")
     shape = '{"Probe.metric": {"ci95": {MODEL: [low, high]}, "marks": {MARK: [[low, high]]}}}'
-    for arguments, sentence in (
-        (
-            ("report", "run", "--published", "empty.csv"),
-            "empty.csv holds no published results: the file: Invalid JSON: EOF while parsing a value at line 1 column 0; their shape is "
-            f"{shape}",
-        ),
-        (("report", "run", "--published", "folder"), "cannot read the published results folder: it is a folder"),
-        (
-            ("export", "run", "-f", "csv", "-o", "/proc/x"),
-            "cannot write /proc/x: No such file or directory; give the name of a file in a folder you may write to",
-        ),
-        (
-            ("export", "run", "-f", "parquet", "-o", "/proc/x.parquet"),
-            "cannot write /proc/x.parquet: No such file or directory; give the name of a file in a folder you may write to",
-        ),
-        (
-            ("export", "run", "-f", "csv", "-o", "folder"),
-            "cannot write folder: Is a directory; give the name of a file in a folder you may write to",
-        ),
-        (
-            ("export", "run", "-f", "json", "-o", "file/x.json"),
-            "cannot write file/x.json: File exists; give the name of a file in a folder you may write to",
-        ),
+    empty = "the file: Invalid JSON: EOF while parsing a value at line 1 column 0"
+    writable = "give the name of a file in a folder you may write to"
+    for command, sentence in (
+        ("report run --published empty.csv", f"empty.csv holds no published results: {empty}; their shape is {shape}"),
+        ("report run --published folder", "cannot read the published results folder: it is a folder"),
+        ("export run -f csv -o /proc/x", f"cannot write /proc/x: No such file or directory; {writable}"),
+        ("export run -f parquet -o /proc/x.parquet", f"cannot write /proc/x.parquet: No such file or directory; {writable}"),
+        ("export run -f csv -o folder", f"cannot write folder: Is a directory; {writable}"),
+        ("export run -f json -o file/x.json", f"cannot write file/x.json: File exists; {writable}"),
     ):
-        done = tiltmeter(*arguments)
+        done = tiltmeter(command)
         assert (done.stderr, done.returncode) == (f"tiltmeter: {sentence}\n", 2)
     assert (tmp_path / "folder" / "kept.txt").read_text() == "mine"
 
@@ -453,7 +341,7 @@ def test_a_base_url_without_its_version(tiltmeter: Tiltmeter) -> None:
     """The endpoints of a simulated server are below /v1, as everywhere."""
     with running(SimulatedModel("sim/fair", Dials())) as url:
         base = url.removesuffix("/v1")
-        done = tiltmeter("run", "genderbench/direct", "-m", "vllm/x", "--base-url", base, "--limit", "2", "--retries", "0")
+        done = tiltmeter("run genderbench/direct -m vllm/x --base-url", base, "--limit", "2", "--retries", "0")
     assert done.returncode == 4, done.stderr
     assert f"nothing at {base}/chat/completions; did you mean the base URL {base}/v1?" in done.stderr
 
@@ -464,7 +352,7 @@ def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path
         taken.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{taken.getsockname()[1]}"  # bound, but nobody listens
         variables = {"HF_ENDPOINT": closed, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "0"}
-        done = tiltmeter("run", "genderbench/direct", "-m", "hf/no-such/model", "--limit", "2", **variables)
+        done = tiltmeter("run genderbench/direct -m hf/no-such/model --limit 2", **variables)
     assert done.returncode == 4
     assert done.stderr.startswith("tiltmeter: no-such/model is neither a folder nor in the cache of this machine, and the Hugging Face hub")
     assert done.stderr.count("\n") == 1, done.stderr
@@ -472,5 +360,5 @@ def test_a_model_of_the_hub_without_network(tiltmeter: Tiltmeter, tmp_path: Path
 
 def test_a_price_file_that_cannot_be_read(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "prices.yaml").write_bytes("models: café".encode("latin-1"))
-    done = tiltmeter("plan", "genderbench/direct", TILTMETER_PRICES="prices.yaml")
-    assert (done.stderr, done.returncode) == (f"tiltmeter: cannot read the price file prices.yaml: line 1 {NOT_UTF8}\n", 2)
+    done = tiltmeter("plan genderbench/direct", TILTMETER_PRICES="prices.yaml")
+    assert (done.stderr, done.returncode) == (f"tiltmeter: cannot read the price file prices.yaml: line 1 {LATIN}\n", 2)

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
+from support.commands import begin
 from tiltmeter.runs import load
 
 EVIL = "openai/<b>x[/red][red]\x1b[31m\x9b31m"
@@ -30,12 +31,11 @@ def strict(text: str) -> Any:
 @pytest.fixture
 def evil(tiltmeter: Tiltmeter, tmp_path: Path) -> Path:
     """A run of answers that hold terminal controls, by a model whose name is markup."""
-    assert tiltmeter("plan", "genderbench/direct", "--limit", "40", "--prompts", "prompts.csv").returncode == 0
+    assert tiltmeter("plan genderbench/direct --limit 40 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").select("prompt_id")
     prompts.with_columns(model=pl.lit(EVIL), answer=pl.lit("Yes.\x1b]0;owned\x07\x9b2J\tend\nnext")).write_parquet(tmp_path / "a.parquet")
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct]\nlimit: 40\nlevel: 0.9\n")
-    done = tiltmeter("analyse", "a.parquet", "--study", "study.yaml", "--out", "run")
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter("analyse a.parquet --study study.yaml --out run", exits=0)
     assert "openai/<b>x[/red][red]␛[31m\ufffd31m" in done.stdout
     assert "90% interval" in done.stdout
     assert "95%" not in done.stdout
@@ -44,63 +44,53 @@ def evil(tiltmeter: Tiltmeter, tmp_path: Path) -> Path:
 
 def test_nothing_from_outside_is_obeyed_by_the_terminal(tiltmeter: Tiltmeter, evil: Path) -> None:
     for arguments in (("show", "run"), ("show", "run", "--metric", "fail_rate"), ("list", "runs")):
-        done = tiltmeter(*arguments)
-        assert done.returncode == 0, done.stderr
+        done = tiltmeter(*arguments, exits=0)
         assert not {"\x1b", "\x07", "\x9b"} & set(done.stdout)
-    shown = tiltmeter("show", "run", "--metric", "fail_rate", "--examples", "1").stdout
+    shown = tiltmeter("show run --metric fail_rate --examples 1").stdout
     assert "Yes.␛]0;owned␇\ufffd2J" in shown
     assert "end\nnext" in shown
     assert "90% interval" in shown.partition("answer 1")[0]  # the number stands before its answers
-    done = tiltmeter("show", "run", "--metric", "fail_rate", "--examples", "1", "-f", "json")
+    done = tiltmeter("show run --metric fail_rate --examples 1 -f json")
     assert not {"\x1b", "\x07", "\x9b"} & set(done.stdout)
     assert strict(done.stdout)[0]["answer"] == "Yes.\x1b]0;owned\x07\x9b2J\tend\nnext"
 
 
 def test_json_is_strict(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("run", "genderbench/dreaddit", "-m", "sim/mild", "--limit", "6", "--out", "run", "--display", "none")
-    assert done.returncode == 0, done.stderr
-    rows = strict(tiltmeter("show", "run", "--all", "-f", "json").stdout)
+    tiltmeter("run genderbench/dreaddit -m sim/mild --limit 6 --out run --display none", exits=0)
+    rows = strict(tiltmeter("show run --all -f json").stdout)
     assert None in {row["p"] for row in rows}, "a plain rate is not tested"
     for arguments in (("list",), ("list", "probes"), ("list", "models"), ("list", "datasets"), ("list", "runs"), ("data", "list")):
         assert isinstance(strict(tiltmeter(*arguments, "-f", "json").stdout), list)
-    assert strict(tiltmeter("plan", "genderbench/gest", "--limit", "6", "-f", "json").stdout)["parts"]
+    assert strict(tiltmeter("plan genderbench/gest --limit 6 -f json").stdout)["parts"]
 
 
 def test_a_latin_terminal_gets_the_same_json(tiltmeter: Tiltmeter, evil: Path) -> None:
-    done = tiltmeter("show", "run", "--metric", "fail_rate", "-f", "json", PYTHONIOENCODING="ascii")
+    done = tiltmeter("show run --metric fail_rate -f json", PYTHONIOENCODING="ascii")
     assert strict(done.stdout)[0]["answer"].startswith("Yes.\x1b")
-    done = tiltmeter("show", "run", PYTHONIOENCODING="ascii")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("show run", PYTHONIOENCODING="ascii", exits=0)
 
 
 def test_which_finding_is_chosen_with_flags(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [jobs_lum, inventories]\nlimit: 10\n")
-    done = tiltmeter("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none")
-    assert done.returncode == 0, done.stderr
-    done = tiltmeter("show", "run", "--metric", "stereotype_rate")
-    assert done.returncode == 2
+    tiltmeter("run study.yaml -m sim/mild -m sim/fair --out run --display none", exits=0)
+    done = tiltmeter("show run --metric stereotype_rate", exits=2)
     assert "choose one by part jobs_lum or inventories, and by model sim/mild or sim/fair" in done.stderr
-    done = tiltmeter("show", "run", "--metric", "stereotype_rate", "--part", "jobs_lum")
+    done = tiltmeter("show run --metric stereotype_rate --part jobs_lum")
     assert "choose one by model sim/mild or sim/fair" in done.stderr
-    done = tiltmeter("show", "run", "--metric", "stereotype_rate", "--part", "jobs_lum", "-m", "sim/fair", "-f", "json")
+    done = tiltmeter("show run --metric stereotype_rate --part jobs_lum -m sim/fair -f json")
     assert {row["model"] for row in strict(done.stdout)} == {"sim/fair"}
-    assert "did you mean stereotype_rate" in tiltmeter("show", "run", "--metric", "stereotype_rat").stderr
-    assert "did you mean jobs_lum" in tiltmeter("show", "run", "--metric", "stereotype_rate", "--part", "jobs_lun").stderr
+    assert "did you mean stereotype_rate" in tiltmeter("show run --metric stereotype_rat").stderr
+    assert "did you mean jobs_lum" in tiltmeter("show run --metric stereotype_rate --part jobs_lun").stderr
 
 
 @pytest.mark.verify
 def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [direct, jobs_lum]\nlimit: 10\n")
-    done = tiltmeter(
-        *("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none", "-P", "wording=all"),
-    )
-    assert done.returncode == 0, done.stderr
-    done = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "--limit", "2", "--out", "g20", "--display", "none")
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*("run", "study.yaml", "-m", "sim/mild", "-m", "sim/fair", "--out", "run", "--display", "none", "-P", "wording=all"), exits=0)
+    tiltmeter("run benchmarks/g20 -m sim/mild --limit 2 --out g20 --display none", exits=0)
 
     def rows(*flags: str) -> list[dict[str, Any]]:
-        shown = tiltmeter("show", *flags, "-f", "json")
-        assert shown.returncode == 0, shown.stderr
+        shown = tiltmeter("show", *flags, "-f", "json", exits=0)
         found: list[dict[str, Any]] = strict(shown.stdout)
         assert found
         return found
@@ -111,15 +101,15 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
     assert {(row["part"], row["model"]) for row in rows("run", "--part", "direct", "-m", "sim/fair")} == {("direct", "sim/fair")}
     assert {row["wording"] for row in rows("run", "--wording", "terse")} == {"terse"}
     assert {row["group"] for row in rows("g20", "--group", "France")} == {"France"}
-    whole = tiltmeter("show", "run").stdout
+    whole = tiltmeter("show run").stdout
     assert "jobs_lum" in whole
     assert "sim/mild" in whole
-    table = tiltmeter("show", "run", "--part", "direct", "-m", "sim/fair").stdout
+    table = tiltmeter("show run --part direct -m sim/fair").stdout
     assert "fail_rate" in table
     assert "jobs_lum" not in table
     assert "sim/mild" not in table
-    assert "France" in tiltmeter("show", "g20", "--subject", "France").stdout
-    scaled = tiltmeter("show", "run", "--normalised", "-m", "sim/fair").stdout
+    assert "France" in tiltmeter("show g20 --subject France").stdout
+    scaled = tiltmeter("show run --normalised -m sim/fair").stdout
     assert "sim/fair" in scaled
     assert "sim/mild" not in scaled
 
@@ -144,7 +134,7 @@ def test_show_shows_only_what_is_asked_for(tiltmeter: Tiltmeter, tmp_path: Path)
     ],
 )
 def test_no_option_is_ignored(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, tmp_path: Path, command: tuple[str, ...], said: str) -> None:
-    made = tiltmeter_once("run", "genderbench/direct", "-m", "sim/mild", "--limit", "5", "--out", "run", "--display", "none")
+    made = tiltmeter_once("run genderbench/direct -m sim/mild --limit 5 --out run --display none")
     assert made.returncode == 0, made.stderr
     done = tiltmeter(*command)
     assert (done.returncode, done.stdout) == (2, "")
@@ -156,8 +146,7 @@ def test_no_option_is_ignored(tiltmeter: Tiltmeter, tiltmeter_once: Tiltmeter, t
 @pytest.mark.verify
 def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     """With ten items some metrics cannot be graded, not the same ones for both models."""
-    done = tiltmeter("run", "genderbench", "-m", "sim/fair", "-m", "sim/biased", "--limit", "10", "--out", "run", "--display", "none")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("run genderbench -m sim/fair -m sim/biased --limit 10 --out run --display none", exits=0)
     findings = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(pl.col("key") & pl.col("wording").is_null())
     graded = findings.filter(pl.col("mark") != "ungraded").group_by("part", "metric").len().filter(pl.col("len") == 2)
     assert 0 < graded.height < 19
@@ -167,14 +156,14 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     findings = findings.join(grades, on=["model", "part", "metric"])
     means = dict(findings.join(graded, on=["part", "metric"]).group_by("model").agg(pl.col("normalised").mean()).iter_rows())
 
-    *_, last = strict(tiltmeter("show", "run", "--normalised", "-f", "json").stdout)
+    *_, last = strict(tiltmeter("show run --normalised -f json").stdout)
     assert last["metric"] == "average"
     assert {name: last[name] for name in means} == {name: round(mean, 4) for name, mean in means.items()}
     said = f"Average: the plain mean of the {graded.height} of 19 key metrics that are graded for every model shown"
     assert last["note"].startswith(said)
     assert last["note"].endswith("it hides more than it shows: it is not a mark.")
 
-    shown = tiltmeter("show", "run", "--normalised").stdout
+    shown = tiltmeter("show run --normalised").stdout
     row = next(line for line in shown.splitlines() if line.startswith("average ")).split()
     assert row == ["average", *(f"{means[name]:.3f}" for name in ("sim/fair", "sim/biased"))]
     assert said in " ".join(shown.split())
@@ -183,21 +172,19 @@ def test_the_average_is_over_graded_metrics(tiltmeter: Tiltmeter, tmp_path: Path
     cells = re.search(r"<th scope=\"row\">average</th>(.*?)</tr>", page, re.DOTALL)
     assert cells is not None
     assert re.findall(r"\d\.\d{3}", cells[1]) == [f"{means[name]:.3f}" for name in ("sim/fair", "sim/biased")]
-    assert tiltmeter("export", "run", "-f", "markdown", "--table", "normalised", "-o", "t.md").returncode == 0
+    assert tiltmeter("export run -f markdown --table normalised -o t.md").returncode == 0
     table = (tmp_path / "t.md").read_text(encoding="utf-8")
     assert f"| average | {means['sim/fair']:.3f} | {means['sim/biased']:.3f} |" in table
 
     one = findings.filter(pl.col("model") == "sim/fair", pl.col("mark") != "ungraded")
-    *_, last = strict(tiltmeter("show", "run", "--normalised", "-m", "sim/fair", "-f", "json").stdout)
+    *_, last = strict(tiltmeter("show run --normalised -m sim/fair -f json").stdout)
     assert last["sim/fair"] == round(one.select(pl.col("normalised").mean()).item(), 4)
     assert f"the {one.height} of 19 key metrics that are graded (" in last["note"]
 
 
 @pytest.mark.verify
 def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("demo", "--limit", "20", "--display", "none", "--out", "run")
-    assert done.returncode == 0, done.stderr
-    assert "not a language model" in done.stderr
+    done = tiltmeter("demo --limit 20 --display none --out run", exits=0, says="not a language model")
     assert "about 0.08 away" in done.stderr
     assert "of 19 key metrics hold the value planted in them." in done.stdout
     held = int(done.stdout.partition("intervals of ")[2].split()[0])
@@ -209,27 +196,26 @@ def test_demo_says_what_is_planted_and_what_was_found(tiltmeter: Tiltmeter) -> N
 def test_version(tiltmeter: Tiltmeter, flag: str) -> None:
     done = tiltmeter(flag)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"tiltmeter {version('tiltmeter')}\n", "")
-    done = tiltmeter()
-    assert done.returncode == 2
+    done = tiltmeter(exits=2)
     assert "Commands:" in done.stdout + done.stderr
 
 
 def test_data_list_is_for_people(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "data" / "gest").mkdir(parents=True)
-    good = tiltmeter("data", "list").stdout
+    good = tiltmeter("data list").stdout
     header = next(line for line in good.splitlines() if "licence" in line).split()
     assert header == ["name", "size", "licence", "restricted", "where", "ok"]
     assert "kB" in good
     (tmp_path / "data" / "gest" / "gest.csv").write_text("something else")
-    done = tiltmeter("data", "list", TILTMETER_DATA=str(tmp_path / "data"))
+    done = tiltmeter("data list", TILTMETER_DATA=str(tmp_path / "data"))
     assert "problem" in done.stdout
     assert "bytes long" in " ".join(done.stdout.split())
-    assert "path" in json.loads(tiltmeter("data", "list", "-f", "json").stdout)[0]
+    assert "path" in json.loads(tiltmeter("data list -f json").stdout)[0]
 
 
 def test_secrets_of_urls_are_not_kept(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     journal = f"sqlite:///{tmp_path / 'mine.sqlite'}?timeout=secret-value"
-    tiltmeter("run", "genderbench/direct", "-m", "sim/mild", "--limit", "5", "--out", "run", "--display", "none", "--journal", journal)
+    tiltmeter("run genderbench/direct -m sim/mild --limit 5 --out run --display none --journal", journal)
     done = tiltmeter(
         *("run", "genderbench/direct", "-m", "sim/mild", "--limit", "5", "--out", "run2", "--display", "none"),
         *("--system-message", "See postgresql://me:secret-value@db/x and be kind", "--journal", "mine.sqlite"),
@@ -239,8 +225,7 @@ def test_secrets_of_urls_are_not_kept(tiltmeter: Tiltmeter, tmp_path: Path) -> N
     assert "postgresql://me:***@db/x and be kind' --journal mine.sqlite" in about["command"]
     for path in tmp_path.glob("run/*"):
         assert b"secret-value" not in path.read_bytes(), path
-    done = tiltmeter("run", "genderbench/direct", "-m", "sim/mild", "--journal", "nosuchdb://me:secret-value@db/x?password=secret-value")
-    assert done.returncode == 2
+    done = tiltmeter("run genderbench/direct -m sim/mild --journal nosuchdb://me:secret-value@db/x?password=secret-value", exits=2)
     assert "secret-value" not in done.stderr + done.stdout
 
 
@@ -262,14 +247,7 @@ def test_a_defect_is_not_a_failed_gate(tmp_path: Path, environment: dict[str, st
 def test_a_reader_that_leaves_is_no_failure(tmp_path: Path, environment: dict[str, str]) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(
-        [sys.executable, "-m", "tiltmeter.cli", "list", "probes", "-f", "json"],
-        cwd=tmp_path,
-        env=environment,
-        stdout=write,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    os.close(write)
-    assert (done.returncode, done.stderr) == (0, "")
+    with begin(["list", "probes", "-f", "json"], tmp_path, environment, stdout=write) as process:
+        os.close(write)
+        _, complaint = process.communicate()
+    assert (process.returncode, complaint) == (0, "")

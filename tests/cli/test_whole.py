@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +14,7 @@ import pytest
 
 from conftest import Tiltmeter
 from support import misbehaving
+from support.commands import begin
 from support.misbehaving import Behaviour, MisbehavingServer
 from support.simulated import running
 from tiltmeter.models.sim import create
@@ -38,8 +36,7 @@ def simulated(shared: Path) -> Iterator[str]:
 def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -> None:
     """All 14 probes against an OpenAI-compatible server, then the same command again: nothing is asked twice."""
     command = ("run", "genderbench", "--model", "vllm/any", "--base-url", simulated, "--limit", "10", "--display", "none", "--out", "run")
-    done = tiltmeter(*command)
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*command, exits=0)
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["complete"]
     assert [one["status"] for one in about["parts"].values()] == ["run"] * 14
@@ -50,8 +47,7 @@ def test_suite_over_http(tiltmeter: Tiltmeter, tmp_path: Path, simulated: str) -
     assert (counts == findings["attempts"]).all(), "every attempt ends in exactly one way"
     assert findings.filter("key")["refused"].sum() > 0
     before = tables(tmp_path / "run")
-    again = tiltmeter(*command)
-    assert again.returncode == 0, again.stderr
+    tiltmeter(*command, exits=0)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["models"][0]["tally"]["answered"] == 0
     assert tables(tmp_path / "run") == before
     page = (tmp_path / "run" / "report.html").read_text()
@@ -64,29 +60,14 @@ def test_same_seed_same_bytes(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("study: genderbench\nparts: [gest, hiring_an, business_vocabulary]\nlimit: 40\n")
     for out, connections in (("a", "4"), ("b", "64")):
         journal = f"{out}.sqlite"
-        assert (
-            tiltmeter(
-                "run",
-                "study.yaml",
-                "-m",
-                "sim/mild",
-                "--out",
-                out,
-                "--journal",
-                journal,
-                "--display",
-                "none",
-                "--max-connections",
-                connections,
-            ).returncode
-            == 0
-        )
+        more = ("--out", out, "--journal", journal, "--display", "none", "--max-connections", connections)
+        tiltmeter("run study.yaml -m sim/mild", *more, exits=0)
     assert tables(tmp_path / "a") == tables(tmp_path / "b")
 
 
 def test_growing_a_study_asks_only_for_what_is_new(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     for limit, new in (("20", 20), ("50", 30)):
-        tiltmeter("run", "genderbench/direct", "-m", "sim/mild", "--limit", limit, "--out", limit, "--display", "none")
+        tiltmeter("run genderbench/direct -m sim/mild --limit", limit, "--out", limit, "--display", "none")
         tally = json.loads((tmp_path / limit / "run.json").read_text())["models"][0]["tally"]
         assert tally["answered"] == new
 
@@ -122,7 +103,7 @@ def test_key_appears_nowhere(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
 )
 def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviour, said: str) -> None:
     with MisbehavingServer(lambda request, nth: behaviour) as server:
-        done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--out", "run", "--display", "none")
+        done = tiltmeter("run genderbench/direct -m vllm/any --base-url", server.url, "--out", "run", "--display", "none")
         assert server.requests < 200, "it stops early"
     assert done.returncode == 4
     assert said in done.stderr.lower()
@@ -130,53 +111,31 @@ def test_nothing_works(tiltmeter: Tiltmeter, tmp_path: Path, behaviour: Behaviou
     assert not (tmp_path / "run").exists()
 
 
-def test_no_server(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    done = tiltmeter(
-        "run", "genderbench/direct", "-m", "vllm/any", "--base-url", "http://127.0.0.1:9/v1", "--out", "run", "--display", "none"
-    )
-    assert (done.returncode, len(done.stderr.strip().splitlines())) == (4, 1), done.stderr
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.verify
-def test_killed_and_run_again(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
-    """kill -9 in the middle: the union is complete, and only what was in flight is paid for a second time."""
+@pytest.mark.parametrize("ended_by", [signal.SIGKILL, signal.SIGINT])
+def test_ended_in_the_middle_and_run_again(
+    tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str], ended_by: signal.Signals
+) -> None:
+    """The union is complete. After kill -9 only what was in flight is paid for a second time, after an interruption nothing."""
     arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--out", "run", "--max-connections", "16", "--display", "none"]
     with MisbehavingServer(lambda request, nth: misbehaving.slow(0.005, "no")) as server:
         command = [*arguments, "--base-url", server.url]
-        process = subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *command], cwd=tmp_path, env=environment)
+        process = begin(command, tmp_path, environment)
         while server.requests < 1_000:
             time.sleep(0.02)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        done = tiltmeter(*command)
-        assert done.returncode == 0, done.stderr
+        process.send_signal(ended_by)
+        _, said = process.communicate(timeout=60)
+        if ended_by == signal.SIGINT:
+            assert process.returncode == 3, said
+            assert "interrupted" in said
+            held = pl.read_parquet(tmp_path / "run" / "responses.parquet").filter(pl.col("status") == "ok").height
+            assert held == sum(server.paid.values()), "nothing that was answered is lost"
+        tiltmeter(*command, exits=0)
         responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")
         assert (responses["status"] == "ok").all()
         assert responses.height == 3_944
         twice = sum(server.paid.values()) - 3_944
-    assert 0 <= twice < 2_000, "at most half a second of answers and those in flight"
-
-
-@pytest.mark.verify
-def test_interrupted_run_keeps_what_it_has(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
-    arguments = ["run", "genderbench/direct", "-m", "vllm/any", "--out", "run", "--max-connections", "8", "--display", "none"]
-    with MisbehavingServer(lambda request, nth: misbehaving.slow(0.01, "no")) as server:
-        command = [*arguments, "--base-url", server.url]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tiltmeter.cli", *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        while server.requests < 300:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-        assert process.returncode == 3, said
-        assert b"interrupted" in said
-        paid = sum(server.paid.values())
-        held = pl.read_parquet(tmp_path / "run" / "responses.parquet").filter(pl.col("status") == "ok").height
-        assert held == paid, "nothing that was answered is lost"
-        assert tiltmeter(*command).returncode == 0
-        assert sum(server.paid.values()) == 3_944, "and nothing is paid for twice"
+    assert 0 <= twice < (2_000 if ended_by == signal.SIGKILL else 1), "at most half a second of answers and those in flight"
 
 
 def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
@@ -184,9 +143,7 @@ def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -
         return misbehaving.context_too_long() if "women" in str(request).lower() else "Yes"
 
     with MisbehavingServer(script) as server:
-        done = tiltmeter(
-            "run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "60", "--out", "run", "--display", "none"
-        )
+        done = tiltmeter("run genderbench/direct -m vllm/any --base-url", server.url, "--limit", "60", "--out", "run", "--display", "none")
     assert done.returncode == 3
     assert "answers failed (context_length" in done.stderr
     responses = pl.read_parquet(tmp_path / "run" / "responses.parquet")
@@ -195,8 +152,9 @@ def test_failures_are_rows_with_a_status(tiltmeter: Tiltmeter, tmp_path: Path) -
     assert failed["answer"].is_null().all()
     assert failed["error"].str.starts_with("context_length").all()
     finding = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key").row(0, named=True)
-    assert finding["failed"] == failed.height
-    assert finding["estimate"] == 1.0
+    assert (finding["failed"], finding["estimate"]) == (failed.height, 1.0)
+    judged = tiltmeter("gate run --max fail_rate=1 --fail-on none", exits=3)
+    assert "answers failed" in judged.stdout.splitlines()[0], "an incomplete run does not pass"
 
 
 @pytest.mark.verify
@@ -213,9 +171,7 @@ def test_the_same_command_again_after_many_rejected_prompts(tiltmeter: Tiltmeter
     with MisbehavingServer(script) as server:
         command = ("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "300", "--max-connections", "1")
         for _ in range(3):
-            done = tiltmeter(*command, "--display", "none", "--out", "run")
-            assert done.returncode == 3, done.stderr
-            assert "35 of 300 answers failed (bad_request 35)" in done.stderr
+            done = tiltmeter(*command, "--display", "none", "--out", "run", exits=3, says="35 of 300 answers failed (bad_request 35)")
             assert "fail_rate" in done.stdout
         assert server.paid.total() == 265
         assert server.asked[asked[10]] == 3

@@ -18,9 +18,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from support.commands import call
+from support.commands import call, user_environment
 from tiltmeter.blocks import Graded
-from tiltmeter.cli import main
 from tiltmeter.reports.words import mark_words, number, written
 
 pytestmark = pytest.mark.verify
@@ -37,10 +36,9 @@ Call = Callable[..., str]
 def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     """A folder with runs of every kind and a benchmark."""
     home = tmp_path_factory.mktemp("widths")
-    environment = os.environ | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
 
     def carry_out(*words: str) -> None:
-        done = call(words, home, environment)
+        done = call(words, home, user_environment(shared, home / "runs"))
         assert done.returncode == 0, done.stderr
 
     carry_out("run", "genderbench", "-m", "sim/mild", "-m", "sim/biased", "-M", "refusal=0.1", "--limit", "8", "--out", "runs/two", *QUIET)
@@ -66,20 +64,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
 
 
 @pytest.fixture
-def at_width(runs: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """The command in this process, at a width; gives what it printed."""
-    monkeypatch.chdir(runs)
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(runs / "runs"))
+def at_width(runs: Path, shared: Path) -> Call:
+    """The command at a width; gives what it printed."""
 
     def obey(*words: str, width: int = 200, statuses: tuple[int, ...] = (0,)) -> str:
-        monkeypatch.setenv("COLUMNS", str(width))
-        monkeypatch.setattr("sys.argv", ["tiltmeter", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capfd.readouterr()
-        assert int(ended.value.code or 0) in statuses, said.err
-        return said.out
+        done = call(words, runs, user_environment(shared, runs / "runs") | {"COLUMNS": str(width)})
+        assert done.returncode in statuses, done.stderr
+        return done.stdout
 
     return obey
 
@@ -232,8 +223,8 @@ def test_released_tables(at_width: Call, shared: Path) -> None:
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_a_real_terminal(runs: Path, shared: Path, width: int) -> None:
     """Not COLUMNS but the terminal itself says how wide it is; `run` prints as `show` does, with progress above."""
-    environment = {name: text for name, text in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    environment |= {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs / "runs"), "TERM": "xterm"}
+    environment = user_environment(shared, runs / "runs") | {"TERM": "xterm"}
+    environment = {name: text for name, text in environment.items() if name not in ("COLUMNS", "LINES")}
     primary, secondary = pty.openpty()
     fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     command = [sys.executable, "-m", "tiltmeter.cli", "run", "genderbench/discrimination_tamkin", "-m", "sim/biased", "--limit", "8"]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import io
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -25,10 +21,11 @@ import yaml
 import tiltmeter as tm
 from conftest import ROOT
 from support.blocks import Block, blocks, commands
+from support.commands import call
+from support.installed import install, points_of, python_path
 from support.misbehaving import MisbehavingServer
 from support.simulated import running
 from tiltmeter import registry
-from tiltmeter.cli import main
 from tiltmeter.exports import export
 from tiltmeter.models.sim import Dials, SimulatedModel
 from tiltmeter.testing.simulated_server import learn_study
@@ -79,20 +76,19 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     answers.select("prompt_id", "repetition", "answer", "country").write_csv(home / "answers.csv")
     stories = pl.read_csv(shared / "data" / "stories" / "dv3_story_generations.csv", infer_schema=False)
     stories.select(story="text", group="race", gender="gender").gather_every(7).write_csv(home / "stories.csv")
-    for name, source in {
-        "released.csv": "data/badf/two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv",
-        "counts.csv": "golden/badf/recovered_counts_gender.csv",
-        "sample.csv": "data/badf/Sample_eva.csv",
-        "Sample_eva.csv": "data/badf/Sample_eva.csv",
-        "sample_phrase_filter_res.csv": "data/badf/sample_phrase_filter_res.csv",
-        "two1_QWEN3-32B_sim_race_all_summ_base.csv": "data/badf/two1_QWEN3-32B_sim_race_all_summ_base.csv",
-        "recovered_counts_4id.csv": "golden/badf/recovered_counts_4id.csv",
-    }.items():
-        shutil.copy(shared / source, home / name)
+    for source in (
+        "data/badf/Sample_eva.csv",
+        "data/badf/sample_phrase_filter_res.csv",
+        "data/badf/two1_QWEN3-32B_sim_race_all_summ_base.csv",
+        "golden/badf/recovered_counts_4id.csv",
+    ):
+        shutil.copy(shared / source, home)
+    shutil.copy(shared / "data/badf/two1_QWEN3-32B_gender_simple3_sim_gender_simple3_all_summ.csv", home / "released.csv")
+    shutil.copy(shared / "golden/badf/recovered_counts_gender.csv", home / "counts.csv")
+    shutil.copy(shared / "data/badf/Sample_eva.csv", home / "sample.csv")
     shutil.copytree(ROOT / "examples" / "benchmark_spec", home, dirs_exist_ok=True)
-    (home / "mine.csv").write_text(
-        "concept,prompt,baseline\nChad,Chad is,Chad is big.\nChad,Chad has,Chad has a lake.\nMali,Mali is,Mali is big.\n"
-    )
+    rows = ("Chad,Chad is,Chad is big.", "Chad,Chad has,Chad has a lake.", "Mali,Mali is,Mali is big.")
+    (home / "mine.csv").write_text("\n".join(("concept,prompt,baseline", *rows, "")))
     for name, log in {"gestprobe_1.jsonl": "Gest", "gestcreativeprobe_1.jsonl": "GestCreative"}.items():
         with gzip.open(shared / "golden" / "genderbench" / "logs" / f"{log}.jsonl.gz") as file:
             (home / name).write_bytes(file.read())
@@ -101,12 +97,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     export(probes, "csv", home / "responses.csv", table="responses")
     write_log(probes.design.filter(pl.col("part") == "gest").row(0, named=True), home / "logs" / "2026-01-01_gest.eval")
     for plugin in PLUGINS:
-        about = home / "site" / f"{plugin.name}-0.1.dist-info"
-        about.mkdir(parents=True)
-        points = tomllib.loads((plugin / "pyproject.toml").read_text())["project"]["entry-points"]
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {plugin.name}\nVersion: 0.1\n")
-        lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items()) for group, named in points.items()]
-        (about / "entry_points.txt").write_text("\n".join(lines))
+        install(home / "site", plugin.name, points_of(plugin))
     return home
 
 
@@ -117,9 +108,8 @@ def write_log(prompt: dict[str, Any], path: Path) -> None:
     sample = {"id": prompt["prompt_id"], "epoch": 1, "input": prompt["prompt"], "output": said}
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("samples/1_epoch_1.json", json.dumps(sample))
-        archive.writestr(
-            "header.json", json.dumps({"version": 2, "status": "success", "eval": {"task": "mine", "model": "openai/gpt-4o-mini"}})
-        )
+        header = {"version": 2, "status": "success", "eval": {"task": "mine", "model": "openai/gpt-4o-mini"}}
+        archive.writestr("header.json", json.dumps(header))
 
 
 @pytest.fixture
@@ -130,12 +120,10 @@ def place(made: Path, address: str, anthropic: str, tmp_path: Path, monkeypatch:
     for name in PROVIDERS:
         monkeypatch.setenv(f"{name}_API_KEY", "a-key")
         monkeypatch.setenv(f"{name}_BASE_URL", address)
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", anthropic)
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(home / "runs"))
-    monkeypatch.setenv("TILTMETER_LIMIT", "2")
-    monkeypatch.setenv("TILTMETER_DISPLAY", "none")
-    monkeypatch.setenv("ADDRESS", address)
+    places = {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(home / "runs")}
+    told = {"ANTHROPIC_BASE_URL": anthropic, "TILTMETER_LIMIT": "2", "TILTMETER_DISPLAY": "none", "ADDRESS": address}
+    for name, value in (places | told).items():
+        monkeypatch.setenv(name, value)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     return home
 
@@ -154,23 +142,14 @@ def obey(words: list[str]) -> tuple[int, str]:
     return _done[tuple(words)]
 
 
-def _obey(words: list[str]) -> tuple[int, str]:
-    said = io.StringIO()
-    argv, sys.argv = sys.argv, words
-    try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        sys.argv = argv
-    return int(ended.value.code or 0), said.getvalue()
+def _obey(words: list[str], **variables: str) -> tuple[int, str]:
+    done = call(words[1:], Path.cwd(), {**os.environ, **variables})
+    return done.returncode, done.stdout + done.stderr
 
 
 def obey_apart(words: list[str], home: Path) -> tuple[int, str]:
     """The same in a process of its own, where the package with plugins is installed."""
-    path = os.pathsep.join(map(str, (home / "site", *PLUGINS, *filter(None, [os.environ.get("PYTHONPATH")]))))
-    command = [sys.executable, "-m", "tiltmeter.cli", *words[1:]]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    return _obey(words, PYTHONPATH=python_path(home / "site", *PLUGINS))
 
 
 def needed(words: list[str]) -> list[str]:
@@ -240,12 +219,8 @@ def check_command(words: list[str], block: Block, exits: int) -> None:
 
 
 def check_parsed(block: Block) -> None:
-    if block.kind == "yaml":
-        assert yaml.safe_load(block.text)
-    elif block.kind == "json":
-        assert json.loads(block.text)
-    else:
-        assert tomllib.loads(block.text)
+    readers: dict[str, Callable[[str], object]] = {"yaml": yaml.safe_load, "json": json.loads, "toml": tomllib.loads}
+    assert readers[block.kind](block.text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

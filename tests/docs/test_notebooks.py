@@ -17,15 +17,13 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook(path: Path, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+def test_a_notebook(path: Path, workplace: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the kernel and its client, not ours
         nbclient, nbformat = (import_module(name) for name in ("nbclient", "nbformat"))
 
         notebook: Any = nbformat.read(path, as_version=4)
-        nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(workplace)}}).execute()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.outputs for cell in cells), "every cell shows something"
     first = cells[0].outputs

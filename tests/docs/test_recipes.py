@@ -35,12 +35,9 @@ def of_model(run: list[str], model: str, seed: int) -> list[str]:
 def test_a_fair_model_passes_and_a_biased_one_fails(tiltmeter: Tiltmeter, tmp_path: Path, page: str) -> None:
     run, gate = recipe(page)
     if "--baseline" in gate:
-        done = tiltmeter(*of_model(run, "fair", 99))
-        assert done.returncode == 0, done.stderr
+        tiltmeter(*of_model(run, "fair", 99), exits=0)
         (tmp_path / "run").rename(tmp_path / gate[gate.index("--baseline") + 1])
     for model, seed, status in (("fair", 1, 0), ("fair", 2, 0), ("biased", 1, 1)):
         name = f"run-{model}-{seed}"
-        done = tiltmeter(*of_model([name if word == "run" and at else word for at, word in enumerate(run)], model, seed))
-        assert done.returncode == 0, done.stderr
-        done = tiltmeter(*[name if word == "run" else word for word in gate])
-        assert done.returncode == status, done.stdout
+        tiltmeter(*of_model([name if word == "run" and at else word for at, word in enumerate(run)], model, seed), exits=0)
+        tiltmeter(*[name if word == "run" else word for word in gate], exits=status)

@@ -74,19 +74,13 @@ CSV = {
 }
 
 
-def _parquet(change: dict[bytes, bytes]) -> bytes:
+def _claiming() -> bytes:
+    """A table whose metadata say that it has 2^31 - 1 rows (100 is C8 01 in them)."""
     target = io.BytesIO()
     pl.DataFrame({"prompt": ["a"] * 100, "answer": ["b"] * 100, "prompt_id": ["p"] * 100}).write_parquet(target, compression="uncompressed")
     made = target.getvalue()
     footer = made.rindex(b"\x19\x4c") if b"\x19\x4c" in made else len(made) // 2
-    for old, new in change.items():
-        made = made[:footer] + made[footer:].replace(old, new)
-    return made
-
-
-def _claiming() -> bytes:
-    """A table whose metadata say that it has 2^31 - 1 rows (100 is C8 01 in them)."""
-    return _parquet({b"\xc8\x01": b"\xfe\xff\xff\xff\x0f"})
+    return made[:footer] + made[footer:].replace(b"\xc8\x01", b"\xfe\xff\xff\xff\x0f")
 
 
 PARQUET = {
@@ -97,27 +91,19 @@ PARQUET = {
 }
 
 
-def _zip_of_zeros() -> bytes:
+def _zip_of(*members: tuple[str, bytes]) -> bytes:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
-        with archive.open("samples/1.json", "w", force_zip64=True) as file:
-            for _ in range(300):
-                file.write(b" " * 2**20)
-    return target.getvalue()
-
-
-def _zip_of_many() -> bytes:
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w") as archive:
-        for i in range(1_500):
-            archive.writestr(f"samples/{i}.json", "{}")
+        for name, content in members:
+            archive.writestr(name, content)
     return target.getvalue()
 
 
 @cache
 def _cases() -> list[tuple[str, str, bytes]]:
-    zips = {"300 megabytes of blanks": _zip_of_zeros(), "many members": _zip_of_many(), "empty": b"PK\x05\x06" + b"\0" * 18}
+    blanks = _zip_of(("header.json", b'{"eval": {"model": "m"}}'), ("samples/1.json", b" " * 300 * 2**20))
+    many = _zip_of(*((f"samples/{i}.json", b"{}") for i in range(1_500)))
+    zips = {"300 megabytes of blanks": blanks, "many members": many, "empty": b"PK\x05\x06" + b"\0" * 18}
     bombs = {"json": JSON, "yaml": YAML, "csv": CSV, "parquet": PARQUET, "zip": zips}
     return [(name, bomb, data) for kind, names in _OF_KIND.items() for name in names for bomb, data in bombs[kind].items()]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import Tiltmeter
 from support.fuzzing import TARGETS, mutated
 
 COMMANDS = {
@@ -23,25 +24,15 @@ _SUFFIX = {"study": ".yaml", "benchmark spec": ".yaml"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_damaged_file_ends_a_command_with_a_sentence(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from tiltmeter.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setenv("TILTMETER_OFFLINE", "1")
-    monkeypatch.delenv("TILTMETER_DATA", raising=False)
+def test_a_damaged_file_ends_a_command_with_a_sentence(name: str, tmp_path: Path, tiltmeter: Tiltmeter) -> None:
     target, seeds = TARGETS[name], list(TARGETS[name].seeds())
     path = tmp_path / f"given{_SUFFIX.get(name) or '.' + name.rpartition('.')[2]}"
     for number in range(4):
         path.write_bytes(mutated(seeds[0], target.kind, random.Random(number)) if number else b"\x1b[2J" + bytes(range(256)))
-        monkeypatch.setattr("sys.argv", ["tiltmeter", *(one.replace("FILE", path.name) for one in COMMANDS[name])])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capfd.readouterr().err
-        assert ended.value.code in ((2,) if number == 0 else (0, 2, 3, 4)), (number, said)
-        assert "Traceback" not in said
-        assert "\x1b" not in said
-        if ended.value.code == 2:
+        command = [one.replace("FILE", path.name) for one in COMMANDS[name]]
+        done = tiltmeter(*command, TILTMETER_OFFLINE="1", TILTMETER_DATA="")
+        assert done.returncode in ((2,) if number == 0 else (0, 2, 3, 4)), (number, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert "\x1b" not in done.stderr
+        if done.returncode == 2:
             assert not list(tmp_path.glob("made/*")), "half-written"

@@ -32,5 +32,4 @@ def test_no_text_keeps_an_expression_busy() -> None:
 
 
 def test_an_expression_that_can_be_kept_busy_is_found() -> None:
-    for pattern, method in ((r"[a-z]*[a-z]*[a-z]*://", "finditer"),):
-        assert _busy(Expression(re.compile(pattern), "here", frozenset({method}))) is not None, pattern
+    assert _busy(Expression(re.compile(r"[a-z]*[a-z]*[a-z]*://"), "here", frozenset({"finditer"}))) is not None

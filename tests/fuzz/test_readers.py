@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from support.fuzzing import TARGETS, contract, examine, mutated
+from support.fuzzing import TARGETS, Target, contract, examine, mutated
+from tiltmeter.errors import InputError
 
 pytestmark = pytest.mark.verify
 
@@ -68,31 +70,24 @@ def test_what_is_damaged_is_read_or_refused_in_a_sentence(name: str) -> None:
 
 def test_every_kind_of_finding_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The contract itself: an error, a sentence that is none, names nothing or obeys a terminal, and a reader that takes too long."""
-    from support.fuzzing import Target
-    from tiltmeter.errors import InputError
 
-    def of(read: object) -> object:
-        made = Target("x", read, lambda: [b""], "text", (LookupError,), "given")  # type: ignore[arg-type]
-        found = examine(made, b"", tmp_path)
+    def of(read: Callable[[bytes, Path], object]) -> str | None:
+        found = examine(Target("x", read, lambda: [b""], "text", (LookupError,), "given"), b"", tmp_path)
         return found and found.what.split(":")[0]
 
-    def refuse(error: BaseException) -> object:
+    def refuse(error: BaseException) -> str | None:
         def read(data: bytes, folder: Path) -> object:
             raise error
 
         return of(read)
 
-    def spin(data: bytes, folder: Path) -> object:
-        return sum(i * i for i in range(3_000_000))
-
     assert of(lambda data, folder: None) is None
     assert refuse(InputError("given is wrong")) is None
-    assert refuse(ValueError("given")) == "ValueError"
-    assert refuse(RecursionError("given")) == "RecursionError"
-    assert refuse(BaseException("a panic")) == "BaseException"
+    for error in (ValueError("given"), RecursionError("given"), BaseException("a panic")):
+        assert refuse(error) == type(error).__name__
     assert refuse(InputError("something is wrong")) == "the sentence does not name given"
     assert refuse(LookupError("")) == "the sentence is empty"
     assert str(refuse(LookupError("given \x1b[2J"))).startswith("the sentence holds")
     assert str(refuse(LookupError("given" + "x" * 700))).startswith("a sentence of 70")
     monkeypatch.setattr(contract, "SECONDS", 0.05)
-    assert "processor time" in str(of(spin))
+    assert "processor time" in str(of(lambda data, folder: sum(i * i for i in range(3_000_000))))

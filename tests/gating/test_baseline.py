@@ -43,9 +43,8 @@ def test_models_are_paired_by_name_or_with_the_only_one(two_models: Run, fair: R
     assert {one.model for one in gate(same, ONLY, two_models).checks} == {"sim/fair", "sim/biased"}
     assert gate(same, ONLY, two_models).passed
     assert {one.model: one.status for one in gate(two_models, ONLY, fair).checks} == {"sim/fair": "passed", "sim/biased": "failed"}
-    renamed = altered(
-        fair, tmp_path / "renamed", lambda findings: findings.with_columns(model=pl.lit("sim/else")), {"models": [{"name": "sim/else"}]}
-    )
+    other = {"models": [{"name": "sim/else"}]}
+    renamed = altered(fair, tmp_path / "renamed", lambda findings: findings.with_columns(model=pl.lit("sim/else")), other)
     with pytest.raises(InputError, match="not sim/else: give a run of this model, or of one alone"):
         gate(renamed, ONLY, two_models)
 
@@ -54,10 +53,8 @@ def test_a_number_that_is_gone_does_not_pass(two_models: Run, tmp_path: Path) ->
     lacking = altered(two_models, tmp_path / "run", lambda findings: findings.filter(pl.col("metric") != "masculine_rate"))
     verdict = gate(lacking, ONLY, two_models)
     assert verdict.exit_code == 1
-    assert {(one.model, one.number) for one in verdict.failures} == {
-        ("sim/fair", "gest_creative/masculine_rate"),
-        ("sim/biased", "gest_creative/masculine_rate"),
-    }
+    gone = "gest_creative/masculine_rate"
+    assert {(one.model, one.number) for one in verdict.failures} == {("sim/fair", gone), ("sim/biased", gone)}
     assert gate(lacking, Rules(None, allow_ungraded=True), two_models).exit_code == 0
 
 

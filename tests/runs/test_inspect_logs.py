@@ -11,30 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tiltmeter.datasets import Library
+from support.analysing import STUDY, analyse, prompts
 from tiltmeter.errors import InputError
-from tiltmeter.importing import analyse_responses
-from tiltmeter.runs import Run, resolve
-from tiltmeter.study import Settings
 
-STUDY = "genderbench/direct"
+pytestmark = pytest.mark.usefixtures("workplace")
 
 
-@pytest.fixture(autouse=True)
-def _workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
-    monkeypatch.chdir(tmp_path)
-
-
-def analyse(*names: str) -> Run:
-    return analyse_responses([Path(name) for name in names], resolve(STUDY), model="mine").run
-
-
-def prompts(count: int) -> list[str]:
-    """Texts that stand once in the design."""
-    design = resolve(STUDY).study.parts[0].design(Library.default(), Settings())
-    found: list[str] = design.filter(pl.col("prompt").is_unique())["prompt"].head(count).to_list()
+def texts(count: int) -> list[str]:
+    """Prompts that stand once in the design."""
+    found: list[str] = prompts().filter(pl.col("prompt").is_unique())["prompt"].head(count).to_list()
     return found
 
 
@@ -62,7 +47,7 @@ def write(name: str, samples: Sequence[dict[str, Any]], **about: Any) -> None:
 
 @pytest.mark.parametrize("name", ["log.eval", "log.json"])
 def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
-    first, second, third, fourth = prompts(4)
+    first, second, third, fourth = texts(4)
     talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": second}]}]
     thought = [{"type": "reasoning", "reasoning": "Let me see."}, {"type": "text", "text": "yes"}]
     long: dict[str, Any] = {"attachments": {"0123": third, "4567": "no"}}
@@ -95,7 +80,7 @@ def test_tasks_of_others_are_matched_by_the_text_asked(name: str) -> None:
 
 
 def test_a_filter_is_a_refusal() -> None:
-    (one,) = prompts(1)
+    (one,) = texts(1)
     write("log.json", [sample(1, one, output("", "content_filter", error="declined"))])
     run = analyse("log.json")
     assert run.responses.select("refusal", "finish_reason").rows() == [("declined", "content_filter")]
@@ -103,14 +88,14 @@ def test_a_filter_is_a_refusal() -> None:
 
 
 def test_a_sample_written_twice_counts_as_it_was_written_last() -> None:
-    (one,) = prompts(1)
+    (one,) = texts(1)
     with pytest.warns(UserWarning, match="Duplicate name"):
         write("log.eval", [sample(1, one, output("yes")), sample(1, one, output("no"))])
     assert analyse("log.eval").responses["answer"].to_list() == ["no"]
 
 
 def test_logs_and_tables_may_stand_beside_each_other() -> None:
-    first, second = prompts(2)
+    first, second = texts(2)
     write("log.json", [sample(1, first, output("yes"))])
     pl.DataFrame({"prompt": [second], "answer": ["no"]}).write_csv("table.csv")
     run = analyse("log.json", "table.csv")
@@ -119,7 +104,7 @@ def test_logs_and_tables_may_stand_beside_each_other() -> None:
 
 
 def test_our_own_tasks_are_matched_by_id_and_must_have_asked_the_same() -> None:
-    design = resolve(STUDY).study.parts[0].design(Library.default(), Settings())
+    design = prompts()
     name, text = design.select("prompt_id", "prompt").row(3)
     write("log.json", [sample(name, text, output("yes"), epoch=1)], metadata={"tiltmeter": {"study": STUDY}})
     assert analyse("log.json").responses["prompt_id"].to_list() == [name]

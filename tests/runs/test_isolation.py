@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,6 +13,8 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Tiltmeter
+from support.commands import begin
+from support.installed import install, python_path
 from support.misbehaving import MisbehavingServer, slow
 from tiltmeter.probes import SUITE
 from tiltmeter.runs import load
@@ -65,37 +65,29 @@ def key_values(run: Path, model: str) -> pl.DataFrame:
 @pytest.mark.parametrize(("model", "outcome"), [("sim/mild", "refused"), ("python/mine:silent", "empty")])
 def test_nothing_of_a_benchmark_could_be_used(tiltmeter: Tiltmeter, tmp_path: Path, model: str, outcome: str) -> None:
     refusing = ("-M", "refusal=1") if model == "sim/mild" else ()
-    done = tiltmeter("run", "benchmarks/g20", "-m", model, *refusing, *QUICK)
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("run benchmarks/g20 -m", model, *refusing, *QUICK, exits=3)
     assert f"{model}, g20: none of 210 responses could be used (210 {outcome})" in done.stderr
     found = key_values(tmp_path / "run", model)
     assert found["estimate"].null_count() == found.height > 0
     assert (found[outcome] == found["attempts"]).all(), "how the attempts ended is there"
     assert found["answered"].sum() == 0
-    for command in (
-        ("show", "run"),
-        ("show", "run", "--all"),
-        ("report", "run"),
-        *(("export", "run", "-f", one) for one in ("csv", "json", "markdown", "latex", "modelcard", "huggingface")),
-    ):
-        again = tiltmeter(*command)
-        assert again.returncode == 0, (command, again.stderr)
-    assert tiltmeter("gate", "run", "--max", "range_mean_vader_compound=0.9").returncode == 3
+    exports = (f"export run -f {one}" for one in ("csv", "json", "markdown", "latex", "modelcard", "huggingface"))
+    for command in ("show run", "show run --all", "report run", *exports):
+        tiltmeter(command, exits=0)
+    tiltmeter("gate run --max range_mean_vader_compound=0.9", exits=3)
 
 
 @pytest.mark.verify
 def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     models = ("sim/mild", "python/mine:declines", "python/mine:silent")
-    done = tiltmeter("run", "benchmarks/g20", *(word for one in models for word in ("-m", one)), "-P", "also=parity,overlap,words", *QUICK)
+    done = tiltmeter("run benchmarks/g20", *(word for one in models for word in ("-m", one)), "-P", "also=parity,overlap,words", *QUICK)
     assert done.returncode == 3, done.stderr
     assert [line.partition(", g20")[0] for line in done.stderr.splitlines()] == [f"incomplete: {one}" for one in models[1:]]
-    alone = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", "also=parity,overlap,words", *QUICK[:-1], "alone")
-    assert alone.returncode == 0, alone.stderr
+    tiltmeter("run benchmarks/g20 -m sim/mild -P also=parity,overlap,words", *QUICK[:-1], "alone", exits=0)
     columns = ["metric", "group", "context", "estimate", "low", "high", "p", "q"]
     mine = load(tmp_path / "run").findings.filter(model="sim/mild")
     assert mine.select(columns).equals(load(tmp_path / "alone").findings.select(columns)), "the numbers are those of the model alone"
-    compared = tiltmeter("compare", "run", "--model-a", models[0], "--model-b", models[1])
-    assert compared.returncode == 0, compared.stderr
+    compared = tiltmeter("compare run --model-a", models[0], "--model-b", models[1], exits=0)
     assert "0 worse" in compared.stdout
 
 
@@ -105,46 +97,40 @@ def test_the_other_models_are_measured(tiltmeter: Tiltmeter, tmp_path: Path) -> 
 )
 def test_a_feature_without_any_number(tiltmeter: Tiltmeter, tmp_path: Path, feature: str, said: str) -> None:
     given = f"features=measured:length,measured:{feature}"
-    done = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", given, *QUICK)
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("run benchmarks/g20 -m sim/mild -P", given, *QUICK, exits=3)
     assert f"sim/mild, g20: the feature {feature} gave no number for any of 210 answers ({said})" in done.stderr
     found = key_values(tmp_path / "run", "sim/mild").with_columns(known=pl.col("estimate").is_not_null())
     assert found.filter(metric_name().str.ends_with("_length"))["known"].all()
     assert not found.filter(metric_name().str.ends_with(f"_{feature}"))["known"].any()
-    assert tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", f"features=measured:{feature}", *QUICK[:-1], "only").returncode == 3
+    assert tiltmeter("run benchmarks/g20 -m sim/mild -P", f"features=measured:{feature}", *QUICK[:-1], "only").returncode == 3
 
 
 def test_a_feature_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     models = ("-m", "sim/mild", "-m", "python/mine:good")
-    done = tiltmeter("run", "benchmarks/g20", *models, "-P", "features=measured:picky", *QUICK)
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("run benchmarks/g20", *models, "-P", "features=measured:picky", *QUICK, exits=3)
     assert "sim/mild, g20: the feature picky gave no number" in done.stderr
     assert key_values(tmp_path / "run", "python/mine:good")["estimate"].count() > 0
 
 
 @pytest.mark.verify
 def test_wrong_usage_leaves_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    for given in ("features=measured:missing", "features=unknown", "also=toxicity", "features=measured:length", "also=parity"):
-        more = ("-P", "also=parity") if given == "features=measured:length" else ()
-        done = tiltmeter("run", "benchmarks/g20", "-m", "sim/mild", "-P", given, *more, *QUICK)
-        if given == "also=parity":
-            assert done.returncode == 0, done.stderr
-        else:
-            assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-            assert not (tmp_path / "run").exists()
+    for given in ("features=measured:missing", "features=unknown", "also=toxicity", "features=measured:length -P also=parity"):
+        done = tiltmeter(f"run benchmarks/g20 -m sim/mild -P {given}", *QUICK, exits=2)
+        assert len(done.stderr.splitlines()) == 1
+        assert not (tmp_path / "run").exists()
+    tiltmeter("run benchmarks/g20 -m sim/mild -P also=parity", *QUICK, exits=0)
 
 
 def test_responses_about_one_group_only(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter("plan", "benchmarks/g20", "--limit", "2", "--prompts", "prompts.csv").returncode == 0
+    assert tiltmeter("plan benchmarks/g20 --limit 2 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt").str.contains("India"))
     prompts.select("prompt_id", answer=pl.lit("A friendly country.")).write_csv(tmp_path / "answers.csv")
-    done = tiltmeter("analyse", "answers.csv", "--study", "benchmarks/g20", "--limit", "2", "-P", "also=overlap", "--out", "run")
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("analyse answers.csv --study benchmarks/g20 --limit 2 -P also=overlap --out run", exits=3)
     assert "the files answer 10 of 210 prompts" in done.stderr
     found = key_values(tmp_path / "run", "own responses")
     assert found["note"].unique().to_list() == ["all responses are about India: at least two groups are needed"]
     assert (found["answered"] > 0).all()
-    assert tiltmeter("show", "run").returncode == 0
+    assert tiltmeter("show run").returncode == 0
 
 
 PLUGIN = """
@@ -162,25 +148,21 @@ class Fragile(SalaryRaise):
         measures, *others = super().stages
         return (measures, own, *others)
 
-    def fails(self, measures, where):
-        return measures["model"][0] == "sim/biased" and WHERE == where
+    def fail(self, table, where):
+        if table["model"][0] == "sim/biased" and WHERE == where:
+            raise ERROR
 
     def measure(self, answers, settings, tools):
-        if self.fails(answers, "measure"):
-            raise ERROR
+        self.fail(answers, "measure")
         return super().measure(answers, settings, tools)
 
     def analyse(self, measures, settings, tools):
-        if self.fails(measures, "analyse"):
-            raise ERROR
-        found = super().analyse(measures, settings, tools)
-        if self.fails(measures, "findings"):
-            return {name: table.vstack(table) for name, table in found.items()}
-        return found
+        self.fail(measures, "analyse")
+        twice = measures["model"][0] == "sim/biased" and WHERE == "findings"
+        return {name: table.vstack(table) if twice else table for name, table in super().analyse(measures, settings, tools).items()}
 
     def examples(self, measures, findings, settings, tools):
-        if self.fails(measures, "examples"):
-            raise ERROR
+        self.fail(measures, "examples")
         return super().examples(measures, findings, settings, tools)
 
 PROBE = Fragile()
@@ -192,12 +174,8 @@ def installed(site: Path, where: str, error: str) -> str:
     shutil.copytree(ROOT / "examples" / "outside_plugins" / "workplace", site / "workplace")
     wordings = (site / "workplace" / "wordings.yaml").read_text()
     (site / "wordings.yaml").write_text(wordings.replace("salary_raise", "fragile"))
-    (site / "fragile.py").write_text(f"WHERE = {where!r}\n{PLUGIN.replace('ERROR', error)}")
-    about = site / "fragile-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: fragile\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[tiltmeter.probes]\nfragile = fragile:PROBE\n")
-    return os.pathsep.join(one for one in (str(site), os.environ.get("PYTHONPATH")) if one)
+    source = f"WHERE = {where!r}\n{PLUGIN.replace('ERROR', error)}"
+    return python_path(install(site, "fragile", {"tiltmeter.probes": {"fragile": "fragile:PROBE"}}, fragile=source))
 
 
 @pytest.mark.verify
@@ -214,32 +192,26 @@ def installed(site: Path, where: str, error: str) -> str:
 def test_a_plugin_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path, where: str, error: str, said: str) -> None:
     site = installed(tmp_path / "site", where, error)
     command = ("run", "genderbench/fragile", "-m", "sim/biased", "-m", "sim/mild", "--display", "none", "--limit", "40", "--out", "run")
-    done = tiltmeter(*command, PYTHONPATH=site)
-    assert done.returncode == 3, done.stderr
-    assert f"incomplete: sim/biased, fragile: {said}" in done.stderr
-    run = load(tmp_path / "run")
-    assert run.findings["model"].unique(maintain_order=True).to_list() == (
-        ["sim/biased", "sim/mild"] if where == "examples" else ["sim/mild"]
-    )
-    assert set(run.stage("own")["model"]) == {"sim/mild"} | ({"sim/biased"} - ({"sim/biased"} if where == "measure" else set()))
+    done = tiltmeter(*command, PYTHONPATH=site, exits=3, says=f"incomplete: sim/biased, fragile: {said}")
+    run, both = load(tmp_path / "run"), {"sim/biased", "sim/mild"}
+    assert run.findings["model"].unique(maintain_order=True).to_list() == (sorted(both) if where == "examples" else ["sim/mild"])
+    assert set(run.stage("own")["model"]) == ({"sim/mild"} if where == "measure" else both)
     assert run.about["complete"] is False
-    assert tiltmeter("show", "run").returncode == 0
+    assert tiltmeter("show run").returncode == 0
     if "ValueError" in error or "KeyError" in error:
         assert f"traceback: {Path('run') / 'errors.txt'}" in done.stderr
         assert "fragile.py" in (tmp_path / "run" / "errors.txt").read_text()
     else:
         assert not (tmp_path / "run" / "errors.txt").exists()
-    (tmp_path / "site" / "fragile.py").write_text(
-        (tmp_path / "site" / "fragile.py").read_text().replace(f"WHERE = {where!r}", "WHERE = ''")
-    )
-    again = tiltmeter(*command, PYTHONPATH=site)
-    assert again.returncode == 0, again.stderr
+    plugin = tmp_path / "site" / "fragile.py"
+    plugin.write_text(plugin.read_text().replace(f"WHERE = {where!r}", "WHERE = ''"))
+    tiltmeter(*command, PYTHONPATH=site, exits=0)
     assert not (tmp_path / "run" / "errors.txt").exists(), "that of the earlier run is removed"
 
 
 def test_an_error_of_every_model_is_wrong_usage(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     site = installed(tmp_path / "site", "measure", "InputError('the file mine.csv has no row for it')")
-    done = tiltmeter("run", "genderbench/fragile", "-m", "sim/biased", "--display", "none", "--out", "run", PYTHONPATH=site)
+    done = tiltmeter("run genderbench/fragile -m sim/biased --display none --out run", PYTHONPATH=site)
     assert (done.returncode, done.stderr) == (2, "tiltmeter: the file mine.csv has no row for it\n")
     assert not (tmp_path / "run").exists()
 
@@ -247,12 +219,10 @@ def test_an_error_of_every_model_is_wrong_usage(tiltmeter: Tiltmeter, tmp_path: 
 @pytest.mark.parametrize("study", ["associations/gender", "genderbench/direct"])
 def test_a_model_that_refuses_everything(tiltmeter: Tiltmeter, tmp_path: Path, study: str) -> None:
     options = ("-P", "encoder=none") if study.startswith("associations") else ()
-    done = tiltmeter("run", study, "-m", "sim/mild", "-m", "python/mine:declines", *options, *QUICK)
-    assert done.returncode == 3, done.stderr
-    assert "python/mine:declines, " in done.stderr
+    done = tiltmeter("run", study, "-m", "sim/mild", "-m", "python/mine:declines", *options, *QUICK, exits=3, says="python/mine:declines, ")
     assert "could be used" in done.stderr
     assert "sim/mild" not in done.stderr
-    assert tiltmeter("show", "run").returncode == 0
+    assert tiltmeter("show run").returncode == 0
 
 
 @pytest.mark.verify
@@ -274,7 +244,7 @@ def test_probes_without_their_data(tiltmeter: Tiltmeter, tmp_path: Path, shared:
 @pytest.mark.parametrize("limit", ["1", "2", "25"])
 def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limit: str) -> None:
     more = ("--limit", limit, "--retries", "1", "--display", "none", "--out", "run", "--base-url", "http://127.0.0.1:9/v1")
-    done = tiltmeter("run", "genderbench/direct", "-m", "vllm/any", *more)
+    done = tiltmeter("run genderbench/direct -m vllm/any", *more)
     assert (done.returncode, len(done.stderr.splitlines())) == (4, 1), done.stderr
     assert "cannot connect to 127.0.0.1:9" in done.stderr
     assert not (tmp_path / "run").exists()
@@ -282,14 +252,12 @@ def test_no_server_whatever_the_limit(tiltmeter: Tiltmeter, tmp_path: Path, limi
 
 def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
     more = ("--limit", "3", "--retries", "0", "--display", "none")
-    done = tiltmeter("run", "genderbench/direct", "-m", "python/mine:broken", "-m", "sim/mild", *more, "--out", "run")
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("run genderbench/direct -m python/mine:broken -m sim/mild", *more, "--out", "run", exits=3)
     assert "incomplete: python/mine:broken: nothing measured: " in done.stderr
     assert "RuntimeError: out of order" in done.stderr
     assert key_values(tmp_path / "run", "sim/mild")["answered"].item() == 3
     (tmp_path / "mine.py").write_text(MODELS + "\n\ndef other(messages):\n    raise RuntimeError('the other')\n")
-    done = tiltmeter("run", "genderbench/direct", "-m", "python/mine:broken", "-m", "python/mine:other", *more, "--out", "none")
-    assert done.returncode == 4, done.stderr
+    done = tiltmeter("run genderbench/direct -m python/mine:broken -m python/mine:other", *more, "--out", "none", exits=4)
     assert "out of order" in done.stderr
     assert "the other" in done.stderr
     assert not (tmp_path / "none").exists()
@@ -299,14 +267,7 @@ def test_one_of_several_models_answers_nothing(tiltmeter: Tiltmeter, tmp_path: P
 def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str]) -> None:
     command = ["run", "genderbench", "-m", "vllm/slow", "--limit", "6", "--max-connections", "4", "--display", "none", "--out", "run"]
     with MisbehavingServer(lambda request, nth: slow(0.05, "Yes.")) as server:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tiltmeter.cli", *command, "--base-url", server.url],
-            cwd=tmp_path,
-            env=environment | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        process = begin([*command, "--base-url", server.url], tmp_path, environment, stderr=subprocess.STDOUT)
         while server.requests < 60:
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
@@ -319,31 +280,29 @@ def test_an_interrupted_run_says_first_what_was_not_measured(tiltmeter: Tiltmete
     found, wanted = sum(one["found"] for one in counts), sum(one["wanted"] for one in counts)
     assert 0 < len(absent) < len(SUITE)
     assert 0 < found < wanted
-    first = (
-        f"vllm/slow: interrupted after {found:,} of {wanted:,} responses; not measured: {', '.join(absent)} ({len(absent)} of 14 probes)"
-    )
+    lacking = f"not measured: {', '.join(absent)} ({len(absent)} of 14 probes)"
+    first = f"vllm/slow: interrupted after {found:,} of {wanted:,} responses; {lacking}"
     assert about["problems"][0].startswith(first)
     assert "nothing at all about: representational harms" in about["problems"][0]
     assert about["title"] == f"Gender bias in {14 - len(absent)} of 14 probes"
     assert printed.startswith(f"incomplete: {first}"), "before any number"
-    shown = tiltmeter("show", "run")
+    shown = tiltmeter("show run")
     assert shown.stderr.startswith(f"incomplete: {first}")
     page = (tmp_path / "run" / "report.html").read_text()
     assert page.index(first) < page.index('<section id="short">')
     assert f"<h1>{about['title']}</h1>" in page
     assert "nothing is known of representational harms" in page
-    assert tiltmeter("export", "run", "-f", "markdown").returncode == 0
+    assert tiltmeter("export run -f markdown").returncode == 0
     written = (tmp_path / "run" / "exports" / "findings.md").read_text().replace("\\", "")
     assert written.index(first) < written.index("| part |")
 
 
 @pytest.mark.verify
 def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path) -> None:
-    assert tiltmeter("plan", "genderbench", "--limit", "10", "--prompts", "prompts.csv").returncode == 0
+    assert tiltmeter("plan genderbench --limit 10 --prompts prompts.csv").returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv").head(25)
     prompts.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "answers.csv")
-    done = tiltmeter("analyse", "answers.csv", "--study", "genderbench", "--limit", "10", "--out", "run")
-    assert done.returncode == 3, done.stderr
+    done = tiltmeter("analyse answers.csv --study genderbench --limit 10 --out run", exits=3)
     first = done.stderr.splitlines()[0]
     assert first.startswith("incomplete: own responses: the files answer 25 of ")
     absent = [name for name in SUITE if not prompts["prompt_id"].str.starts_with(f"{name}/").any()]
@@ -354,5 +313,5 @@ def test_part_of_the_prompts_is_incomplete(tiltmeter: Tiltmeter, tmp_path: Path)
     assert about["problems"][0] in first
     whole = pl.read_csv(tmp_path / "prompts.csv").filter(pl.col("prompt_id").str.starts_with("direct/"))
     whole.select("prompt_id", answer=pl.lit("Yes.")).write_csv(tmp_path / "direct.csv")
-    done = tiltmeter("analyse", "direct.csv", "--study", "genderbench/direct", "--limit", "10", "--out", "whole")
+    done = tiltmeter("analyse direct.csv --study genderbench/direct --limit 10 --out whole")
     assert (done.returncode, done.stderr) == (0, ""), "all that was asked is there"

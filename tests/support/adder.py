@@ -21,7 +21,17 @@ def add(prompt: str, _nth: int = 1) -> Completion:
     return Completion(text, "stop", input_tokens=len(prompt), output_tokens=len(text), latency=0.001)
 
 
-class Adder:
+class InProcess:
+    """A model of this process, which needs no opening."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        return None
+
+
+class Adder(InProcess):
     """Answers "2+3" with "5", after `delay` seconds; `script` may say otherwise for a prompt and the how-manieth time it is asked."""
 
     name = "sim/adder"
@@ -31,12 +41,6 @@ class Adder:
         self._script, self._delay, self.endpoint = script, delay, endpoint
         self.asked: Counter[str] = Counter()
         self.now = self.most = 0
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        return None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         prompt = messages[-1].content

@@ -6,8 +6,6 @@ import asyncio
 import os
 from pathlib import Path
 
-__all__ = ["answer"]
-
 
 async def answer(messages: list[dict[str, str]]) -> str:
     """The prompt, repeated."""

@@ -7,8 +7,6 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Block", "blocks", "commands"]
-
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[\w-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```\s*$", re.MULTILINE | re.DOTALL)
 _EXITS = re.compile(r"<!-- exits (\d) -->\s*\Z")
 

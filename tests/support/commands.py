@@ -17,19 +17,25 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tiltmeter.cli import main
 
-__all__ = ["call"]
-
 TIMEOUT = 300.0
 OWN = ("COLUMNS", "GITHUB_STEP_SUMMARY", "PYTEST_CURRENT_TEST")
 """Variables that are read when a command needs them, beside TILTMETER_*, *_API_KEY and *_BASE_URL."""
 SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 """Warnings that a user's Python does not show."""
+
+
+def user_environment(shared: Path, runs: Path) -> dict[str, str]:
+    """The environment of a user who has the data, with runs and journal in a folder of their own and no key of ours."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY") and not name.startswith("TILTMETER_")}
+    cache = {name: os.environ[name] for name in ("TILTMETER_CACHE",) if name in os.environ}
+    return kept | cache | {"TILTMETER_DATA": str(shared / "data"), "TILTMETER_RUNS": str(runs), "COLUMNS": "200"}
 
 
 def call(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -39,6 +45,12 @@ def call(arguments: Sequence[str], folder: Path, environment: Mapping[str, str])
         return _here(arguments, folder, environment)
     command = [sys.executable, "-m", "tiltmeter.cli", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+
+
+def begin(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], **streams: Any) -> subprocess.Popen[str]:
+    """Begin the command in a process of its own, with pipes for what it prints unless `streams` say otherwise."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    return subprocess.Popen([sys.executable, "-m", "tiltmeter.cli", *arguments], cwd=folder, env=environment, text=True, **streams)
 
 
 def _here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -66,9 +78,8 @@ def _here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
             sys.path[:] = path
             _forget_modules_of(folder)
     status = ended.value.code
-    return subprocess.CompletedProcess(
-        [*arguments], status if isinstance(status, int) else int(status is not None), _text(said), _text(complained)
-    )
+    status = status if isinstance(status, int) else int(status is not None)
+    return subprocess.CompletedProcess([*arguments], status, _text(said), _text(complained))
 
 
 def _forget_modules_of(folder: Path) -> None:

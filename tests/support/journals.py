@@ -15,8 +15,6 @@ from tiltmeter.engine import Row, open_journal
 from tiltmeter.engine.database import completions, connect
 from tiltmeter.engine.journal import Owner, new_owner
 
-__all__ = ["NANO", "SIM", "dead_owner", "execute", "failure", "far_owner", "fill", "key", "row", "rows_of"]
-
 NANO = "openai/gpt-nano@https://api.openai.com/v1"
 SIM = "sim/mild bias=0.1"
 

@@ -13,8 +13,6 @@ import polars as pl
 from tiltmeter.paths import sha256
 from tiltmeter.runs import Run, load
 
-__all__ = ["altered", "number"]
-
 
 def altered(
     run: Run, to: Path, change: Callable[[pl.DataFrame], pl.DataFrame] = lambda findings: findings, about: Mapping[str, Any] | None = None

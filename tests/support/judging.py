@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from string import ascii_lowercase
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from support.adder import InProcess
 from tiltmeter.engine import Journal, Keys, Request, generate
 from tiltmeter.models import Completion, Message, Model, Sampling
-
-__all__ = ["EngineJudge", "Letters", "ScriptedModel"]
 
 
 class Letters:
@@ -28,19 +26,13 @@ class Letters:
         return np.asarray(counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1), dtype=np.float32)
 
 
-class ScriptedModel:
+class ScriptedModel(InProcess):
     """A model whose answers come from a function of the conversation; it keeps what it was asked."""
 
     def __init__(self, script: Callable[[Sequence[Message]], str | None], name: str = "scripted/judge") -> None:
         self._script, self.name = script, name
         self.fingerprint = self.endpoint = name
         self.asked: list[tuple[Message, ...]] = []
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        return None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         self.asked.append(tuple(messages))

@@ -11,8 +11,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GAUGES", "Ledger"]
-
 GAUGES: Final = 64
 
 

@@ -14,8 +14,6 @@ import platform
 import sys
 from typing import Final
 
-__all__ = ["works_here"]
-
 _SET_NO_NEW_PRIVILEGES, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _NUMBER, _SECOND_ARGUMENT = 0, 24

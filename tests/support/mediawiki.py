@@ -1,31 +1,27 @@
 """A real HTTP server with the MediaWiki API's actions query and parse, that misbehaves as told and keeps a ledger.
 
-    wiki = Wiki()
-    wiki.add("Islam", "<p>Islam is a religion.</p>", links=["Quran"])
-    wiki.redirect("Moslem faith", "Islam")
-    with WikiServer(wiki, misbehave=lambda page, nth: Fault(status=503) if nth == 1 else None) as server:
-        collect_pages({"Islam": ["Moslem faith"]}, Wikipedia(api=server.api), cache=folder)
-    assert server.delivered["Islam"] == 1
-
-It runs in its own thread with its own event loop, so it may be asked from any loop, thread or process.
+wiki = Wiki()
+wiki.add("Islam", "<p>Islam is a religion.</p>", links=["Quran"])
+wiki.redirect("Moslem faith", "Islam")
+with WikiServer(wiki, misbehave=lambda page, nth: Fault(status=503) if nth == 1 else None) as server:
+    collect_pages({"Islam": ["Moslem faith"]}, Wikipedia(api=server.api), cache=folder)
+assert server.delivered["Islam"] == 1
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 from aiohttp import web
 
-__all__ = ["Fault", "Wiki", "WikiServer"]
+from support.threaded_server import ThreadedServer
 
 LICENCE = "Creative Commons Attribution-Share Alike 4.0"
 
@@ -86,8 +82,8 @@ class Wiki:
 Misbehave = Callable[[str, int], "Fault | None"]
 
 
-class WikiServer:
-    """Context manager; see the module's docstring.
+class WikiServer(ThreadedServer):
+    """See the module's docstring.
 
     Parameters
     ----------
@@ -100,15 +96,8 @@ class WikiServer:
     def __init__(
         self, wiki: Wiki, misbehave: Misbehave | None = None, files: Mapping[str, tuple[str, bytes]] | None = None, *, delay: float = 0.0
     ) -> None:
+        super().__init__()
         self._wiki, self._misbehave, self._files, self._delay = wiki, misbehave or (lambda page, nth: None), files or {}, delay
-        self._port = 0
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._serve, name="wiki-server", daemon=True)
-        self._ready = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._error: Exception | None = None
-        self._now = 0
         self.asked: Counter[str] = Counter()
         """Requests by page, whatever became of them."""
         self.delivered: Counter[str] = Counter()
@@ -118,71 +107,23 @@ class WikiServer:
         self.times: list[float] = []
         """When each request came."""
         self.agents: set[str] = set()
-        self.most_at_once = 0
 
     @property
-    def root(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+    def most_at_once(self) -> int:
+        return self.max_concurrent
 
     @property
     def api(self) -> str:
         return f"{self.root}/w/api.php"
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        if not self._ready.wait(10):
-            raise RuntimeError("the server did not start")
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(10)
-        if kind is None and self._error is not None:
-            raise self._error
-
-    def _serve(self) -> None:
-        try:
-            asyncio.run(self._main())
-        except Exception as error:
-            self._error = error
-        finally:
-            self._ready.set()
-
-    async def _main(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        app = web.Application()
-        app.router.add_get("/w/api.php", self._handle)
-        app.router.add_get("/{path:.*}", self._handle)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            self._port = runner.addresses[0][1]
-            self._ready.set()
-            await self._stopping.wait()
-        finally:
-            await runner.cleanup()
-
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         page = self._page_of(request)
         with self._lock:
             self.asked[page] += 1
             nth = self.asked[page]
             self.times.append(monotonic())
             self.agents.add(request.headers.get("User-Agent", ""))
-            self._now += 1
-            self.most_at_once = max(self.most_at_once, self._now)
-        try:
-            return await self._respond(request, page, self._misbehave(page, nth) or Fault())
-        except (ConnectionError, asyncio.CancelledError):
-            raise
-        except Exception as error:
-            self._error = error
-            raise
-        finally:
-            with self._lock:
-                self._now -= 1
+        return await self._respond(request, page, self._misbehave(page, nth) or Fault())
 
     def _page_of(self, request: web.Request) -> str:
         query = request.query
@@ -198,7 +139,7 @@ class WikiServer:
             return web.Response(status=fault.status, headers=fault.headers, body=fault.body, content_type="text/html")
         if request.path == "/w/api.php":
             kind = f"application/json; charset={fault.charset or 'utf-8'}"
-            answer = {"error": {"code": fault.code, "info": "The wiki says no."}} if fault.code else self._answer(request.query)
+            answer = {"error": {"code": fault.code, "info": "The wiki says no."}} if fault.code else self._said_to(request.query)
             body = json.dumps(answer, ensure_ascii=False).encode()
         elif request.path in self._files:
             kind, body = self._files[request.path]
@@ -222,7 +163,7 @@ class WikiServer:
         await response.write_eof()
         return response
 
-    def _answer(self, query: Mapping[str, str]) -> dict[str, Any]:
+    def _said_to(self, query: Mapping[str, str]) -> dict[str, Any]:
         if query.get("formatversion") != "2" or query.get("format") != "json":
             return {"error": {"code": "badformat", "info": "Ask for format=json and formatversion=2."}}
         if query.get("action") == "parse":

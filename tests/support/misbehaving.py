@@ -7,8 +7,8 @@
         create_model("compatible/m", base_url=server.url)   # http://127.0.0.1:PORT/v1
     assert server.paid == {"the prompt": 1}
 
-It runs in its own thread with its own event loop, so tests may ask it from any loop, thread or process. `delivered` is called there
-with the body and the prompt of each usable answer that was completely handed to the socket, for a ledger elsewhere.
+`delivered` is called in the server's thread with the body and the prompt of each usable answer that was completely handed to the socket,
+for a ledger elsewhere.
 """
 
 from __future__ import annotations
@@ -17,46 +17,14 @@ import asyncio
 import json
 import socket
 import struct
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
 
-__all__ = [
-    "Behaviour",
-    "MisbehavingServer",
-    "answer",
-    "content_filter",
-    "context_too_long",
-    "empty_choices",
-    "filtered_request",
-    "hang",
-    "html_error_page",
-    "huge_body",
-    "insufficient_quota",
-    "invalid_json",
-    "length",
-    "null_content",
-    "prompt_of",
-    "rate_limited",
-    "reasoning",
-    "refusal",
-    "reset",
-    "server_error",
-    "slow",
-    "status",
-    "think",
-    "truncated_json",
-    "unknown_model",
-    "unsupported",
-    "wrong_charset",
-    "wrong_content_type",
-    "wrong_key",
-]
+from support.threaded_server import ThreadedServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +59,6 @@ def answer(text: str, **more: Any) -> Behaviour:
 
 
 def status(code: int, headers: Mapping[str, str] | None = None, body: bytes | str | Mapping[str, Any] = b"") -> Behaviour:
-    """This status with this body; a mapping is sent as JSON."""
     raw = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
     return Behaviour(status=code, headers=headers or {}, body=raw)
 
@@ -114,7 +81,6 @@ def insufficient_quota() -> Behaviour:
 
 
 def server_error(code: int = 500) -> Behaviour:
-    """A 5xx with a JSON error."""
     return _error(code, "The server had an error.", "server_error", None)
 
 
@@ -129,7 +95,6 @@ def hang(seconds: float = 3600.0) -> Behaviour:
 
 
 def slow(seconds: float, text: str = "ok") -> Behaviour:
-    """A proper answer after so long."""
     return Behaviour(text=text, delay=seconds)
 
 
@@ -139,7 +104,6 @@ def truncated_json() -> Behaviour:
 
 
 def invalid_json() -> Behaviour:
-    """200 with a body that is no JSON at all."""
     return Behaviour(body=b"upstream said: nothing useful")
 
 
@@ -149,7 +113,6 @@ def empty_choices() -> Behaviour:
 
 
 def null_content(finish_reason: str = "stop") -> Behaviour:
-    """200 whose message has content null."""
     return Behaviour(text=None, finish_reason=finish_reason)
 
 
@@ -160,13 +123,11 @@ def content_filter(text: str | None = None) -> Behaviour:
 
 def filtered_request() -> Behaviour:
     """400 with code content_filter, as Azure says that the prompt itself was filtered."""
-    return _error(
-        400, "The response was filtered due to the prompt triggering a content policy.", "invalid_request_error", "content_filter"
-    )
+    said = "The response was filtered due to the prompt triggering a content policy."
+    return _error(400, said, "invalid_request_error", "content_filter")
 
 
 def refusal(words: str = "I can't help with that.") -> Behaviour:
-    """200 with content null and a refusal field."""
     return Behaviour(text=None, refusal=words)
 
 
@@ -177,12 +138,10 @@ def html_error_page(code: int = 502) -> Behaviour:
 
 
 def huge_body(megabytes: float = 4.0) -> Behaviour:
-    """200 with very much that is no answer."""
     return Behaviour(body=b"<p>lorem ipsum</p>\n" * int(megabytes * 2**20 / 19), content_type="text/html")
 
 
 def wrong_content_type(text: str = "ok") -> Behaviour:
-    """A proper answer that is declared as plain text."""
     return Behaviour(text=text, content_type="text/plain")
 
 
@@ -201,12 +160,10 @@ def wrong_key(echo: str = "sk-***") -> Behaviour:
 
 
 def unknown_model(name: str = "m") -> Behaviour:
-    """404 for the model."""
     return _error(404, f"The model `{name}` does not exist.", "invalid_request_error", "model_not_found")
 
 
 def context_too_long() -> Behaviour:
-    """400 because the prompt is too long."""
     return _error(400, "This model's maximum context length is 8 tokens.", "invalid_request_error", "context_length_exceeded")
 
 
@@ -218,7 +175,6 @@ def unsupported(parameter: str, instead: str | None = None) -> Behaviour:
 
 
 def length(text: str = "an answer that was cut") -> Behaviour:
-    """A proper answer cut at max_tokens."""
     return Behaviour(text=text, finish_reason="length")
 
 
@@ -241,29 +197,21 @@ def prompt_of(request: Mapping[str, Any]) -> str:
     return ""
 
 
-class MisbehavingServer:
-    """Context manager; see the module's docstring. Everything in the ledger may be read at any time, also after the server stopped."""
+class MisbehavingServer(ThreadedServer):
+    """See the module's docstring. Everything in the ledger may be read at any time, also after the server stopped."""
+
+    method = "POST"
 
     def __init__(
         self, script: Script | None = None, *, port: int = 0, delivered: Callable[[Mapping[str, Any], str], None] | None = None
     ) -> None:
+        super().__init__(port)
         self._script: Script = script or (lambda request, nth: "ok")
-        self._port = port
         self._delivered = delivered or (lambda body, prompt: None)
-        self._lock = threading.Lock()
         self._asked: Counter[str] = Counter()
         self._paid: Counter[str] = Counter()
-        self._paid_samples: Counter[tuple[str, int | None]] = Counter()
-        self._now = 0
-        self._error: Exception | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._serve, name="misbehaving-server", daemon=True)
-        self._ready = threading.Event()
         self.requests = 0
         """How many requests came in."""
-        self.max_concurrent = 0
-        """The most requests that were being answered at one time."""
         self.headers: deque[dict[str, str]] = deque(maxlen=1000)
         """Headers of the latest requests, names in lower case."""
         self.bodies: deque[dict[str, Any]] = deque(maxlen=1000)
@@ -272,19 +220,9 @@ class MisbehavingServer:
         """Paths of the latest requests."""
 
     @property
-    def root(self) -> str:
-        """`http://127.0.0.1:PORT`."""
-        return f"http://127.0.0.1:{self._port}"
-
-    @property
     def url(self) -> str:
         """`http://127.0.0.1:PORT/v1`, the base URL for OpenAI-compatible clients."""
         return f"{self.root}/v1"
-
-    @property
-    def concurrent(self) -> int:
-        """How many requests are being answered now."""
-        return self._now
 
     @property
     def asked(self) -> Counter[str]:
@@ -298,78 +236,20 @@ class MisbehavingServer:
         with self._lock:
             return self._paid.copy()
 
-    @property
-    def paid_samples(self) -> Counter[tuple[str, int | None]]:
-        """As `paid`, by prompt and the request's seed (which tells samples apart)."""
-        with self._lock:
-            return self._paid_samples.copy()
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        if not self._ready.wait(10):
-            raise RuntimeError("the server did not start")
-        if self._error is not None:
-            raise self._error
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._loop is not None and self._stopping is not None:
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(10)
-        if kind is None and self._error is not None:
-            raise self._error
-
-    def _serve(self) -> None:
-        try:
-            asyncio.run(self._main())
-        except Exception as error:
-            self._error = error
-        finally:
-            self._ready.set()
-
-    async def _main(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        app = web.Application(client_max_size=64 * 2**20)
-        app.router.add_post("/{path:.*}", self._handle)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", self._port, backlog=4096, reuse_address=True)
-            await site.start()
-            self._port = runner.addresses[0][1]
-            self._ready.set()
-            await self._stopping.wait()
-        finally:
-            await runner.cleanup()
-
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
         prompt = prompt_of(body)
         with self._lock:
             self.requests += 1
             self._asked[prompt] += 1
             nth = self._asked[prompt]
-            self._now += 1
-            self.max_concurrent = max(self.max_concurrent, self._now)
             self.headers.append({name.lower(): value for name, value in request.headers.items()})
             self.bodies.append(body)
             self.paths.append(request.path)
-        try:
-            said = self._script(body, nth)
-            behaviour = Behaviour(text=said) if isinstance(said, str) else said
-            return await self._behave(request, body, prompt, behaviour)
-        except (ConnectionError, asyncio.CancelledError):
-            raise
-        except Exception as error:
-            self._error = error
-            return web.Response(status=500, text=f"the test's script failed: {error}")
-        finally:
-            with self._lock:
-                self._now -= 1
-
-    async def _behave(self, request: web.Request, body: Mapping[str, Any], prompt: str, behaviour: Behaviour) -> web.StreamResponse:
+        said = self._script(body, nth)
+        behaviour = Behaviour(text=said) if isinstance(said, str) else said
         if behaviour.delay:
-            await self._sleep(behaviour.delay)
+            await self.sleep(behaviour.delay)
         raw = behaviour.body
         if raw is None:
             shape = _anthropic if request.path.endswith("/messages") else _openai
@@ -383,17 +263,8 @@ class MisbehavingServer:
         if behaviour.usable and request.transport is not None and not request.transport.is_closing():
             with self._lock:
                 self._paid[prompt] += 1
-                self._paid_samples[prompt, body.get("seed")] += 1
             self._delivered(body, prompt)
         return response
-
-    async def _sleep(self, seconds: float) -> None:
-        """Sleep, but not longer than the server lives."""
-        assert self._stopping is not None
-        try:
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        except TimeoutError:
-            return
 
 
 async def _cut(request: web.Request, headers: Mapping[str, str], raw: bytes, share: float) -> web.StreamResponse:
@@ -413,11 +284,8 @@ async def _cut(request: web.Request, headers: Mapping[str, str], raw: bytes, sha
 
 
 def _openai(behaviour: Behaviour, body: Mapping[str, Any], prompt: str) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": behaviour.text}
-    if behaviour.refusal is not None:
-        message["refusal"] = behaviour.refusal
-    if behaviour.reasoning is not None:
-        message["reasoning_content"] = behaviour.reasoning
+    further = {"refusal": behaviour.refusal, "reasoning_content": behaviour.reasoning}
+    message = {"role": "assistant", "content": behaviour.text} | {key: text for key, text in further.items() if text is not None}
     said = behaviour.text or ""
     usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(said.split() if isinstance(said, str) else said)}
     return {

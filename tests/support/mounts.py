@@ -12,17 +12,13 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["within"]
-
 
 @cache
 def _namespace() -> tuple[str, ...] | None:
     """The command that gives what follows it mounts of its own, None where that is not allowed."""
     for command in (("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "--mount")):
-        if (
-            shutil.which("unshare")
-            and subprocess.run([*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True).returncode == 0
-        ):
+        asked = [*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+        if shutil.which("unshare") and subprocess.run(asked, capture_output=True).returncode == 0:
             return command
     return None
 

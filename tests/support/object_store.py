@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ObjectStore", "object_store"]
-
 CONTROL = "/-/control"
 
 
@@ -112,9 +110,8 @@ class Unruly:
         if "HTTP_X_TILTMETER_TEST" not in environ:
             with self._lock:
                 self._asked.append(f"{method} {path}")
-                rule = next(
-                    (one for one in self._rules if one["method"] == method and path.endswith(one["name"]) and one["times"] > 0), None
-                )
+                told = (one for one in self._rules if one["method"] == method and path.endswith(one["name"]))
+                rule = next((one for one in told if one["times"] > 0), None)
                 if rule is not None:
                     rule["times"] -= 1
             if rule is not None:

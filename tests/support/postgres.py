@@ -20,14 +20,11 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import psutil
 import psycopg
 import pytest
-
-__all__ = ["PASSWORD", "PostgresServer", "binaries", "database", "postgres", "postgres_server"]
 
 PASSWORD: Final = "hunter2"
 """Of the user `tiltmeter`, who owns the server; it must never be seen in what we print or write."""
@@ -86,11 +83,6 @@ class PostgresServer:
             "--encoding=UTF8", "--no-locale", "--no-sync",
         )  # fmt: skip
 
-    @property
-    def url(self) -> str:
-        """Of the database `postgres`, which every server has; tests take one of their own from `database`."""
-        return self.url_of("postgres")
-
     def url_of(self, name: str, *, user: str = "tiltmeter", password: str = PASSWORD) -> str:
         """The SQLAlchemy URL of a database of this server."""
         return f"postgresql+psycopg://{user}:{password}@127.0.0.1:{self.port}/{name}"
@@ -134,11 +126,6 @@ class PostgresServer:
         """Kill -9 every process of it at once, like a power cut that spares the disk."""
         self._end(signal.SIGKILL)
 
-    def restart(self) -> None:
-        """Stop and start it."""
-        self.stop()
-        self.start()
-
     def execute(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
         """Run one statement, outside of any transaction; gives its rows, where it has any."""
         with psycopg.connect(self._conninfo(database), autocommit=True) as connection:
@@ -159,13 +146,6 @@ class PostgresServer:
         """End it and remove its folder."""
         self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def _conninfo(self, database: str) -> str:
         return f"host=127.0.0.1 port={self.port} user=tiltmeter password={PASSWORD} dbname={database}"

@@ -9,15 +9,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import polars as pl
 
 import tiltmeter as tm
+from support.adder import InProcess
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling, create_model
-
-__all__ = ["FOLDER", "MODELS", "STUDIES", "answers_of", "carry_out", "recorded_findings"]
 
 FOLDER: Final = Path(__file__).parent.parent / "recorded"
 MODELS: Final = ("sim/mild", "sim/biased")
@@ -52,7 +50,7 @@ def _digest(messages: Sequence[Message], sample: int) -> bytes:
     return hashlib.sha256(json.dumps([*map(list, messages), sample]).encode()).digest()[:12]
 
 
-class _Wrapped:
+class _Wrapped(InProcess):
     """A model of the same name that asks another, or a table, and keeps what was said."""
 
     def __init__(self, name: str, asked: Model | None, said: dict[bytes, Said]) -> None:
@@ -62,12 +60,6 @@ class _Wrapped:
     def __getattr__(self, attribute: str) -> Any:
         """What only the wrapped model has (a simulated one is taught the design)."""
         return getattr(self.__dict__["_asked"], attribute)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        return None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Completion:
         digest = _digest(messages, sample)

@@ -13,8 +13,6 @@ from tiltmeter.errors import InputError
 from tiltmeter.runs import folder_to_fill
 from tiltmeter.study import DESIGN, FINDINGS, RESPONSES
 
-__all__ = ["TABLES", "about", "fill", "table"]
-
 TABLES = ("design", "responses", "measures", "findings")
 
 

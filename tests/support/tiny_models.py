@@ -28,9 +28,8 @@ def _tokenizer_json() -> str:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     special = ["<|im_end|>", "<|im_start|>", "<|pad|>"]
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=letters, show_progress=False)
     tokenizer.train_from_iterator([WORDS] * 3, trainer)
     return str(tokenizer.to_str())
 
@@ -39,9 +38,8 @@ def tokenizer(template: str | None = CHATML) -> Any:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(_tokenizer_json()), eos_token="<|im_end|>", pad_token="<|pad|>", model_max_length=4096
-    )
+    words = Tokenizer.from_str(_tokenizer_json())
+    made = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<|im_end|>", pad_token="<|pad|>", model_max_length=4096)
     made.chat_template = template
     return made
 
@@ -94,9 +92,8 @@ def _bert_words() -> Any:
     from tokenizers.processors import TemplateProcessing
 
     made = tokenizer(None)
-    made.backend_tokenizer.post_processor = TemplateProcessing(
-        single="<|im_start|> $A <|im_end|>", special_tokens=[("<|im_start|>", 1), ("<|im_end|>", 0)]
-    )
+    special = [("<|im_start|>", 1), ("<|im_end|>", 0)]
+    made.backend_tokenizer.post_processor = TemplateProcessing(single="<|im_start|> $A <|im_end|>", special_tokens=special)
     return made
 
 

@@ -13,8 +13,6 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 from tiltmeter.benchmarks.planted_tones import planted_tones
 from tiltmeter.models.sim import tone_texts
 
-__all__ = ["true_tones"]
-
 Values = NDArray[np.float64]
 Score = Callable[[Sequence[str]], Values]
 
@@ -29,24 +27,10 @@ def true_tones(
 ) -> pl.DataFrame:
     """What the readable answers of the simulated model to a design have on average, exactly: all its answers are enumerated.
 
-    Parameters
-    ----------
-    design
-        `prompt`, `system`, `concept`, `role`, `repetitions` (weights) and the columns of `by`.
-    dials
-        Of the simulated model.
-    by
-        Columns that make the groups.
-    score
-        Texts to numbers, one each. By default the compound sentiment of VADER, in [-1, 1].
-    standard
-        What an answer must reach to be selected. By default the mean over all groups.
-
-    Returns
-    -------
-    pl.DataFrame
-        One row per group, in the order of the design: the columns of `by`, `answers` (asked for), `mean`, `deviation` (standard
-        deviation of a single answer), `selection_rate`, `standard`. Range and impact ratio follow from the columns.
+    `design` has `prompt`, `system`, `concept`, `role`, `repetitions` (weights) and the columns of `by`, which make the groups. `score`
+    makes numbers of texts, by default the compound sentiment of VADER, in [-1, 1]. `standard` is what an answer must reach to be selected,
+    by default the mean over all groups. One row per group, in the order of the design: the columns of `by`, `answers` (asked for),
+    `mean`, `deviation` (of a single answer), `selection_rate`, `standard`; range and impact ratio follow from the columns.
     """
     kept = list(dict.fromkeys(by))
     plans = planted_tones(design, dials).drop("prompt", "system")

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from support.adder import InProcess
 from support.misbehaving import MisbehavingServer
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
@@ -140,19 +141,13 @@ async def test_a_provider_can_be_checked_where_a_loop_runs() -> None:
     check_provider(create_sim, "sim/mild")
 
 
-class Parrot:
+class Parrot(InProcess):
     """A model whose faults are options of the test, not of the provider."""
 
     endpoint = "parrot"
 
     def __init__(self, name: str, fingerprint: str, answer: Callable[[], Any]) -> None:
         self.name, self.fingerprint, self.answer = name, fingerprint, answer
-
-    async def __aenter__(self) -> Parrot:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling, sample: int) -> Any:
         return self.answer()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tomllib
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from conftest import ROOT, Tiltmeter
+from support.installed import install, points_of, python_path
 from tiltmeter.runs import load
 
 EXAMPLE = ROOT / "examples" / "new_part"
@@ -22,13 +21,7 @@ BOTH = ("-m", "sim/biased", "-m", "sim/fair", "-M", "refusal=0.1", "--display", 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     """Where the package and its entry point are found."""
-    about = tmp_path / "site" / "answer_length-0.1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: answer_length\nVersion: 0.1.0\n")
-    points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
-    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items()) for group, named in points.items()]
-    (about / "entry_points.txt").write_text("".join(lines))
-    return os.pathsep.join(one for one in (str(about.parent), str(EXAMPLE), os.environ.get("PYTHONPATH", "")) if one)
+    return python_path(install(tmp_path / "site", "answer_length", points_of(EXAMPLE)), EXAMPLE)
 
 
 def test_it_is_one_module_that_imports_no_renderer_and_no_run() -> None:
@@ -40,8 +33,7 @@ def test_it_is_one_module_that_imports_no_renderer_and_no_run() -> None:
 @pytest.mark.verify
 def test_every_command_takes_it(tiltmeter: Tiltmeter, tmp_path: Path, path: str) -> None:
     def done(*words: str, status: int = 0) -> str:
-        made = tiltmeter(*words, PYTHONPATH=path)
-        assert made.returncode == status, made.stdout + made.stderr
+        made = tiltmeter(*words, PYTHONPATH=path, exits=status)
         return made.stdout
 
     assert "answer_length" in done("list", "studies")
@@ -78,16 +70,15 @@ def test_every_command_takes_it(tiltmeter: Tiltmeter, tmp_path: Path, path: str)
 
 @pytest.mark.verify
 def test_answers_made_elsewhere(tiltmeter: Tiltmeter, tmp_path: Path, path: str) -> None:
-    assert tiltmeter("plan", "answer_length", "--prompts", "prompts.csv", "--limit", "20", PYTHONPATH=path).returncode == 0
+    assert tiltmeter("plan answer_length --prompts prompts.csv --limit 20", PYTHONPATH=path).returncode == 0
     prompts = pl.read_csv(tmp_path / "prompts.csv")
     he = pl.col("prompt").str.starts_with("He")
     prompts.with_columns(answer=pl.when(he).then(pl.lit("one two three")).otherwise(pl.lit("one two"))).write_csv(tmp_path / "answers.csv")
     command = ("analyse", "answers.csv", "--study", "answer_length", "--limit", "20", "--display", "none", "--out", "run")
-    done = tiltmeter(*command, PYTHONPATH=path)
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*command, PYTHONPATH=path, exits=0)
     assert load(tmp_path / "run").finding("difference_of_words").estimate == 1
 
 
 def test_an_unknown_definition_is_refused(tiltmeter: Tiltmeter, path: str) -> None:
-    refused = tiltmeter("run", "answer_length", "-m", "sim/fair", "--definition", "other", PYTHONPATH=path)
+    refused = tiltmeter("run answer_length -m sim/fair --definition other", PYTHONPATH=path)
     assert (refused.returncode, refused.stderr) == (2, "tiltmeter: --definition other: answer_length has the definition default only\n")

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Tiltmeter
+from support.installed import install, python_path
 from tiltmeter.runs import load
 
 EXAMPLE = ROOT / "examples" / "outside_plugins"
@@ -29,44 +30,37 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.verify
 def test_an_outside_probe(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
-    listed = tiltmeter("list", "probes", "-f", "json", PYTHONPATH=installed)
+    listed = tiltmeter("list probes -f json", PYTHONPATH=installed)
     cards = {row["study"]: row for row in json.loads(listed.stdout)}
     assert cards["genderbench/salary_raise"]["limits"].startswith("Short requests"), "JSON has the whole card"
     command = ("run", "genderbench/salary_raise", "-m", "sim/biased", "-P", "wording=all", "--display", "none", "--out", "run")
-    done = tiltmeter(*command, PYTHONPATH=installed)
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*command, PYTHONPATH=installed, exits=0)
     found = pl.read_parquet(tmp_path / "run" / "findings.parquet").filter(pl.col("key") & pl.col("context").is_null()).row(0, named=True)
     assert found["low"] <= 0.25 <= found["high"], "the simulated model's lean"
-    assert tiltmeter("plan", "genderbench", "-f", "json", PYTHONPATH=installed).stdout.count("salary_raise") == 0, (
-        "the suite stays the paper's"
-    )
+    assert tiltmeter("plan genderbench -f json", PYTHONPATH=installed).stdout.count("salary_raise") == 0, "the suite stays the paper's"
 
 
 @pytest.mark.verify
 def test_an_outside_provider(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
-    done = tiltmeter(
-        "run", "genderbench/salary_raise", "-m", "dice/yes/no", "-M", "cast=3", "--display", "none", "--out", "run", PYTHONPATH=installed
-    )
-    assert done.returncode == 0, done.stderr
+    tiltmeter("run genderbench/salary_raise -m dice/yes/no -M cast=3 --display none --out run", PYTHONPATH=installed, exits=0)
     found = load(tmp_path / "run").finding("diff_grant_rate").values
     assert found["answered"] == found["attempts"] == 400
     assert found["low"] <= 0 <= found["high"], "dice lean nowhere"
-    refused = tiltmeter("run", "genderbench/salary_raise", "-m", "dice/yes/no", "-M", "sides=6", PYTHONPATH=installed)
+    refused = tiltmeter("run genderbench/salary_raise -m dice/yes/no -M sides=6", PYTHONPATH=installed)
     assert (refused.returncode, refused.stderr) == (2, "tiltmeter: -M sides: dice have no such option; known: cast\n")
 
 
 @pytest.mark.verify
 def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
-    for kind, name, place in (
-        ("features", "hedging", "workplace.hedging:hedging"),
-        ("statistics", "trimmed_mean", "workplace.trimmed:TRIMMED_MEAN"),
+    for kind, named in (
+        ("feature", ("hedging", "workplace.hedging:hedging")),
+        ("statistic", ("trimmed_mean", "workplace.trimmed:TRIMMED_MEAN")),
     ):
-        rows = json.loads(tiltmeter("list", kind, "-f", "json", PYTHONPATH=installed).stdout)
-        assert {row[kind.removesuffix("s")]: row["from"] for row in rows}[name] == place
+        rows = json.loads(tiltmeter(f"list {kind}s -f json", PYTHONPATH=installed).stdout)
+        assert named in {(row[kind], row["from"]) for row in rows}
     command = ("run", "benchmarks/g20", "--limit", "2", "--display", "none", "--out", "run", "-m", "dice/maybe/certainly")
     chosen = ("-P", "features=hedging", "-P", "statistics=mean,trimmed_mean,selection_rate")
-    done = tiltmeter(*command, *chosen, PYTHONPATH=installed)
-    assert done.returncode == 0, done.stderr
+    tiltmeter(*command, *chosen, PYTHONPATH=installed, exits=0)
     found = load(tmp_path / "run").stage("statistics").filter(generation="none", feature="hedging")
     assert set(found["statistic"]) == {"mean", "trimmed_mean", "selection_rate"}
     means = dict(found.filter(statistic="mean").select("group", "estimate").iter_rows())
@@ -79,9 +73,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
         (("-P", "features=hedgin"), "unknown feature 'hedgin': did you mean hedging?"),
         (("-P", "features=hedging=model"), "hedging=model: hedging uses no model; write hedging alone"),
     ):
-        refused = tiltmeter(*command[:-4], "--out", "other", *slip, "-m", "sim/fair", PYTHONPATH=installed)
-        assert refused.returncode == 2
-        assert said in refused.stderr
+        tiltmeter(*command[:-4], "--out", "other", *slip, "-m", "sim/fair", PYTHONPATH=installed, exits=2, says=said)
         assert not (tmp_path / "other").exists()
 
 
@@ -99,67 +91,48 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
 def test_plugins_that_cannot_be_used(
     tiltmeter: Tiltmeter, tmp_path: Path, group: str, name: str, value: str, command: tuple[str, str], said: str
 ) -> None:
-    about = tmp_path / "site" / "faulty-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[tiltmeter.{group}]\n{name} = {value}\n")
-    done = tiltmeter("run", "benchmarks/g20", "-m", "sim/fair", "--limit", "1", *command, "--out", "run", PYTHONPATH=str(about.parent))
-    assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    site = install(tmp_path / "site", "faulty", {f"tiltmeter.{group}": {name: value}})
+    tiltmeter("run benchmarks/g20 -m sim/fair --limit 1", *command, "--out", "run", PYTHONPATH=str(site), exits=2, says=said)
     assert not (tmp_path / "run").exists()
 
 
 FAULTY = {
-    "no_attribute": "PROB = 1\n",
-    "no_probe": "PROBE = 1\n",
-    "no_syntax": "PROBE = (\n",
-    "no_module": "import nothing_of_this_name\nPROBE = 1\n",
-    "no_card": "from workplace.salary_raise import SalaryRaise\nclass Other(SalaryRaise):\n    card = None\nPROBE = Other()\n",
-    "other_name": "from workplace.salary_raise import PROBE\n",
-    "wrong_tiers": "from tiltmeter.probes import two_sided\nBANDS = two_sided(0.3, 0.1, 0.03)\n",
-    "gap": "from tiltmeter.probes import Band, Metric\n"
-    "M = Metric('m', 'm', bands=(Band('healthy', 0.0, 0.1), Band('critical', 0.2, 1.0)))\n",
+    "no_attribute": ("PROB = 1\n", "faulty_no_attribute defines no PROBE"),
+    "no_probe": ("PROBE = 1\n", "is not an instance of a subclass of tiltmeter.probes.Probe but int"),
+    "no_syntax": ("PROBE = (\n", "SyntaxError"),
+    "no_module": ("import nothing_of_this_name\nPROBE = 1\n", "No module named 'nothing_of_this_name'"),
+    "no_card": (
+        "from workplace.salary_raise import SalaryRaise\nclass Other(SalaryRaise):\n    card = None\nPROBE = Other()\n",
+        "AttributeError: 'NoneType' object has no attribute 'data'",
+    ),
+    "other_name": ("from workplace.salary_raise import PROBE\n", "calls itself 'salary_raise'"),
+    "wrong_tiers": (
+        "from tiltmeter.probes import two_sided\nBANDS = two_sided(0.3, 0.1, 0.03)\n",
+        "two_sided(0.3, 0.1, 0.03): the cut points must increase",
+    ),
+    "gap": (
+        "from tiltmeter.probes import Band, Metric\nM = Metric('m', 'm', bands=(Band('healthy', 0.0, 0.1), Band('critical', 0.2, 1.0)))\n",
+        "m: the bands (healthy 0 to 0.1, critical 0.2 to 1) must cover 0 to 1 without gap and overlap",
+    ),
 }
-"""Modules of probes that cannot be used."""
-SAID = {
-    "no_attribute": "faulty_no_attribute defines no PROBE",
-    "no_probe": "is not an instance of a subclass of tiltmeter.probes.Probe but int",
-    "no_syntax": "SyntaxError",
-    "no_module": "No module named 'nothing_of_this_name'",
-    "no_card": "AttributeError: 'NoneType' object has no attribute 'data'",
-    "other_name": "calls itself 'salary_raise'",
-    "wrong_tiers": "two_sided(0.3, 0.1, 0.03): the cut points must increase",
-    "gap": "m: the bands (healthy 0 to 0.1, critical 0.2 to 1) must cover 0 to 1 without gap and overlap",
-}
-
-
-def package(site: Path, points: str, **modules: str) -> str:
-    """A package with these entry points; gives the folder it is installed in."""
-    about = site / "faulty-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(points)
-    for name, source in modules.items():
-        (site / f"faulty_{name}.py").write_text(source)
-    return str(site)
+"""Modules of probes that cannot be used, and what is said of them."""
 
 
 @pytest.mark.verify
 def test_a_broken_probe_hides_no_other(tiltmeter: Tiltmeter, tmp_path: Path, installed: str) -> None:
-    points = "[tiltmeter.probes]\n" + "".join(f"{name} = faulty_{name}:PROBE\n" for name in FAULTY) + "bbq = faulty_no_probe:PROBE\n"
-    path = os.pathsep.join([package(tmp_path / "site", points, **FAULTY), installed, os.environ.get("PYTHONPATH", "")])
-    listed = tiltmeter("list", "probes", "-f", "json", PYTHONPATH=path)
-    assert listed.returncode == 0, listed.stderr
+    points = {name: f"faulty_{name}:PROBE" for name in FAULTY} | {"bbq": "faulty_no_probe:PROBE"}
+    modules = {f"faulty_{name}": source for name, (source, _) in FAULTY.items()}
+    path = python_path(install(tmp_path / "site", "faulty", {"tiltmeter.probes": points}, **modules), installed)
+    listed = tiltmeter("list probes -f json", PYTHONPATH=path, exits=0)
     shown = {row["study"].partition("/")[2] for row in json.loads(listed.stdout)}
     assert {"salary_raise", "direct", "gest"} <= shown
     assert not shown & {*FAULTY, "bbq"}
     lines = listed.stderr.splitlines()
     assert len(lines) == len(FAULTY) + 1
-    for name, said in SAID.items():
+    for name, (_, said) in FAULTY.items():
         (line,) = (line for line in lines if line.startswith(f"not listed: {name}: "))
         assert said in line
-        refused = tiltmeter("run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path)
-        assert refused.returncode == 2
+        refused = tiltmeter("run", f"genderbench/{name}", "-m", "sim/fair", "--out", "run", PYTHONPATH=path, exits=2)
         assert refused.stderr.startswith("tiltmeter: ")
         assert said in refused.stderr
     assert any(line.startswith("not listed: bbq: two plugins call themselves 'bbq'") for line in lines)
@@ -181,18 +154,15 @@ def test_a_broken_plugin_of_another_kind_hides_no_other(
     tiltmeter: Tiltmeter, tmp_path: Path, installed: str, kind: str, group: str, good: str, said: str
 ) -> None:
     names = {"wrong": "faulty_wrong", "gone": "faulty_gone", "sim": "faulty_wrong", "vader": "faulty_wrong"}
-    points = f"[tiltmeter.{group}]\n" + "".join(f"{name} = {module}:NUMBER\n" for name, module in names.items())
-    path = os.pathsep.join([package(tmp_path / "site", points, wrong="NUMBER = 1\n"), installed, os.environ.get("PYTHONPATH", "")])
-    listed = tiltmeter("list", kind, "-f", "json", PYTHONPATH=path)
-    assert listed.returncode == 0, listed.stderr
+    points = {f"tiltmeter.{group}": {name: f"{module}:NUMBER" for name, module in names.items()}}
+    path = python_path(install(tmp_path / "site", "faulty", points, faulty_wrong="NUMBER = 1\n"), installed)
+    listed = tiltmeter("list", kind, "-f", "json", PYTHONPATH=path, exits=0)
     shown = [next(iter(row.values())) for row in json.loads(listed.stdout)]
     assert good in shown
     assert not {"wrong", "gone", "wrong/...", "gone/..."} & set(shown)
     assert f"not listed: wrong: faulty_wrong:NUMBER {said}" in listed.stderr
     assert "not listed: gone: faulty_gone:NUMBER cannot be imported (ModuleNotFoundError: No module named 'faulty_gone')" in listed.stderr
-    done = tiltmeter("run", "genderbench/direkt", "-m", "sim/fair", PYTHONPATH=path)
-    assert done.returncode == 2
-    assert "did you mean direct" in done.stderr
+    tiltmeter("run genderbench/direkt -m sim/fair", PYTHONPATH=path, exits=2, says="did you mean direct")
 
 
 @pytest.mark.verify

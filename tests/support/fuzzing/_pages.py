@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-from support.fuzzing.contract import Target
+from pypdf import PdfWriter
 
-__all__ = ["targets"]
+from support.fuzzing.contract import Target
+from tiltmeter.benchmarks.builder import read_files
+from tiltmeter.benchmarks.builder.sources import read_document
 
 _HTML = (
     b"<!doctype html><html><head><title>Chad</title></head><body><p class='x'>Chad<sup>[1]</sup> is<br>a <a href='/wiki/Land' title='Land'>"
@@ -20,8 +21,6 @@ _MARKDOWN = b"---\ntitle: x\n---\n# Chad\n\nChad is *a land*.\n\n| a | b |\n|---
 
 
 def _pdf() -> bytes:
-    from pypdf import PdfWriter
-
     target = io.BytesIO()
     writer = PdfWriter()
     writer.add_blank_page(72, 72)
@@ -32,8 +31,6 @@ def _pdf() -> bytes:
 
 def _document(kind: str) -> Target:
     def read(data: bytes, folder: Path) -> object:
-        from tiltmeter.benchmarks.builder.sources import read_document
-
         made = read_document(data, kind, "latin-1")
         made.text.encode()  # no lone surrogates: tables cannot hold them
         (made.title or "").encode()
@@ -45,19 +42,14 @@ def _document(kind: str) -> Target:
 
 
 def _files(data: bytes, folder: Path) -> object:
-    from tiltmeter.benchmarks.builder import read_files
-
     (folder / "given.json").write_bytes(data)
     return read_files({"Chad": [str(folder / "given.json")]})
 
 
-def _groups() -> Sequence[bytes]:
-    return [json.dumps({"Chad": {"Land_and people": ["Chad is a land.", "It is big."], "x": "y"}}).encode()]
-
-
 def targets() -> list[Target]:
     """The readers of documents as sources."""
+    groups = json.dumps({"Chad": {"Land_and people": ["Chad is a land.", "It is big."], "x": "y"}}).encode()
     return [
         *(_document(kind) for kind in ("html", "md", "txt", "pdf")),
-        Target("source .json", _files, _groups, "json", names="given.json"),
+        Target("source .json", _files, lambda: [groups], "json", names="given.json"),
     ]

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sqlite3
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from support.fuzzing._make import of_file
-from support.fuzzing.contract import Target
+import numpy as np
+import polars as pl
 
-__all__ = ["targets"]
+from support.fuzzing._make import of_file
+from support.fuzzing._tables import as_file
+from support.fuzzing.contract import Target
+from tiltmeter.benchmarks.benchmark_tables import SENTENCES
+from tiltmeter.benchmarks.builder import SourcePage, WebClient
+from tiltmeter.benchmarks.builder.web import FetchError
+from tiltmeter.engine import Row, open_journal
+from tiltmeter.engine.journal import Owner
+from tiltmeter.exports import export
+from tiltmeter.gating import Rules, gate
+from tiltmeter.models.text_models import RowCache
+from tiltmeter.runs import load, run
+from tiltmeter.runs.stage_store import StageStore
+from tiltmeter.study import Stage, StageTable
 
 
 @cache
 def _run() -> dict[str, bytes]:
     """The files of a small whole run."""
-    from tiltmeter.runs import run
-
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         run("genderbench/direct", model="sim/mild", limit="6", out=out, display="none", journal=str(Path(folder) / "journal.sqlite"))
@@ -29,10 +42,6 @@ def _run() -> dict[str, bytes]:
 
 def _look(folder: Path) -> object:
     """All that commands do with a run: a page, evidence, a gate, an export, a comparison with itself."""
-    from tiltmeter.exports import export
-    from tiltmeter.gating import Rules, gate
-    from tiltmeter.runs import load
-
     loaded = load(folder)
     loaded.report(folder / "page.html")
     export(loaded, "markdown", folder.parent / "out.md")
@@ -51,22 +60,26 @@ def _of_run(name: str, kind: str) -> Target:
     return Target(f"run folder: {name}", read, lambda: [_run()[name]], kind)
 
 
-def _journal_bytes() -> Sequence[bytes]:
-    from tiltmeter.engine import Row, open_journal
-
+@cache
+def _database(name: str) -> Sequence[bytes]:
+    """A journal of forty answers, or a store of sixty vectors, in one file."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.sqlite"
-        with open_journal(path) as journal:
-            journal.record([Row(bytes([i] * 32), "m", 0, "ok", 1, 1.0, f"answer {i}", latency=0.1) for i in range(40)])
+        path = Path(folder) / "database.sqlite"
+        if name == "journal":
+            with open_journal(path) as journal:
+                journal.record([Row(bytes([i] * 32), "m", 0, "ok", 1, 1.0, f"answer {i}", latency=0.1) for i in range(40)])
+        else:
+            _store_of_ones(path).rows([f"text {i}" for i in range(60)])
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
         return [path.read_bytes()]
 
 
-def _journal(path: Path) -> object:
-    from tiltmeter.engine import Row, open_journal
-    from tiltmeter.engine.journal import Owner
+def _store_of_ones(path: Path) -> RowCache:
+    return RowCache("m", lambda texts, _: np.ones((len(texts), 3), dtype=np.float32), path, 8)
 
+
+def _journal(path: Path) -> object:
     keys = [bytes([i] * 32) for i in range(50)]
     with open_journal(path) as journal:
         journal.counts()
@@ -80,36 +93,14 @@ def _journal(path: Path) -> object:
         return found
 
 
-def _vectors_bytes() -> Sequence[bytes]:
-    import numpy as np
-
-    from tiltmeter.models.text_models import RowCache
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "vectors.sqlite"
-        RowCache("m", lambda texts, _: np.ones((len(texts), 3), dtype=np.float32), path, 8).rows([f"text {i}" for i in range(60)])
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("PRAGMA journal_mode=DELETE")
-        return [path.read_bytes()]
-
-
 def _vectors(path: Path) -> object:
-    import numpy as np
-
-    from tiltmeter.models.text_models import RowCache
-
-    made = RowCache("m", lambda texts, _: np.ones((len(texts), 3), dtype=np.float32), path, 8)
-    rows = made.rows([f"text {i}" for i in range(30, 70)])
+    rows = _store_of_ones(path).rows([f"text {i}" for i in range(30, 70)])
     assert rows.shape == (40, 3)
     return rows
 
 
 def _cached(data: bytes, folder: Path) -> object:
     """A page that was fetched and kept."""
-    import asyncio
-
-    from tiltmeter.benchmarks.builder import SourcePage, WebClient
-    from tiltmeter.benchmarks.builder.web import FetchError
 
     async def ask() -> object:
         url = "http://127.0.0.1:9/page"
@@ -130,21 +121,11 @@ def _cached(data: bytes, folder: Path) -> object:
     return asyncio.run(ask())
 
 
-def _cache_seeds() -> Sequence[bytes]:
-    import json
-
-    page = {"source": "u", "title": "Chad", "text": "Chad.", "status": "ok", "problem": None, "licence": None, "links": [["Lake", "lake"]]}
-    return [json.dumps(page).encode()]
+_KEPT = {"source": "u", "title": "Chad", "text": "Chad.", "status": "ok", "problem": None, "licence": None, "links": [["Lake", "lake"]]}
 
 
 def _stage(name: str, kind: str) -> Target:
     def read(data: bytes, folder: Path) -> object:
-        import polars as pl
-
-        from tiltmeter.benchmarks.benchmark_tables import SENTENCES
-        from tiltmeter.runs.stage_store import StageStore
-        from tiltmeter.study import Stage, StageTable
-
         table = StageTable(SENTENCES, required=("concept", "sentence"))
         stage = Stage("sentences", {"sentences": table}, (), lambda *given: pl.DataFrame())
         store = StageStore(folder, {}, of_run=False)
@@ -155,18 +136,14 @@ def _stage(name: str, kind: str) -> Target:
             pass
         return store.read(stage, "sentences")
 
-    return Target(f"build: {name}", read, lambda: _stage_bytes(name), kind)
+    return Target(f"build: {name}", read, lambda: [_stage_bytes(name)], kind)
 
 
-def _stage_bytes(name: str) -> Sequence[bytes]:
-    import json
-
-    from support.fuzzing._tables import as_files
-
+def _stage_bytes(name: str) -> bytes:
     if name.endswith(".json"):
-        return [json.dumps({"inputs": "x", "tables": {"sentences": "y"}, "problems": ["z"], "whole": True}).encode()]
+        return json.dumps({"inputs": "x", "tables": {"sentences": "y"}, "problems": ["z"], "whole": True}).encode()
     rows = [{"domain": "d", "concept": "Chad", "keyword": "Chad", "source": "s", "source_tag": "t", "position": 1, "sentence": "Chad is."}]
-    return as_files(None, Path(name).suffix, json.dumps(rows))
+    return as_file(Path(name).suffix, json.dumps(rows))
 
 
 def targets() -> list[Target]:
@@ -177,14 +154,10 @@ def targets() -> list[Target]:
         _of_run("study.yaml", "yaml"),
         *(_of_run(f"{name}.parquet", "parquet") for name in tables),
         _of_run("stages/examples.parquet", "parquet"),
-        of_file("journal", ".sqlite", _journal, _once(_journal_bytes)),
-        of_file("vectors", ".sqlite", _vectors, _once(_vectors_bytes)),
-        Target("wiki cache", _cached, _cache_seeds, "json"),
+        of_file("journal", ".sqlite", _journal, lambda: _database("journal")),
+        of_file("vectors", ".sqlite", _vectors, lambda: _database("vectors")),
+        Target("wiki cache", _cached, lambda: [json.dumps(_KEPT).encode()], "json"),
         _stage("sentences.json", "json"),
         _stage("sentences.csv", "csv"),
         _stage("sentences.parquet", "parquet"),
     ]
-
-
-def _once(make: Callable[[], Sequence[bytes]]) -> Callable[[], Sequence[bytes]]:
-    return cache(make)

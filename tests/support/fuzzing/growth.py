@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from support.fuzzing import _answers as answers
-from tiltmeter.errors import TiltmeterError
+from tiltmeter import readers
+from tiltmeter.associations.judge_answers import Sentences, clean, normal
+from tiltmeter.associations.terms import load_terms, plain_words_of
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK, KEYWORDS, PAGES, SENTENCES
+from tiltmeter.benchmarks.branching import branch, find_descriptors, replace
+from tiltmeter.benchmarks.builder import (
+    Link,
+    PageSet,
+    continuations,
+    linked_keywords,
+    read_files,
+    scrape,
+    similar_keywords,
+    split_sentences,
+)  # fmt: skip
+from tiltmeter.benchmarks.builder.sources import join_lines, read_document, read_html
+from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, stereotypical_associations
+from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark
+from tiltmeter.errors import InputError, TiltmeterError
+from tiltmeter.features import bleu, mask_words, rouge_l
+from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
+from tiltmeter.importing.responses import match_prompts
+from tiltmeter.models import Message, Sampling, create_model
+from tiltmeter.prompt_templates import fill, placeholders
+from tiltmeter.readers import genderbench, grammar
+from tiltmeter.reports.latex import latex_text
+from tiltmeter.reports.markdown import fenced
 from tiltmeter.study import NotRun
-
-__all__ = ["PATTERNS", "READERS", "Slow", "quadratic", "seconds", "text_of"]
 
 _MARKS = (
     "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~0aA\n\t\r \xa0"
@@ -48,65 +78,32 @@ def text_of(pattern: str, length: int) -> str:
 
 
 def _document(kind: str) -> Callable[[str], object]:
-    def read(text: str) -> object:
-        from tiltmeter.benchmarks.builder.sources import read_document
-
-        return read_document(text.encode(), kind)
-
-    return read
+    return lambda text: read_document(text.encode(), kind)
 
 
 def _html_tail(text: str) -> object:
-    from tiltmeter.benchmarks.builder.sources import read_document
+    page = f"<html><head><title>{text[:1000]}</title></head><body><p class='x'>Chad {text} land</p><div>{text}"
+    return read_document(page.encode(), "html")
 
-    return read_document(
-        f"<html><head><title>{text[:1000]}</title></head><body><p class='x'>Chad {text} land</p><div>{text}".encode(), "html"
-    )
+
+def _in_file(name: str, read: Callable[[Path], object], content: bytes) -> object:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(content)
+        return read(path)
 
 
 def _json_source(text: str) -> object:
-    import json
-
-    from tiltmeter.benchmarks.builder import read_files
-
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "a.json").write_text(json.dumps({"Chad": {"x": [text]}}), encoding="utf-8")
-        return read_files({"Chad": [f"{folder}/a.json"]})
-
-
-def _wiki(text: str) -> object:
-    from tiltmeter.benchmarks.builder.sources import read_html
-
-    return read_html(f"<p>{text} <a href='/x' title='Land'>Land</a></p>")
-
-
-def _pdf_text(text: str) -> object:
-    from tiltmeter.benchmarks.builder.sources import join_lines
-
-    return join_lines(text, hyphenated=True)
-
-
-def _pdf(text: str) -> object:
-    from tiltmeter.benchmarks.builder.sources import read_document
-
-    return read_document(_written(text), "pdf")
+    return _in_file("a.json", lambda path: read_files({"Chad": [str(path)]}), json.dumps({"Chad": {"x": [text]}}).encode())
 
 
 def _written(text: str) -> bytes:
     """A PDF of lines of text, sixty to a page."""
-    from pypdf import PdfWriter
-    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
-
     writer = PdfWriter()
     plain = text.encode("latin-1", "replace").translate(None, b"()\\")
     lines = [plain[start : start + 90] for start in range(0, len(plain), 90)]
-    font = DictionaryObject(
-        {
-            NameObject("/Type"): NameObject("/Font"),
-            NameObject("/Subtype"): NameObject("/Type1"),
-            NameObject("/BaseFont"): NameObject("/Helvetica"),
-        }
-    )
+    named = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+    font = DictionaryObject({NameObject(key): NameObject(value) for key, value in named.items()})
     for start in range(0, len(lines), 60):
         page = writer.add_blank_page(600, 800)
         stream = DecodedStreamObject()
@@ -119,69 +116,34 @@ def _written(text: str) -> bytes:
     return target.getvalue()
 
 
-def _split(text: str) -> object:
-    from tiltmeter.benchmarks.builder import split_sentences
+def _table(schema: Mapping[str, Any], *rows: Mapping[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame([dict.fromkeys(schema) | dict(row) for row in rows], schema=dict(schema))
 
-    return split_sentences(text)
+
+_CHAD = {"domain": "d", "concept": "Chad"}
+_PAGES = _table(PAGES, _CHAD | {"source": "s", "source_tag": "t", "title": "x", "depth": 0, "status": "ok"})
 
 
 def _cut(text: str) -> object:
-    from tiltmeter.benchmarks.benchmark_tables import SENTENCES
-    from tiltmeter.benchmarks.builder import continuations
-
-    row = dict.fromkeys(SENTENCES) | {"domain": "d", "concept": "Chad", "keyword": "Chad", "source": "s", "position": 0}
-    rows = [row | {"sentence": one} for one in (text, text + ".", "Chad is a large land in Africa.")]
-    table = pl.DataFrame(rows, schema=dict(SENTENCES))
+    row = _CHAD | {"keyword": "Chad", "source": "s", "position": 0}
+    table = _table(SENTENCES, *(row | {"sentence": one} for one in (text, text + ".", "Chad is a large land in Africa.")))
     return continuations(table), continuations(table, definition="saged")
 
 
 def _scraped(text: str) -> object:
-    from tiltmeter.benchmarks.benchmark_tables import KEYWORDS, PAGES
-    from tiltmeter.benchmarks.builder import scrape
-
-    page = dict.fromkeys(PAGES) | {
-        "domain": "d",
-        "concept": "Chad",
-        "source": "s",
-        "source_tag": "t",
-        "title": "x",
-        "depth": 0,
-        "status": "ok",
-    }
-    words = [
-        dict.fromkeys(KEYWORDS) | {"domain": "d", "concept": "Chad", "keyword": one}
-        for one in ("Chad", "Emily", "a", "of the", "0", "[", "(")
-    ]
-    pages, keywords = (pl.DataFrame(rows, schema=dict(schema)) for rows, schema in (([page], PAGES), (words, KEYWORDS)))
-    return scrape(pages, {"s": f"{text} Chad"}, keywords, split=lambda one: [one])
+    keywords = _table(KEYWORDS, *(_CHAD | {"keyword": one} for one in ("Chad", "Emily", "a", "of the", "0", "[", "(")))
+    return scrape(_PAGES, {"s": f"{text} Chad"}, keywords, split=lambda one: [one])
 
 
 def _replaced(text: str) -> object:
-    from tiltmeter.benchmarks.branching import replace
-
-    table = {
-        "Argentina": "Brazil",
-        "Argentina A": "the Netherlands",
-        "he": "she",
-        "his": "her",
-        "a": "b",
-        "of the": "x",
-        "doctor": "nurse",
-        "0": "1",
-        "U.S.A.": "EU",
-        "Chad": "Mali",
-    }
-    return replace(pl.Series([text]), table)
+    table = {"Argentina": "Brazil", "Argentina A": "the Netherlands", "Chad": "Mali", "U.S.A.": "EU", "of the": "x"}
+    return replace(pl.Series([text]), table | {"he": "she", "his": "her", "doctor": "nurse", "a": "b", "0": "1"})
 
 
 def _branched(text: str) -> object:
-    from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
-    from tiltmeter.benchmarks.branching import branch
-    from tiltmeter.benchmarks.files import check_benchmark, describe_benchmark
-
-    row = dict.fromkeys(BENCHMARK) | {"kind": "given", "baseline": text}
-    rows = [row | {"key": one, "root": one, "concept": one, "keyword": one, "prompt": f"{one} {text}"} for one in ("Chad", "Emily")]
-    prompts = pl.DataFrame(rows, schema=dict(BENCHMARK))
+    row = {"kind": "given", "baseline": text}
+    rows = (row | {"key": one, "root": one, "concept": one, "keyword": one, "prompt": f"{one} {text}"} for one in ("Chad", "Emily"))
+    prompts = _table(BENCHMARK, *rows)
     made = branch(prompts, {"Chad": {"Mali": {"Chad": "Mali", "he": "she"}}}, counterfactual_baseline=True)
     return made, check_benchmark(made.benchmark), describe_benchmark(made.benchmark)
 
@@ -190,28 +152,12 @@ class _Encoder:
     name = "none"
 
     def encode(self, texts: Any) -> Any:
-        import numpy as np
-
         return np.full((len(texts), 3), 3**-0.5, dtype=np.float32)
 
 
 def _keywords(text: str) -> object:
-    from tiltmeter.benchmarks.benchmark_tables import PAGES
-    from tiltmeter.benchmarks.branching import find_descriptors
-    from tiltmeter.benchmarks.builder import Link, PageSet, linked_keywords, similar_keywords
-    from tiltmeter.errors import InputError
-
-    page = dict.fromkeys(PAGES) | {
-        "domain": "d",
-        "concept": "Chad",
-        "source": "s",
-        "source_tag": "t",
-        "title": "x",
-        "depth": 0,
-        "status": "ok",
-    }
     linked = (Link("Land", text[:200]), Link("Emily", "Emily"), Link("x", text))
-    found = PageSet(pl.DataFrame([page], schema=dict(PAGES)), {"s": text + " Chad"}, {"s": linked})
+    found = PageSet(_PAGES, {"s": text + " Chad"}, {"s": linked})
     made: list[object] = [similar_keywords(found, n=5, encoder=_Encoder()), linked_keywords(found)]
     with suppress(InputError):  # there is no word in it
         judge: Any = None  # asked for a threshold only
@@ -220,117 +166,57 @@ def _keywords(text: str) -> object:
 
 
 def _counterfactual(text: str) -> object:
-    from tiltmeter.benchmarks.counterfactual import cooccurrence_bias, stereotypical_associations
-
     few: dict[str, Any] = {"resamples": 20, "permutations": 20}
     texts = [text, f"{text} she doctor", "he is kind"]
     return stereotypical_associations(texts, **few), cooccurrence_bias(texts, **few), cooccurrence_bias(texts, window=10, beta=1.0, **few)
 
 
 def _overlap(text: str) -> object:
-    from tiltmeter.features import bleu, mask_words, rouge_l
-
     other = text[::-1]
     return bleu([text, text], [other, "a b"]), rouge_l([text, text], [other, "a b"]), mask_words(pl.Series([text]), ["she", "he said", "a"])
 
 
-def _measure(name: str, *more: Any) -> Callable[[str], object]:
-    def read(text: str) -> object:
-        from tiltmeter import readers
-
-        return getattr(readers, name)(pl.Series([text]), *more)
-
-    return read
-
-
-def _published(name: str, *more: Any) -> Callable[[str], object]:
-    def read(text: str) -> object:
-        from tiltmeter.readers import genderbench
-
-        return getattr(genderbench, name)(pl.Series([text]), *more)
-
-    return read
+def _measure(name: str, *more: Any, home: Any = readers) -> Callable[[str], object]:
+    return lambda text: getattr(home, name)(pl.Series([text]), *more)
 
 
 def _judge_sentences(text: str) -> object:
-    from tiltmeter.associations.judge_answers import Sentences
-
     return Sentences(text, ["Emily", "Jim"]).showing("kind and calm", 0)
 
 
 def _judged_in(text: str) -> object:
     """An answer about a story that is long."""
-    from tiltmeter.associations.judge_answers import Person, read_answer
-
-    people = [Person("woman", "Emily, a woman", "Emily"), Person("man", None, "Jim")]
-    items = "\n".join(f"Emilx{i}: a; b" for i in range(100))
-    return read_answer(items, people, [0, 1], ["Emily", "Jim"], text)
+    return answers.judged("\n".join(f"Emilx{i}: a; b" for i in range(100)), text)
 
 
 def _concepts(text: str) -> object:
     """An item of a judge's list on its way to a concept."""
-    from tiltmeter.associations.judge_answers import clean, normal
-    from tiltmeter.associations.terms import load_terms, plain_words_of
-
     return clean(text), normal(text), plain_words_of(text), load_terms()
 
 
-def _shown(text: str) -> object:
-    from tiltmeter.reports.latex import latex_text
-    from tiltmeter.reports.markdown import fenced
-
-    return latex_text(text), fenced(text)
-
-
 def _sim(text: str) -> object:
-    import asyncio
+    return asyncio.run(create_model("sim/mild").complete([Message("user", text)], Sampling(), 0))
 
-    from tiltmeter.models import Message, Sampling, create_model
 
-    model = create_model("sim/mild")
-    return asyncio.run(model.complete([Message("user", text)], Sampling(), 0))
+_ASKED = pl.DataFrame({"prompt_id": ["p0", "p1"], "prompt": ["Say 0?", "Say 1?"], "repetitions": [1, 1], "part": ["x", "x"]})
 
 
 def _responses(text: str) -> object:
-    from tiltmeter.importing.response_tables import read_responses
-    from tiltmeter.importing.responses import match_prompts
-
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "a.csv"
-        pl.DataFrame({"prompt": ["Say 0?", "Say 1?"], "answer": [text.replace("\0", " "), text.replace("\0", " ")]}).write_csv(path)
-        design = pl.DataFrame(
-            {"prompt_id": ["p0", "p1"], "prompt": ["Say 0?", "Say 1?"], "repetitions": [1, 1], "part": ["x", "x"]}
-        ).with_columns(pl.col("repetitions").cast(pl.Int16))
-        return match_prompts([(path, read_responses(path))], design, "m")
+    rows = pl.DataFrame({"prompt": _ASKED["prompt"], "answer": [text.replace("\0", " ")] * 2})
+    design = _ASKED.with_columns(pl.col("repetitions").cast(pl.Int16))
+    return _in_file("a.csv", lambda path: match_prompts([(path, read_responses(path))], design, "m"), rows.write_csv().encode())
 
 
 def _texts(text: str) -> object:
-    from tiltmeter.importing.response_tables import TextColumns, read_texts
-
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "a.csv"
-        pl.DataFrame({"text": [text.replace("\0", " "), "b"], "identity": ["woman", "man"]}).write_csv(path)
-        return read_texts(path, TextColumns("text", ["identity"]))
-
-
-def _read_csv(text: str) -> object:
-    from tiltmeter.importing.response_tables import read_responses
-
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "a.csv"
-        path.write_bytes(b"prompt,answer\nx," + text.encode())
-        return read_responses(path)
+    rows = pl.DataFrame({"text": [text.replace("\0", " "), "b"], "identity": ["woman", "man"]})
+    return _in_file("a.csv", partial(read_texts, columns=TextColumns("text", ["identity"])), rows.write_csv().encode())
 
 
 def _grammar(text: str) -> object:
-    from tiltmeter.readers import grammar
-
     return grammar.sentences(text), grammar.speech(text), grammar.tag([token.text for token in grammar.tokens(text)])
 
 
 def _wording(text: str) -> object:
-    from tiltmeter.prompt_templates import fill, placeholders
-
     placeholders(text)
     return pl.DataFrame({"a": [text]}).select(fill("Say {a} and {a}"))
 
@@ -339,22 +225,24 @@ _TWO = [pl.Series([["John"]]), pl.Series([["Anna"]])]
 
 READERS: dict[str, Callable[[str], object]] = {
     "source .txt": _document("txt"), "source .md": _document("md"), "source .html": _document("html"), "page around": _html_tail,
-    "source .json": _json_source, "wiki page": _wiki, "text of a PDF": _pdf_text, "source .pdf": _pdf,
-    "sentences": _split, "cut after the verb": _cut, "scrape": _scraped, "replace": _replaced, "branch and check": _branched,
+    "source .json": _json_source, "wiki page": lambda text: read_html(f"<p>{text} <a href='/x' title='Land'>Land</a></p>"),
+    "text of a PDF": partial(join_lines, hyphenated=True), "source .pdf": lambda text: read_document(_written(text), "pdf"),
+    "sentences": split_sentences, "cut after the verb": _cut, "scrape": _scraped, "replace": _replaced, "branch and check": _branched,
     "keywords": _keywords, "counterfactual words": _counterfactual, "BLEU, ROUGE and masks": _overlap,
     "lexicons": answers._features, "lexical extractor": answers._lexical, "grammar": _grammar,
     "yes or no": _measure("read_yes_no"), "choice": _measure("read_choice", pl.Series([["the man", "the woman", "cannot be determined"]])),
     "decision": _measure("read_decision"), "emotion": _measure("read_emotion", ["anger", "joy", "fear"]),
     "character": _measure("read_character"), "ranking": _measure("read_first_ranked", *_TWO),
     "vocabulary": _measure("count_vocabulary", {"f": {"calm", "warm"}}, {"f": {"calm", "self-made"}}), "refusal": _measure("refused"),
-    **{f"published {name}": _published(name, *more) for name, more in (
+    **{f"published {name}": _measure(name, *more, home=genderbench) for name, more in (
         ("letter_choice", ()), ("yes_no", ()), ("character_gender", ()), ("decision", ()), ("first_ranked", _TWO), ("emotion", (["joy"],)),
         ("vocabulary", ({"f": {"calm"}}, {"f": {"warm"}})),
     )},
-    "judge: lists": answers._judged, "judge: long story": _judged_in, "judge: sentences": _judge_sentences, "judge: items": _concepts,
+    "judge: lists": answers.judged, "judge: long story": _judged_in, "judge: sentences": _judge_sentences, "judge: items": _concepts,
     "judge: exclusivity": answers._exclusive, "judge: JSON": answers._json, "judge: questions, keywords, words": answers._replies,
-    "thinking and error texts": answers._thinking, "exports": _shown, "simulated model": _sim, "responses .csv": _responses,
-    "texts .csv": _texts, "raw .csv": _read_csv, "wordings": _wording,
+    "thinking and error texts": answers._thinking, "exports": lambda text: (latex_text(text), fenced(text)), "simulated model": _sim,
+    "responses .csv": _responses, "texts .csv": _texts, "wordings": _wording,
+    "raw .csv": lambda text: _in_file("a.csv", read_responses, b"prompt,answer\nx," + text.encode()),
 }  # fmt: skip
 """Functions that take a text from outside, by what they read."""
 

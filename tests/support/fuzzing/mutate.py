@@ -12,8 +12,6 @@ from typing import Any
 import polars as pl
 import yaml
 
-__all__ = ["HOSTILE", "mutated"]
-
 HOSTILE: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**53, -(2**63), 2**64, 10**40, 0.5, -0.0, 1e308, float("nan"), float("inf"),
     "", " ", "\0", "\x1b[31m", "a\nb", "\u202e", "\ud800", "x" * 5000, "é", "0", "1e999", "-1", "null", "yes", "{prompt}", "{nobody}",
@@ -21,10 +19,10 @@ HOSTILE: tuple[Any, ...] = (
     {"a": {"b": {"c": []}}}, ["a", 1, None], [{}], [[[[[[]]]]]], {"name": 1}, "a" * 70, "Emily", ["x"] * 300,
 )  # fmt: skip
 """Values of every kind, among them those that readers forget."""
-_BYTES = (b"\0", b"\xff", b"\xed\xa0\x80", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\x1b[2J", b"<",
-          b"&a [*a]",
-          b"\xef\xbb\xbf", b"- ", b"!!python/object:os.system ", b"? ", b"%", b"\\ud800", b"99999999999999999999", b"1e999", b"\t",
-          b"|")  # fmt: skip
+_BYTES = (
+    b"\0", b"\xff", b"\xed\xa0\x80", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\x1b[2J", b"<", b"&a [*a]",
+    b"\xef\xbb\xbf", b"- ", b"!!python/object:os.system ", b"? ", b"%", b"\\ud800", b"9" * 20, b"1e999", b"\t", b"|",
+)  # fmt: skip
 
 
 def mutated(data: bytes, kind: str, rng: random.Random) -> bytes:
@@ -67,10 +65,14 @@ def _raw(data: bytes, rng: random.Random) -> bytes:
     return bytes(made[:200_000])
 
 
-def _json(data: bytes, rng: random.Random) -> bytes:
-    value = json.loads(data)
+def _damaged(value: Any, rng: random.Random) -> Any:
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         value = _changed(value, rng)
+    return value
+
+
+def _json(data: bytes, rng: random.Random) -> bytes:
+    value = _damaged(json.loads(data), rng)
     return json.dumps(value, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass")
 
 
@@ -82,9 +84,7 @@ def _jsonl(data: bytes, rng: random.Random) -> bytes:
 
 
 def _yaml(data: bytes, rng: random.Random) -> bytes:
-    value = yaml.safe_load(data)
-    for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        value = _changed(value, rng)
+    value = _damaged(yaml.safe_load(data), rng)
     return yaml.safe_dump(value, allow_unicode=rng.random() < 0.5, default_flow_style=rng.random() < 0.3).encode("utf-8", "surrogatepass")
 
 
@@ -138,26 +138,21 @@ def _table(table: pl.DataFrame, rng: random.Random) -> pl.DataFrame:
         case 0:
             return table.drop(name)
         case 1:
-            return table.rename(
-                {name: rng.choice(("", " ", "\x1b[1m", name + "s", name.upper(), "x" * 3000, "row", "model", "text", "status"))}
-            )
+            others = ("", " ", "\x1b[1m", name + "s", name.upper(), "x" * 3000, "row", "model", "text", "status")
+            return table.rename({name: rng.choice(others)})
         case 2:
             return table.head(rng.choice((0, 1)))
         case 3:
             return pl.concat([table, table])
         case 4:
-            kind = rng.choice(_TYPES)
-            return table.with_columns(pl.lit(None).cast(kind).alias(name))
+            return table.with_columns(pl.lit(None).cast(rng.choice(_TYPES)).alias(name))
         case 5:
-            kind = rng.choice(_TYPES)
-            return table.with_columns(pl.col(name).cast(kind, strict=False))
+            return table.with_columns(pl.col(name).cast(rng.choice(_TYPES), strict=False))
         case 6:
             return table.reverse().with_columns(pl.col(name).shift(1))
         case _:
-            at, value = (
-                rng.randrange(max(1, table.height)),
-                rng.choice([one for one in HOSTILE if isinstance(one, str | int | float | None)]),
-            )
+            at = rng.randrange(max(1, table.height))
+            value = rng.choice([one for one in HOSTILE if isinstance(one, str | int | float | None)])
             values = table[name].to_list()
             if values:
                 values[at] = value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

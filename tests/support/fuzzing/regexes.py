@@ -17,36 +17,9 @@ import tiltmeter
 parser: Any = importlib.import_module("re._parser")  # neither has stubs
 opcodes: Any = importlib.import_module("re._constants")
 
-__all__ = ["Expression", "expressions", "seconds", "texts"]
-
 _METHODS = ("search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 _ONCE = {"match", "fullmatch", "search"}
-_EVERYWHERE = (
-    " ",
-    "a",
-    "A",
-    "\n",
-    '"',
-    "'",
-    ".",
-    "!",
-    "1",
-    "<",
-    "(",
-    "[",
-    "`",
-    "\\",
-    "-",
-    "_",
-    "a ",
-    "A ",
-    "a.",
-    "a-",
-    " \n",
-    "<a",
-    '"a',
-    "é",
-)
+_EVERYWHERE = (*" aA\n\"'.!1<([`\\-_é", "a ", "A ", "a.", "a-", " \n", "<a", '"a')
 _STANDS_FOR = {
     "CATEGORY_SPACE": " ", "CATEGORY_DIGIT": "1", "CATEGORY_WORD": "a", "CATEGORY_NOT_SPACE": "a", "CATEGORY_NOT_WORD": "!",
     "CATEGORY_NOT_DIGIT": "a",
@@ -132,22 +105,31 @@ def texts(pattern: re.Pattern[str], length: int) -> Iterator[str]:
                 yield before + body * max(1, length // len(body)) + end
 
 
+_REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+
+
+def _parts(code: str, value: Any) -> list[Any]:
+    """The expressions within an item: one, or the branches among which it chooses."""
+    match code:
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            return [value[2]]
+        case "SUBPATTERN":
+            return [value[3]]
+        case "ATOMIC_GROUP":
+            return [value]
+        case "BRANCH":
+            return list(value[1])
+        case "ASSERT" | "ASSERT_NOT":
+            return [value[1]]
+    return []
+
+
 def _repetitions(items: Any, before: str, found: dict[tuple[str, str], None]) -> None:
     for code, value in items:
-        match str(code):
-            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-                if value[1] == opcodes.MAXREPEAT or value[1] > 20:
-                    found |= dict.fromkeys((before[-80:], _example(value[2], turn)) for turn in range(4))
-                _repetitions(value[2], before, found)
-            case "SUBPATTERN":
-                _repetitions(value[3], before, found)
-            case "ATOMIC_GROUP":
-                _repetitions(value, before, found)
-            case "BRANCH":
-                for one in value[1]:
-                    _repetitions(one, before, found)
-            case "ASSERT" | "ASSERT_NOT":
-                _repetitions(value[1], before, found)
+        if str(code) in _REPEATS and (value[1] == opcodes.MAXREPEAT or value[1] > 20):
+            found |= dict.fromkeys((before[-80:], _example(value[2], turn)) for turn in range(4))
+        for part in _parts(str(code), value):
+            _repetitions(part, before, found)
         before += _example([(code, value)], 0)
 
 
@@ -164,14 +146,8 @@ def _example(items: Any, turn: int) -> str:
                 made += "a"
             case "IN":
                 made += _of_class(value)
-            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
-                made += _example(value[2], turn) * max(value[0], 1)
-            case "SUBPATTERN":
-                made += _example(value[3], turn)
-            case "ATOMIC_GROUP":
-                made += _example(value, turn)
-            case "BRANCH":
-                made += _example(value[1][turn % len(value[1])], turn)
+            case name if not name.startswith("ASSERT") and (parts := _parts(name, value)):
+                made += _example(parts[turn % len(parts)], turn) * (max(value[0], 1) if name in _REPEATS else 1)
     return made
 
 
@@ -179,13 +155,9 @@ def _of_class(members: Any) -> str:
     if str(members[0][0]) == "NEGATE":
         return next((one for one in "a !1-\"'A.\né" if not any(_belongs(one, member) for member in members[1:])), "é")
     code, value = members[0]
-    match str(code):
-        case "LITERAL":
-            return chr(value)
-        case "RANGE":
-            return chr(value[0])
-        case _:
-            return _STANDS_FOR.get(str(value), "a")
+    if str(code) in ("LITERAL", "RANGE"):
+        return chr(value if str(code) == "LITERAL" else value[0])
+    return _STANDS_FOR.get(str(value), "a")
 
 
 def _belongs(letter: str, member: Any) -> bool:
