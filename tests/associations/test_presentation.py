@@ -185,6 +185,8 @@ def test_studies_of_other_groups_are_not_compared() -> None:
     gender = findings(*counted(1, 0), single("female", "calm", 0.3))
     race = findings(count(None, 1), count("black", 1), count("white", 0), part="race")
     assert Headline("What is shared") not in shown(gender, race)
+    other = findings(*counted(1, 0), single("female", "calm", 0.3), model="other", part="gender_single")
+    assert Headline("What is shared") not in shown(gender, other)  # neither the model nor the part is the same
 
 
 def test_published_scores_have_no_interval() -> None:
