@@ -29,6 +29,7 @@ from tiltmeter.stats import (
     column_quantiles,
     excess_p,
     lifted_interval,
+    order_codes,
     standards,
 )
 from tiltmeter.study import Definition
@@ -247,21 +248,24 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
     # One place more, for "no row".
     paired = design.paired
     values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines[paired]))
-    known = request.statistics.values()
-    needs_baselines = paired.any() and any(one.paired for one in known)
-    table = np.full((len(known), columns, design.groups, plan.size), np.nan)
+    table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
-    for first in range(0, plan.size, block):
-        last = min(first + block, plan.size)
-        for groups, index in _group_batches(plan.layout(first, last), columns):
-            held = standard[:, None, None, None]
-            sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.formulas)
-            both = sample.paired_with(np.take(baselines, index, axis=1), paired) if needs_baselines else None
-            for found, one in zip(table, known, strict=True):
-                if not one.paired:
-                    found[:, groups, first:last] = one.compute(sample)
-                elif both is not None:
-                    found[paired, groups, first:last] = one.compute(both)
+    for ranked in (False, True):
+        known = [(found, one) for found, one in zip(table, request.statistics.values(), strict=True) if one.ranked == ranked]
+        if ranked and known:
+            values, baselines = order_codes(values), order_codes(baselines)
+        for first in range(0, plan.size if known else 0, block):
+            last = min(first + block, plan.size)
+            for groups, index in _group_batches(plan.layout(first, last), columns):
+                held = standard[:, None, None, None]
+                sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.formulas)
+                needs_baselines = paired.any() and any(one.paired for _, one in known)
+                both = sample.paired_with(np.take(baselines, index, axis=1), paired) if needs_baselines else None
+                for found, one in known:
+                    if not one.paired:
+                        found[:, groups, first:last] = one.compute(sample)
+                    elif both is not None:
+                        found[paired, groups, first:last] = one.compute(both)
     return table
 
 

@@ -65,6 +65,7 @@ from .summary import (
     Sample as Sample,
     Statistic as Statistic,
     SummaryOptions as SummaryOptions,
+    order_codes as order_codes,
     standards as standards,
     summarise as summarise,
 )

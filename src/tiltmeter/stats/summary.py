@@ -113,25 +113,35 @@ class Sample:
         standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
         return Sample(values, baselines, standard, self.options, self.formulas)
 
+    def coded(self) -> Sample:
+        """Return the same sample of the values' `order_codes`."""
+        baseline = None if self.baseline is None else order_codes(self.baseline)
+        return Sample(order_codes(self.values), baseline, self.standard, self.options, self.formulas)
+
     @cached_property
     def present(self) -> NDArray[np.bool_]:
         """Which values are not missing."""
         return ~np.isnan(self.values)
 
     @cached_property
+    def complete(self) -> bool:
+        """Whether none is missing."""
+        return bool(self.present.all())
+
+    @cached_property
     def count(self) -> Floats:
         """How many values there are."""
-        return floats(count_present(self.values))
+        return floats(self.present.sum(axis=-1))
 
     @cached_property
     def mean(self) -> Floats:
         """Their mean."""
-        return np.asarray(np.where(self.present, self.values, 0.0).sum(axis=-1) / self.count)
+        return np.asarray(self._filled(self.values).sum(axis=-1) / self.count)
 
     @cached_property
     def deviations(self) -> Floats:
         """Deviations from the mean, 0 where missing."""
-        return np.where(self.present, self.values - self.mean[..., None], 0.0)
+        return self._filled(self.values - self.mean[..., None])
 
     @cached_property
     def squares(self) -> Floats:
@@ -158,11 +168,23 @@ class Sample:
         """Values and baseline, both missing where either is."""
         assert self.baseline is not None
         missing = np.isnan(self.values + self.baseline)
+        if not missing.any():
+            return self.values, self.baseline
         return np.where(missing, np.nan, self.values), np.where(missing, np.nan, self.baseline)
+
+    @cached_property
+    def pair_ranks(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Twice the ranks of `pairs`; the values are whole numbers here."""
+        first, second = self.pairs
+        return _twice_ranks(first), _twice_ranks(second)
 
     def quantile(self, share: float) -> Floats:
         """Return a quantile of the values (linear interpolation)."""
         return sorted_quantile(self.ordered, self.count, share)
+
+    def _filled(self, values: Floats) -> Floats:
+        """What was computed of the values, 0 where one is missing."""
+        return values if self.complete else np.where(self.present, values, 0.0)
 
 
 def bin_numbers(x: Floats, start: Floats, step: Floats) -> Floats:
@@ -218,15 +240,16 @@ def standards(values: Floats, options: SummaryOptions, formulas: Formulas = DEFA
 
 
 class Statistic(NamedTuple):
-    """One entry: how it is computed, and whether it needs the baseline or is a share (between 0 and 1).
+    """One entry: how it is computed, and whether it needs the baseline, is a share (between 0 and 1), or depends on the order alone.
 
     `compute` gets a `Sample` and gives one number for each of its leading axes: shape `sample.values.shape[:-1]`, NaN where it is not
-    defined. It is called for many features, groups and resamples at once.
+    defined. It is called for many features, groups and resamples at once. If it is `ranked`, the values are `order_codes`.
     """
 
     compute: Callable[[Sample], Floats]
     paired: bool = False
     share: bool = False
+    ranked: bool = False
 
 
 def _variance(sample: Sample) -> Floats:
@@ -268,7 +291,9 @@ def _bin_shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
     even = 0.5 * (low == high)
     start, stop = (low - even)[..., None], (high + even)[..., None]
     numbers = np.minimum(bin_numbers(x, start, (stop - start) / bins), bins - 1.0)
-    counts = np.stack([(numbers == number).sum(axis=-1) for number in range(bins)], axis=-1)
+    # What is missing goes into one bin more.
+    places = np.where(np.isnan(numbers), bins, numbers) + (bins + 1) * np.arange(low.size).reshape(start.shape)
+    counts = np.bincount(places.ravel().astype(np.intp), minlength=(bins + 1) * low.size).reshape(*low.shape, -1)[..., :bins]
     total = counts.sum(axis=-1, keepdims=True)
     return np.where(counts > 0, counts / total, np.where(total > 0, SMALLEST_SHARE, np.nan))
 
@@ -292,12 +317,15 @@ def _selection_rate(sample: Sample) -> Floats:
     return np.asarray(np.count_nonzero(selected, axis=-1) / sample.count)
 
 
-def pearson(x: Floats, y: Floats) -> Floats:
+def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     """Return Pearson's correlation of (..., n) values, of which both or neither are NaN; NaN where one side does not vary."""
     present = ~np.isnan(x)
     count = present.sum(axis=-1)
-    means = [np.where(present, side, 0.0).sum(axis=-1) / count for side in (x, y)]
-    dx, dy = (np.where(present, side - mean[..., None], 0.0) for side, mean in zip((x, y), means, strict=True))
+    complete = present.all()
+    means = [(side if complete else np.where(present, side, 0.0)).sum(axis=-1) / count for side in (x, y)]
+    dx, dy = (side - mean[..., None] for side, mean in zip((x, y), means, strict=True))
+    if not complete:
+        dx, dy = (np.where(present, away, 0.0) for away in (dx, dy))
     sxx, syy, sxy = (np.einsum("...n,...n->...", a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
     # A sum of squares that rounding alone makes is no variation.
     floors = [count * (EPSILON * mean) ** 2 for mean in means]
@@ -305,22 +333,54 @@ def pearson(x: Floats, y: Floats) -> Floats:
     return np.where(varies, np.clip(sxy / np.sqrt(sxx * syy), -1.0, 1.0), np.nan)
 
 
-def _ranks(values: Floats) -> Floats:
-    """The ranks 1, 2, ... of (..., n) values, ties sharing the mean of theirs; NaN stays."""
+def order_codes(values: Floats) -> Floats:
+    """Return whole numbers that order as (..., n) values do, equal where they are equal; NaN stays."""
     from scipy.stats import rankdata
 
-    return np.asarray(rankdata(values, axis=-1, nan_policy="omit"))
+    return np.asarray(rankdata(values, method="dense", axis=-1, nan_policy="omit"))
 
 
-def _kendall(x: Floats, y: Floats) -> Floats:
+def _twice_ranks(codes: Floats) -> NDArray[Any]:
+    """Twice the ranks 1, 2, ... of (..., n) whole numbers, ties sharing the mean of theirs; NaN stays, in an array of floats.
+
+    A number and its place are sorted as one, and so are its place and its rank: several times as fast as sorting places by numbers.
+    """
+    n, missing = codes.shape[-1], np.isnan(codes)
+    bits, top = n.bit_length() + 1, np.nanmax(codes, initial=2 * n) + 1
+    whole: Any = np.uint32 if top * 2**bits < 2**32 else np.uint64
+    digits, mask, places = whole(bits), whole((1 << bits) - 1), np.arange(n, dtype=whole)
+    keys = np.sort(np.where(missing, top, codes).astype(whole) << digits | places, axis=-1)
+    first, last = np.broadcast_to(places, (2, *codes.shape))
+    codes_in_order = keys >> digits
+    rises = codes_in_order[..., 1:] != codes_in_order[..., :-1]
+    if not rises.all():
+        first, last = first.copy(), last.copy()
+        np.maximum.accumulate(np.where(rises, places[1:], whole(0)), axis=-1, out=first[..., 1:])
+        np.minimum.accumulate(np.where(rises, places[:-1], places[-1])[..., ::-1], axis=-1, out=last[..., -2::-1])
+    keys = np.sort((keys & mask) << digits | first + last + whole(2), axis=-1) & mask
+    return np.where(missing, np.nan, keys) if missing.any() else keys
+
+
+def _kendall(sample: Sample) -> Floats:
     """Kendall's tau-b: every pair is looked at, one distance between places at a time; NaN where one side does not vary."""
-    agreeing, left, right = np.zeros((3, *x.shape[:-1]))
-    for step in range(1, x.shape[-1]):
-        a, b = (np.nan_to_num(np.sign(side[..., step:] - side[..., :-step])) for side in (x, y))
-        agreeing += (a * b).sum(axis=-1)
-        left += (a * a).sum(axis=-1)
-        right += (b * b).sum(axis=-1)
-    return np.where(left * right > 0, agreeing / np.sqrt(left * right), np.nan)
+    n = sample.values.shape[-1]
+    counter: Any = np.int8 if n <= np.iinfo(np.int8).max else np.int32
+    x, y = (np.ascontiguousarray(np.moveaxis(ranks, -1, 0)) for ranks in sample.pair_ranks)
+    if counter is np.int8 and x.dtype.kind == "u":
+        x, y = x.astype(np.uint8), y.astype(np.uint8)
+    products, left, right = np.zeros((3, *x.shape), dtype=counter)
+    if all((np.square(side, dtype=np.float64).sum(axis=0) == 2 * n * (n + 1) * (2 * n + 1) / 3).all() for side in (x, y)):
+        # Without ties, of which any would lower this sum, a pair is in the same order or in the opposite one.
+        for step in range(1, n):
+            products[step:] += (x[step:] > x[:-step]) == (y[step:] > y[:-step])
+        return 4.0 * products.sum(axis=0, dtype=np.float64) / (n * (n - 1)) - 1.0
+    for step in range(1, n):
+        a, b = ((side[step:] > side[:-step]).view(np.int8) - (side[step:] < side[:-step]).view(np.int8) for side in (x, y))
+        products[step:] += a * b
+        left[step:] += a != 0
+        right[step:] += b != 0
+    agreeing, varies, varies_too = (part.sum(axis=0, dtype=np.float64) for part in (products, left, right))
+    return np.where(varies * varies_too > 0, agreeing / np.sqrt(varies * varies_too), np.nan)
 
 
 STATISTICS: Mapping[str, Statistic] = {
@@ -338,8 +398,8 @@ STATISTICS: Mapping[str, Statistic] = {
     "kl": Statistic(_divergence, paired=True),
     "precision": Statistic(_precision, paired=True, share=True),
     "pearson": Statistic(lambda sample: pearson(*sample.pairs), paired=True),
-    "spearman": Statistic(lambda sample: pearson(*map(_ranks, sample.pairs)), paired=True),
-    "kendall": Statistic(lambda sample: _kendall(*sample.pairs), paired=True),
+    "spearman": Statistic(lambda sample: pearson(*sample.pair_ranks), paired=True, ranked=True),
+    "kendall": Statistic(_kendall, paired=True, ranked=True),
 }
 
 
@@ -349,4 +409,6 @@ def summarise(sample: Sample, names: Sequence[str], known: Mapping[str, Statisti
     Statistics that need a baseline are left out where the sample has none. `known` holds those that are meant by the names.
     """
     with np.errstate(all="ignore"):  # 0/0 is how "not defined" arises, and it is what NaN is for
-        return {name: known[name].compute(sample) for name in names if sample.baseline is not None or not known[name].paired}
+        asked = {name: known[name] for name in names if sample.baseline is not None or not known[name].paired}
+        coded = sample.coded() if any(one.ranked for one in asked.values()) else sample
+        return {name: one.compute(coded if one.ranked else sample) for name, one in asked.items()}

@@ -12,7 +12,7 @@ import scipy  # its parts are loaded when they are first used
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, gammaln, ndtr
 
-from tiltmeter.stats.arithmetic import Floats, floats, ratio
+from tiltmeter.stats.arithmetic import Floats, count_present, floats, ratio
 from tiltmeter.stats.rates import counts_and_sizes
 
 SMALL = 5.0
@@ -238,15 +238,18 @@ def benjamini_hochberg(p: ArrayLike, axis: int | None = None) -> Floats:
     ----------
     Benjamini and Hochberg (1995), step-up procedure.
     """
-    return np.apply_along_axis(_family_q, axis, floats(p)) if axis is not None else _family_q(floats(p))
-
-
-def _family_q(p: Floats) -> Floats:
-    """The q-values of one family, of any shape."""
-    q, tested = np.full(p.shape, np.nan), ~np.isnan(p)
-    if tested.any():
-        q[tested] = scipy.stats.false_discovery_control(p[tested])
-    return q
+    given = floats(p)
+    if ((given < 0) | (given > 1)).any():
+        raise ValueError("p-values must lie within 0 and 1")
+    families = given.reshape(1, -1) if axis is None else np.moveaxis(given, axis, -1)
+    # Not SciPy's `false_discovery_control`, which takes no NaN, and whose import alone takes longer than most analyses.
+    order = np.argsort(families, axis=-1)  # NaN comes last
+    tested = count_present(families)[..., None]
+    scaled = np.take_along_axis(families, order, axis=-1) * tested / np.arange(1, families.shape[-1] + 1)
+    q = np.empty_like(families)
+    np.put_along_axis(q, order, np.fmin.accumulate(scaled[..., ::-1], axis=-1)[..., ::-1], axis=-1)
+    q = np.where(np.isnan(families), np.nan, np.minimum(q, 1.0))
+    return q.reshape(given.shape) if axis is None else np.moveaxis(q, -1, axis)
 
 
 def _margins(a: Floats, n: Floats, c: Floats, m: Floats) -> tuple[Floats, Floats, Floats]:
