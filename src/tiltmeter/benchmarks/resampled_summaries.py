@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from polars import DataFrame, Float64, Series
+from polars import DataFrame, Float64, Series, col
 
 from tiltmeter.stats import (
     COMPARISONS,
@@ -94,12 +94,15 @@ def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
     Units that cover the same set of groups form a stratum (all of them, in a complete design; one stratum for each group, where every unit
     is of one group); the units of rare sets form one together. A drawn unit brings all its rows, so that what is paired stays paired.
     """
+    if not size:
+        return LayoutPlan(0, lambda first, last: [])
     units = np.arange(len(design.codes)) if design.units is None else design.units
     strata = _strata(design.codes, design.groups, units)
     order = np.argsort(strata, kind="stable")
     sizes = np.bincount(strata)
     begins, lengths = (np.repeat(of_stratum, sizes) for of_stratum in (np.cumsum(sizes) - sizes, sizes))
-    tables = [_rows_of_units(design.codes == group, units, strata, order) for group in range(design.groups)]
+    number = DataFrame({"unit": units, "group": design.codes}).select(pl.int_range(pl.len()).over("unit", "group")).to_series().to_numpy()
+    tables = [_rows_of_units(np.nonzero(design.codes == group)[0], number, units, strata, order) for group in range(design.groups)]
 
     def layout(first: int, last: int) -> Layout:
         shares = _random_numbers([seed, 2], first, last, len(order))
@@ -109,15 +112,11 @@ def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
     return LayoutPlan(size, layout)
 
 
-def _rows_of_units(of_group: NDArray[np.bool_], units: Index, strata: Index, order: Index) -> tuple[Index, Index]:
+def _rows_of_units(rows: Index, number: Index, units: Index, strata: Index, order: Index) -> tuple[Index, Index]:
     """The draws that may bring a row of a group, and the rows of each unit in it (units x the most rows of one)."""
-    rows = np.nonzero(of_group)[0]
-    of = units[rows]
-    number = DataFrame({"unit": of}).select(pl.int_range(pl.len()).over("unit")).to_series().to_numpy()
-    table = np.full((len(strata), number.max() + 1), len(units), dtype=np.intp)
-    table[of, number] = rows
-    draws = np.nonzero(np.isin(strata[order], strata[of]))[0]
-    return draws, table
+    table = np.full((len(strata), number[rows].max() + 1), len(units), dtype=np.intp)
+    table[units[rows], number[rows]] = rows
+    return np.nonzero(np.isin(strata[order], strata[units[rows]]))[0], table
 
 
 def _strata(codes: Index, groups: int, units: Index) -> Index:
@@ -135,11 +134,11 @@ def _strata(codes: Index, groups: int, units: Index) -> Index:
 
 
 class Design(NamedTuple):
-    """The measurements as arrays: (C, N) values and baselines, which columns have one (C), codes of groups and units."""
+    """The measurements as arrays: (C, N) values, (B, N) baselines and each column's row there (-1: none), codes of groups and units."""
 
     values: Floats
     baselines: Floats
-    paired: NDArray[np.bool_]
+    baseline_of: Index
     codes: Index
     groups: int
     units: Index | None
@@ -147,10 +146,11 @@ class Design(NamedTuple):
 
 def design_of(table: DataFrame, columns: Sequence[str], baselines: Mapping[str, str], codes: Index, unit: str | None) -> Design:
     """The design of these columns of a table, each with its baseline's column if it has one; `unit` is a column."""
+    shared = list(dict.fromkeys(baselines[column] for column in columns if column in baselines))
     return Design(
         values=_matrix(table, columns),
-        baselines=_matrix(table, [baselines.get(column) for column in columns]),
-        paired=np.array([column in baselines for column in columns]),
+        baselines=_matrix(table, shared),
+        baseline_of=np.array([shared.index(baselines[column]) if column in baselines else -1 for column in columns]),
         codes=codes,
         groups=int(codes.max()) + 1,
         units=None if unit is None else ranks(table[unit]),
@@ -162,10 +162,9 @@ def ranks(names: Series) -> Index:
     return names.rank("dense").to_numpy().astype(np.intp) - 1
 
 
-def _matrix(table: DataFrame, columns: Sequence[str | None]) -> Floats:
-    """(C, N) values, NaN where missing or infinite, and in the place of a column that there is not."""
-    missing = pl.repeat(None, table.height, dtype=Float64, eager=True)
-    values = np.stack([(missing if name is None else table[name].cast(Float64)).to_numpy() for name in columns])
+def _matrix(table: DataFrame, columns: Sequence[str]) -> Floats:
+    """(C, N) values, NaN where missing or infinite."""
+    values = table.select(col(columns).cast(Float64)).to_numpy().T
     return np.where(np.isfinite(values), values, np.nan)
 
 
@@ -220,7 +219,7 @@ def _cores() -> int:
 
 
 def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> Computed:
-    chosen = design._replace(values=design.values[columns], baselines=design.baselines[columns], paired=design.paired[columns])
+    chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
     with np.errstate(all="ignore"):
         standard = standards(chosen.values, request.options, request.formulas)
         observed = summaries(chosen, request, as_observed(design), standard)[..., 0]
@@ -245,10 +244,12 @@ def rows_with_value(values: Floats, design: Design) -> Index:
 def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standard: Floats) -> Floats:
     """Every statistic (S, C, G, R) under a plan of R layouts; NaN where it is not defined. `standard`: of the selection rate (C,)."""
     columns, rows = design.values.shape
-    # One place more, for "no row".
-    paired = design.paired
-    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines[paired]))
     table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
+    if not plan.size:
+        return table
+    # One place more, for "no row".
+    paired = design.baseline_of >= 0
+    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines))
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
     for ranked in (False, True):
         known = [(found, one) for found, one in zip(table, request.statistics.values(), strict=True) if one.ranked == ranked]
@@ -260,7 +261,7 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
                 held = standard[:, None, None, None]
                 sample = Sample(np.take(values, index, axis=1), None, held, request.options, request.formulas)
                 needs_baselines = paired.any() and any(one.paired for _, one in known)
-                both = sample.paired_with(np.take(baselines, index, axis=1), paired) if needs_baselines else None
+                both = sample.paired_with(np.take(baselines, index, axis=1), design.baseline_of) if needs_baselines else None
                 for found, one in known:
                     if not one.paired:
                         found[:, groups, first:last] = one.compute(sample)
@@ -305,11 +306,16 @@ def _comparisons(
     groups = _groups_of(here)
     results = []
     for comparison in COMPARISONS.values():
-        raw, samples, relabelled = map(comparison.compute, (here, there, permuted))
+        raw = comparison.compute(here)
+        # What is empty costs as many calls as what is full.
+        none = np.empty((*raw.shape, 0))
+        samples, relabelled = (comparison.compute(part) if part.values.size else none for part in (there, permuted))
         unknown = np.isnan(raw)
         group = np.where(unknown, -1, groups.get(comparison.group, -1))
-        p = excess_p(raw, relabelled, comparison.extreme) if comparison.extreme else np.full(raw.shape, np.nan)
-        if comparison.none is not None:
+        p = excess_p(raw, relabelled, comparison.extreme) if comparison.extreme and relabelled.size else np.full(raw.shape, np.nan)
+        if not samples.size:
+            low = high = np.full(raw.shape, np.nan)
+        elif comparison.none is not None:
             low, high = _lifted_ends(comparison, raw, samples, relabelled, request.level)
         elif comparison.group in ("max", "min") and not comparison.extreme:
             # Of the very group that is the greatest or least: resampled, another one would take its place.

@@ -106,12 +106,16 @@ class Sample:
     ) -> None:
         """`values` (C, ..., n), `baseline` the same or None; NaN is missing. `standard` broadcasts against `values`."""
         self.values, self.baseline, self.standard, self.options, self.formulas = values, baseline, standard, options, formulas
+        self._shared: tuple[Floats, NDArray[np.intp]] | None = None
 
-    def paired_with(self, baselines: Floats, paired: NDArray[np.bool_]) -> Sample:
-        """Return the sample of the `paired` columns (C), each with its own row of `baselines`."""
+    def paired_with(self, baselines: Floats, of: NDArray[np.intp]) -> Sample:
+        """Return the sample of the columns (C) that have a row `of` them in `baselines` (B, ..., n), none where it is negative."""
+        paired = of >= 0
         values = self.values if paired.all() else self.values[paired]
         standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
-        return Sample(values, baselines, standard, self.options, self.formulas)
+        sample = Sample(values, baselines[of[paired]], standard, self.options, self.formulas)
+        sample._shared = baselines, of[paired]
+        return sample
 
     def coded(self) -> Sample:
         """Return the same sample of the values' `order_codes`."""
@@ -176,7 +180,10 @@ class Sample:
     def pair_ranks(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Twice the ranks of `pairs`; the values are whole numbers here."""
         first, second = self.pairs
-        return _twice_ranks(first), _twice_ranks(second)
+        if self._shared is None or second is not self.baseline:
+            return _twice_ranks(first), _twice_ranks(second)
+        baselines, of = self._shared
+        return _twice_ranks(first), _twice_ranks(baselines)[of]
 
     def quantile(self, share: float) -> Floats:
         """Return a quantile of the values (linear interpolation)."""
@@ -291,9 +298,10 @@ def _bin_shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
     even = 0.5 * (low == high)
     start, stop = (low - even)[..., None], (high + even)[..., None]
     numbers = np.minimum(bin_numbers(x, start, (stop - start) / bins), bins - 1.0)
-    # What is missing goes into one bin more.
-    places = np.where(np.isnan(numbers), bins, numbers) + (bins + 1) * np.arange(low.size).reshape(start.shape)
-    counts = np.bincount(places.ravel().astype(np.intp), minlength=(bins + 1) * low.size).reshape(*low.shape, -1)[..., :bins]
+    numbers[np.isnan(numbers)] = bins  # one bin more, for what is missing
+    places = numbers.astype(np.intp)
+    places += (bins + 1) * np.arange(low.size).reshape(start.shape)
+    counts = np.bincount(places.ravel(), minlength=(bins + 1) * low.size).reshape(*low.shape, -1)[..., :bins]
     total = counts.sum(axis=-1, keepdims=True)
     return np.where(counts > 0, counts / total, np.where(total > 0, SMALLEST_SHARE, np.nan))
 
@@ -373,7 +381,7 @@ def _kendall(sample: Sample) -> Floats:
         # Without ties, of which any would lower this sum, a pair is in the same order or in the opposite one.
         for step in range(1, n):
             products[step:] += (x[step:] > x[:-step]) == (y[step:] > y[:-step])
-        return 4.0 * products.sum(axis=0, dtype=np.float64) / (n * (n - 1)) - 1.0
+        return floats(4.0 * products.sum(axis=0, dtype=np.float64) / (n * (n - 1)) - 1.0)
     for step in range(1, n):
         a, b = ((side[step:] > side[:-step]).view(np.int8) - (side[step:] < side[:-step]).view(np.int8) for side in (x, y))
         products[step:] += a * b
