@@ -113,7 +113,7 @@ class Sample:
         paired = of >= 0
         values = self.values if paired.all() else self.values[paired]
         standard = self.standard[paired] if len(self.standard) == len(paired) else self.standard
-        sample = Sample(values, baselines[of[paired]], standard, self.options, self.formulas)
+        sample = Sample(values, np.take(baselines, of[paired], axis=0), standard, self.options, self.formulas)
         sample._shared = baselines, of[paired]
         return sample
 
@@ -135,7 +135,8 @@ class Sample:
     @cached_property
     def count(self) -> Floats:
         """How many values there are."""
-        return floats(self.present.sum(axis=-1))
+        shape = self.values.shape
+        return np.full(shape[:-1], float(shape[-1])) if self.complete else floats(self.present.sum(axis=-1))
 
     @cached_property
     def mean(self) -> Floats:
@@ -297,19 +298,25 @@ def _bin_shares(x: Floats, low: Floats, high: Floats, bins: int) -> Floats:
     """Share of the values in each of equally wide bins, as np.histogram counts them (the last bin holds its upper edge)."""
     even = 0.5 * (low == high)
     start, stop = (low - even)[..., None], (high + even)[..., None]
-    numbers = np.minimum(bin_numbers(x, start, (stop - start) / bins), bins - 1.0)
-    numbers[np.isnan(numbers)] = bins  # one bin more, for what is missing
-    places = numbers.astype(np.intp)
-    places += (bins + 1) * np.arange(low.size).reshape(start.shape)
-    counts = np.bincount(places.ravel(), minlength=(bins + 1) * low.size).reshape(*low.shape, -1)[..., :bins]
+    numbers = bin_numbers(x, start, (stop - start) / bins)
+    missing = np.isnan(numbers)
+    if missing.any():
+        numbers[missing] = bins + 1
+    # Two bins more: for the upper edge, and for what is missing.
+    numbers += (bins + 2) * np.arange(low.size).reshape(start.shape)
+    counts = np.bincount(numbers.ravel().astype(np.intp), minlength=(bins + 2) * low.size).reshape(*low.shape, -1)
+    counts[..., bins - 1] += counts[..., bins]
+    counts = counts[..., :bins]
     total = counts.sum(axis=-1, keepdims=True)
     return np.where(counts > 0, counts / total, np.where(total > 0, SMALLEST_SHARE, np.nan))
 
 
 def _precision(sample: Sample) -> Floats:
     assert sample.baseline is not None
-    within = np.abs(sample.values - sample.baseline) <= sample.options.tolerance
-    return np.asarray(np.count_nonzero(within, axis=-1) / (count_present(sample.pairs[0]) if sample.formulas.pairs_only else sample.count))
+    away = sample.values - sample.baseline
+    within = np.abs(away, out=away) <= sample.options.tolerance
+    pairs = sample.pairs[0] if sample.formulas.pairs_only else sample.values
+    return np.asarray(np.count_nonzero(within, axis=-1) / (sample.count if pairs is sample.values else count_present(pairs)))
 
 
 def _selection_rate(sample: Sample) -> Floats:
@@ -327,9 +334,8 @@ def _selection_rate(sample: Sample) -> Floats:
 
 def pearson(x: NDArray[Any], y: NDArray[Any]) -> Floats:
     """Return Pearson's correlation of (..., n) values, of which both or neither are NaN; NaN where one side does not vary."""
-    present = ~np.isnan(x)
-    count = present.sum(axis=-1)
-    complete = present.all()
+    present = x == x  # NaN equals nothing
+    count, complete = present.sum(axis=-1), present.all()
     means = [(side if complete else np.where(present, side, 0.0)).sum(axis=-1) / count for side in (x, y)]
     dx, dy = (side - mean[..., None] for side, mean in zip((x, y), means, strict=True))
     if not complete:
@@ -354,10 +360,14 @@ def _twice_ranks(codes: Floats) -> NDArray[Any]:
     A number and its place are sorted as one, and so are its place and its rank: several times as fast as sorting places by numbers.
     """
     n, missing = codes.shape[-1], np.isnan(codes)
-    bits, top = n.bit_length() + 1, np.nanmax(codes, initial=2 * n) + 1
+    bits, top = n.bit_length() + 1, np.fmax.reduce(codes, axis=None, initial=2 * n) + 1
+    incomplete = missing.any()
     whole: Any = np.uint32 if top * 2**bits < 2**32 else np.uint64
     digits, mask, places = whole(bits), whole((1 << bits) - 1), np.arange(n, dtype=whole)
-    keys = np.sort(np.where(missing, top, codes).astype(whole) << digits | places, axis=-1)
+    keys = (np.where(missing, top, codes) if incomplete else codes).astype(whole)
+    keys <<= digits
+    keys |= places
+    keys.sort(axis=-1)
     first, last = np.broadcast_to(places, (2, *codes.shape))
     codes_in_order = keys >> digits
     rises = codes_in_order[..., 1:] != codes_in_order[..., :-1]
@@ -365,8 +375,12 @@ def _twice_ranks(codes: Floats) -> NDArray[Any]:
         first, last = first.copy(), last.copy()
         np.maximum.accumulate(np.where(rises, places[1:], whole(0)), axis=-1, out=first[..., 1:])
         np.minimum.accumulate(np.where(rises, places[:-1], places[-1])[..., ::-1], axis=-1, out=last[..., -2::-1])
-    keys = np.sort((keys & mask) << digits | first + last + whole(2), axis=-1) & mask
-    return np.where(missing, np.nan, keys) if missing.any() else keys
+    keys &= mask
+    keys <<= digits
+    keys |= first + last + whole(2)
+    keys.sort(axis=-1)
+    keys &= mask
+    return np.where(missing, np.nan, keys) if incomplete else keys
 
 
 def _kendall(sample: Sample) -> Floats:
