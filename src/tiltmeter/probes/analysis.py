@@ -7,7 +7,7 @@ bootstrap resamples (one matrix product), for maxima of all relabellings of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -108,11 +108,15 @@ class CountedItems:
     formulas: Callable[[Sums], Values]
     metrics: Sequence[Metric]
     groups: Sequence[str]
+    _outcomes: dict[tuple[tuple[str, str], ...], OutcomeCounts] = field(default_factory=dict)
 
     def outcomes(self, where: Mapping[str, str]) -> OutcomeCounts:
         """What became of the attempts whose factors have these values (given as text)."""
-        attempts = self.measures.filter(lit(True), *(col(factor).cast(String) == value for factor, value in where.items()))
-        return OutcomeCounts(**attempts.select(outcome_counts()).row(0, named=True))
+        asked = tuple(where.items())
+        if asked not in self._outcomes:
+            attempts = self.measures.filter(lit(True), *(col(factor).cast(String) == value for factor, value in asked))
+            self._outcomes[asked] = OutcomeCounts(**attempts.select(outcome_counts()).row(0, named=True))
+        return self._outcomes[asked]
 
     def compute(self, totals: Array) -> Values:
         """All metrics from totals of shape (R, columns)."""

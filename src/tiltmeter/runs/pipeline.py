@@ -150,8 +150,10 @@ class Pipeline:
         InputError, ProviderError
             Every part of every model failed with such an error: it holds for the whole command. Or the folder cannot be written.
         """
-        owners = [(model, part.name) for model in self._folder.models("responses") for part in self._parts]
-        self._left = [owner for owner in owners if not self._answers(owner).is_empty()]
+        asked = self._folder.scan("design").select("prompt_id", "part")
+        answered = self._folder.scan("responses").filter(col.status != "missing").join(asked, on="prompt_id")
+        there = set(answered.select("model", "part").unique().collect().rows())
+        self._left = [owner for model in self._folder.models("responses") for part in self._parts if (owner := (model, part.name)) in there]
         for name in ordered(self._parts):
             stages = {part.name: stage for part in self._parts for stage in part.stages if stage.name == name}
             first = next(iter(stages.values()))
