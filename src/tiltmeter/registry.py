@@ -10,7 +10,6 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -52,6 +51,8 @@ def _probe_modules() -> dict[str, str]:
 @cache
 def _references(kind: str) -> dict[str, tuple[str, ...]]:
     """Where the object of each name is; more than one place where plugins have the same name."""
+    from importlib.metadata import entry_points  # a tenth of the time that --help takes
+
     built_in = _probe_modules() if kind == "probes" else {"providers": _PROVIDERS, "studies": _STUDIES}.get(kind, {})
     found: dict[str, tuple[str, ...]] = {name: (place,) for name, place in built_in.items()}
     for point in entry_points(group=f"tiltmeter.{kind}"):

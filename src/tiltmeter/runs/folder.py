@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import yaml
 from polars import DataFrame, LazyFrame, col
 
 from tiltmeter.errors import InputError
@@ -227,6 +226,8 @@ class RunFolder:
 
 def study_text(document: Mapping[str, Any]) -> str:
     """The content of study.yaml, the same for the same study."""
+    import yaml
+
     text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
     return text
 

@@ -163,12 +163,14 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     if groups > MOST_GROUPS:
         raise ValueError(f"the groups of an item can be exchanged for 1 to {MOST_GROUPS} groups, not for {groups}")
     generator = np.random.Generator(np.random.PCG64(seed))
-    orders = list(permutations(range(groups)))
-    totals = np.zeros((draws, groups * columns))
+    # Each order changes the totals of the last one by what it has more.
+    *orders, last = (values[:, order].reshape(n, groups * columns) for order in permutations(range(groups)))
+    changes = [ordered - last for ordered in orders]
+    totals = np.tile(last.sum(axis=0), (draws, 1))
     for block in blocks_of(draws, n):
-        chosen = np.array([generator.integers(len(orders), size=n, dtype=np.uint8) for _ in block])
-        for number, order in enumerate(orders):
-            totals[block.start : block.stop] += (chosen == number).astype(np.float64) @ values[:, order].reshape(n, groups * columns)
+        chosen = np.array([generator.integers(len(changes) + 1, size=n, dtype=np.uint8) for _ in block])
+        for number, change in enumerate(changes):
+            totals[block.start : block.stop] += (chosen == number).astype(np.float64) @ change
     return totals.reshape(draws, groups, columns)
 
 
