@@ -352,13 +352,12 @@ def _answers_of(answers: DataFrame, unit: str, group: str) -> _Answers:
 
 def _pairs_of(answers: _Answers) -> Iterator[_Pairs]:
     """All pairs of groups, in the order in which the groups first appear."""
-    by_group = answers.rows.partition_by("group", as_dict=True)
+    by_group = answers.rows.select("row", "group", cell=col.unit * answers.most + col.k).partition_by("group", as_dict=True)
     for a, b in combinations(range(len(answers.groups)), 2):
         first, second = by_group[a,], by_group[b,]
-        both = first.join(second, on=["unit", "k"], suffix="_b").sort("unit", "k")
-        cell = (both["unit"] * answers.most + both["k"]).to_numpy()
-        alone = first.height + second.height - 2 * both.height
-        yield _Pairs((a, b), cell, both["row"], both["row_b"], alone)
+        cell, of_first, of_second = np.intersect1d(first["cell"], second["cell"], assume_unique=True, return_indices=True)
+        alone = first.height + second.height - 2 * len(cell)
+        yield _Pairs((a, b), cell, first["row"].gather(of_first), second["row"].gather(of_second), alone)
 
 
 def _sentiment(pairs: list[_Pairs], asked: _Answers, scores: Floats, threshold: float) -> Iterator[_Compared]:
