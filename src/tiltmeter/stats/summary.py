@@ -360,37 +360,34 @@ def _twice_ranks(codes: Floats) -> NDArray[Any]:
     A number and its place are sorted as one, and so are its place and its rank: several times as fast as sorting places by numbers.
     """
     n, missing = codes.shape[-1], np.isnan(codes)
-    bits, top = n.bit_length() + 1, np.fmax.reduce(codes, axis=None, initial=2 * n) + 1
-    incomplete = missing.any()
+    bits, top = n.bit_length(), np.fmax.reduce(codes, axis=None, initial=n) + 1
     whole: Any = np.uint32 if top * 2**bits < 2**32 else np.uint64
     digits, mask, places = whole(bits), whole((1 << bits) - 1), np.arange(n, dtype=whole)
-    keys = (np.where(missing, top, codes) if incomplete else codes).astype(whole)
-    keys <<= digits
-    keys |= places
-    keys.sort(axis=-1)
-    first, last = np.broadcast_to(places, (2, *codes.shape))
-    codes_in_order = keys >> digits
-    rises = codes_in_order[..., 1:] != codes_in_order[..., :-1]
-    if not rises.all():
-        first, last = first.copy(), last.copy()
-        np.maximum.accumulate(np.where(rises, places[1:], whole(0)), axis=-1, out=first[..., 1:])
-        np.minimum.accumulate(np.where(rises, places[:-1], places[-1])[..., ::-1], axis=-1, out=last[..., -2::-1])
-    keys &= mask
-    keys <<= digits
-    keys |= first + last + whole(2)
-    keys.sort(axis=-1)
-    keys &= mask
-    return np.where(missing, np.nan, keys) if incomplete else keys
+
+    def placed(numbers: NDArray[Any]) -> NDArray[Any]:
+        """The place of each number, the first of equals first."""
+        keys = numbers << digits
+        keys |= places
+        keys.sort()
+        keys &= mask
+        keys <<= digits
+        keys |= places
+        keys.sort()
+        keys &= mask
+        return keys
+
+    numbers = np.where(missing, top, codes).astype(whole)
+    # Placed from either end, equals add up to the same.
+    twice = placed(numbers) + placed(numbers[..., ::-1])[..., ::-1] + whole(2)
+    return np.where(missing, np.nan, twice) if missing.any() else twice
 
 
 def _kendall(sample: Sample) -> Floats:
     """Kendall's tau-b: every pair is looked at, one distance between places at a time; NaN where one side does not vary."""
     n = sample.values.shape[-1]
-    counter: Any = np.int8 if n <= np.iinfo(np.int8).max else np.int32
-    x, y = (np.ascontiguousarray(np.moveaxis(ranks, -1, 0)) for ranks in sample.pair_ranks)
-    if counter is np.int8 and x.dtype.kind == "u":
-        x, y = x.astype(np.uint8), y.astype(np.uint8)
-    products, left, right = np.zeros((3, *x.shape), dtype=counter)
+    sides = (np.ascontiguousarray(np.moveaxis(ranks, -1, 0)) for ranks in sample.pair_ranks)
+    x, y = (side if side.dtype.kind == "f" else side.astype(np.min_scalar_type(2 * n)) for side in sides)
+    products, left, right = np.zeros((3, *x.shape), dtype=np.min_scalar_type(-n))
     if all((np.square(side, dtype=np.float64).sum(axis=0) == 2 * n * (n + 1) * (2 * n + 1) / 3).all() for side in (x, y)):
         # Without ties, of which any would lower this sum, a pair is in the same order or in the opposite one.
         for step in range(1, n):
