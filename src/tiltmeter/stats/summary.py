@@ -366,7 +366,7 @@ def _twice_ranks(codes: Floats) -> NDArray[Any]:
 
     def placed(numbers: NDArray[Any]) -> NDArray[Any]:
         """The place of each number, the first of equals first."""
-        keys = numbers << digits
+        keys: NDArray[Any] = numbers << digits
         keys |= places
         keys.sort()
         keys &= mask
