@@ -17,9 +17,7 @@ from tiltmeter.study import CONTRASTS, NotRun, Settings, as_findings, conform, s
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from tiltmeter.arrays import Floats
     from tiltmeter.study import Part, RunView
 
 HARM = "stereotypical_reasoning"
@@ -356,7 +354,7 @@ def _tested(cells: DataFrame, level: float) -> DataFrame:
     return pl.concat(made)
 
 
-def _contrasts(cells: DataFrame, metric: str, found: Mapping[str, NDArray[np.float64]], how: str) -> DataFrame:
+def _contrasts(cells: DataFrame, metric: str, found: Mapping[str, Floats], how: str) -> DataFrame:
     made = cells.with_columns(
         *(Series(name, found[name]) for name in ("low", "high", "p")),
         metric=lit(metric),

@@ -26,8 +26,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 from tiltmeter.records import Record, read_record
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from tiltmeter.arrays import Integers
 
 _PLAIN = (("[’‘`´]", "'"), (r"n't\b", " not"), (r"[-‐‑–—/_\s]+", " "))
 
@@ -180,7 +179,7 @@ def load_terms(path: str | None = None) -> Terms:
 # -- the key of a phrase ----------------------------------------------------------------------------------------------
 
 
-def guard_keys(phrases: Series, terms: Terms, *, strict: bool = True) -> NDArray[np.int64]:
+def guard_keys(phrases: Series, terms: Terms, *, strict: bool = True) -> Integers:
     """A number for each phrase, the same where polarity, demographic terms and (if strict) numbers are the same; shape (phrases,)."""
     words = phrases.to_frame("words").select(plain_words(col.words))["words"]
     forms = terms.forms()

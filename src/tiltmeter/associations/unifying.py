@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import DataFrame, Expr, Series, col, when
 
+from tiltmeter.arrays import Floats, Integers, Vectors
 from tiltmeter.associations.stage_tables import CONCEPTS, beside
 from tiltmeter.associations.terms import conflict, guard_keys, load_terms, signed_roots, undoubled
 from tiltmeter.errors import InputError
@@ -24,8 +25,6 @@ from tiltmeter.study import conform
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Vectors = NDArray[np.float32]
-Places = NDArray[np.int64]
 Roots = Mapping[int, frozenset[int]]
 """Signed roots (see `terms`) of the rows that have any."""
 
@@ -45,7 +44,7 @@ _NEVER = 1e10
 
 def unify(
     phrases: DataFrame,
-    vectors: NDArray[np.float32] | None,
+    vectors: Vectors | None,
     *,
     threshold: float = 0.63,
     method: str = "leader",
@@ -118,9 +117,7 @@ def _unique_strings(spelt: DataFrame) -> DataFrame:
     return found.sort("mentions", "phrase", descending=[True, False])
 
 
-def _similar_leaders(
-    vectors: NDArray[np.float32], keys: NDArray[np.int64], roots: Mapping[int, frozenset[int]], threshold: float, method: str
-) -> NDArray[np.int64]:
+def _similar_leaders(vectors: Vectors, keys: Integers, roots: Mapping[int, frozenset[int]], threshold: float, method: str) -> Integers:
     """The string that names the cluster of each, guard key by guard key."""
     leaders = np.arange(len(vectors))
     for rows in _rows_alike(keys):
@@ -130,7 +127,7 @@ def _similar_leaders(
     return leaders
 
 
-def _rows_alike(labels: NDArray[np.integer[Any]]) -> list[Places]:
+def _rows_alike(labels: NDArray[np.integer[Any]]) -> list[Integers]:
     """The rows of each label that several have."""
     order = np.argsort(labels, kind="stable")
     return [rows for rows in np.split(order, np.flatnonzero(np.diff(labels[order])) + 1) if rows.size > 1]
@@ -143,7 +140,7 @@ _BE = ("is", "are", "was", "were", "being", "be")
 _HAVE = dict.fromkeys(("has", "had", "having"), "have")
 
 
-def _first_of_same_words(names: Series, keys: Places) -> Places:
+def _first_of_same_words(names: Series, keys: Integers) -> Integers:
     """The first string with the same words and guard key, for each."""
     table = DataFrame({"fold": _folded(names), "key": keys}).with_row_index("unit")
     return table.select(col.unit.first().over("fold", "key"))["unit"].to_numpy()
@@ -175,7 +172,7 @@ def _singular(word: Expr) -> Expr:
 # -- vectors ----------------------------------------------------------------------------------------------------------
 
 
-def round_vectors(vectors: NDArray[Any], order: Places) -> Vectors:
+def round_vectors(vectors: NDArray[Any], order: Integers) -> Vectors:
     """The rows `order` of `vectors`, brought to length SCALE and rounded to whole numbers; rows of zeros stay so.
 
     Raises
@@ -199,7 +196,7 @@ def lowest_product(threshold: float) -> float:
     return float(math.ceil(round(threshold * SCALE**2, 3)))
 
 
-def similarities(vectors: Vectors, leaders: Places) -> NDArray[np.float64]:
+def similarities(vectors: Vectors, leaders: Integers) -> Floats:
     """Cosine of each row to its leader, to four decimals; 1 for a leader."""
     products = np.empty(len(vectors))
     for start in range(0, len(vectors), _BLOCK):
@@ -212,7 +209,7 @@ def similarities(vectors: Vectors, leaders: Places) -> NDArray[np.float64]:
 # -- leaders ----------------------------------------------------------------------------------------------------------
 
 
-def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Places:
+def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
     """The leader's row for each row; a leader has its own.
 
     Candidates come in order. Each joins the most similar leader so far that reaches the threshold and whose cluster it may enter, or
@@ -249,7 +246,7 @@ def follow_leaders(vectors: Vectors, threshold: float, roots: Roots) -> Places:
 # -- linkage ----------------------------------------------------------------------------------------------------------
 
 
-def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Places:
+def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
     """First row of the connected component of each row.
 
     Links are taken from the strongest down; each that would join a root and its negation is left out.
@@ -267,7 +264,7 @@ def linked_components(vectors: Vectors, threshold: float, roots: Roots) -> Place
     return _first_rows(np.array([clusters[row] for row in range(len(vectors))], dtype=np.int64))
 
 
-def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> Places:
+def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> Integers:
     """First row of the cluster of each row: agglomerative clustering by the mean similarity of all pairs, cut at the threshold.
 
     Two clusters whose mean reaches the threshold hold a pair that does, so each connected component is clustered by itself, with the
@@ -303,10 +300,10 @@ def average_linkage(vectors: Vectors, threshold: float, roots: Roots) -> Places:
     return named
 
 
-def _first_rows(labels: NDArray[np.integer[Any]]) -> Places:
+def _first_rows(labels: NDArray[np.integer[Any]]) -> Integers:
     """The first row with the same label, for each row."""
     _, first, place = np.unique(labels, return_index=True, return_inverse=True)
-    named: Places = first[place].astype(np.int64)
+    named: Integers = first[place].astype(np.int64)
     return named
 
 

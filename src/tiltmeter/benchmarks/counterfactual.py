@@ -15,10 +15,10 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import DataFrame, Float64, Int64, Series, String, col
 
+from tiltmeter.arrays import Floats, Index
 from tiltmeter.benchmarks.inference import (
     ONE_PROMPT,
     Bounds,
-    Floats,
     Inference,
     check_columns,
     check_resampling,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cooccurrence_bias", "counterfactual", "default_words", "stereotypical_associations", "toxicity"]
 
-Index = NDArray[np.intp]
 
 BLOCK_CELLS = 200_000
 """Scores of resamples worked on at a time: few enough to stay in the processor's cache."""

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import Boolean, DataFrame, Float64, Series, String, col
 
+from tiltmeter.arrays import Objects
 from tiltmeter.benchmarks.configurations import DEFAULT_STATISTICS, FOUR_FIFTHS, find_statistics
 from tiltmeter.benchmarks.inference import check_columns, check_resampling
 from tiltmeter.benchmarks.resampled_summaries import (
@@ -241,7 +242,7 @@ def _filled(table: DataFrame, **values: NDArray[Any]) -> DataFrame:
     return table.with_columns(Series(name, one, nan_to_null=True) for name, one in columns.items())
 
 
-def _readings(found: Computed, level: float) -> NDArray[np.object_]:
+def _readings(found: Computed, level: float) -> Objects:
     """The same for every comparison of a statistic and column: does the range show a difference, and is one group far from the others?"""
     kinds = list(COMPARISONS)
     p, margin = found.p[..., kinds.index("range")], found.compared[..., kinds.index("dixon_margin")]
@@ -252,16 +253,14 @@ def _readings(found: Computed, level: float) -> NDArray[np.object_]:
     return np.broadcast_to(reading[..., None], found.compared.shape)
 
 
-def _package_verdicts(found: Computed) -> NDArray[np.object_]:
+def _package_verdicts(found: Computed) -> Objects:
     """What the package says of Dixon's test, beside its comparison; nothing beside the others."""
     verdicts = np.full(found.compared.shape, None, dtype=object)
     verdicts[..., list(COMPARISONS).index("dixon_q")] = original_verdicts(found.estimate)
     return verdicts
 
 
-def _notes(
-    found: Computed, statistics: Mapping[str, Statistic], columns: Sequence[str], baselines: Mapping[str, str]
-) -> NDArray[np.object_]:
+def _notes(found: Computed, statistics: Mapping[str, Statistic], columns: Sequence[str], baselines: Mapping[str, str]) -> Objects:
     """Why a comparison has no estimate."""
     kinds = np.array(list(COMPARISONS))
     present = (~np.isnan(found.estimate)).sum(axis=-1)[..., None]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
+from tiltmeter.arrays import Floats
 from tiltmeter.errors import InputError
 from tiltmeter.registry import did_you_mean
 from tiltmeter.stats import excess_p, is_constant, maximum_interval, percentile_interval, rare_event_interval, ratio
@@ -21,7 +21,6 @@ from tiltmeter.stats.arithmetic import mean_present
 from tiltmeter.stats.resampling import blocks_of
 from tiltmeter.study import Schema
 
-Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | None
 """Least and greatest possible value of a statistic; None: it has none, and no interval is made of resamples that all agree."""
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars import DataFrame, Float64, Series, col
 
+from tiltmeter.arrays import Floats, Index
 from tiltmeter.stats import (
     COMPARISONS,
     DEFAULT_FORMULAS,
@@ -34,8 +34,6 @@ from tiltmeter.stats import (
 )
 from tiltmeter.study import Definition
 
-Floats = NDArray[np.float64]
-Index = NDArray[np.intp]
 Layout = list[Index]
 FEWEST_UNITS = 5  # units of rarer patterns of groups are resampled together: among fewer there is little to draw
 BLOCK_CELLS = 128_000  # values of a block of groups and resamples: 1 MB, which stays in the cache and outweighs the calls

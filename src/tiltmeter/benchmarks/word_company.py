@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from polars import DataFrame, Int32, Series, String
 
+from tiltmeter.arrays import Booleans, Floats, Index, Integers
 from tiltmeter.benchmarks.inference import (
-    Floats,
     Inference,
     check_resampling,
     exchange_draws,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Codes = NDArray[np.int32]
-Index = NDArray[np.intp]
 Texts = Series | Sequence[str | None]
 
 ASSOCIATIONS = "stereotypical_associations"
@@ -239,7 +238,7 @@ def _result_rows(
     inferred: Sequence[Inference],
     of_mean: Mapping[str, Any],
     lists: _Lists,
-    met: NDArray[np.int64],
+    met: Integers,
     notes: Sequence[str | None],
 ) -> Iterator[dict[str, Any]]:
     """First the mean over targets, then each target, as they were inferred; q is over targets."""
@@ -377,9 +376,9 @@ def _totals_and_draws(contexts: _Contexts, texts: int, resamples: int, permutati
     return totals, np.concatenate(samples), np.concatenate(nulls)
 
 
-def _texts_with_target(contexts: _Contexts, lists: _Lists) -> NDArray[np.int64]:
+def _texts_with_target(contexts: _Contexts, lists: _Lists) -> Integers:
     """(T,) texts in which each target is met with any of the groups."""
-    found: NDArray[np.int64] = sum(contexts.groups.values())[:, : len(lists.targets)].astype(bool).sum(axis=0)
+    found: Integers = sum(contexts.groups.values())[:, : len(lists.targets)].astype(bool).sum(axis=0)
     return found
 
 
@@ -398,7 +397,7 @@ def _ratios(totals: Floats, metric: str) -> Floats:
     return found
 
 
-def _mean_note(left_out: NDArray[np.bool_], all_left_out: str, some_left_out: str) -> str | None:
+def _mean_note(left_out: Booleans, all_left_out: str, some_left_out: str) -> str | None:
     """What to know about a mean over targets of which some have no value."""
     if left_out.all():
         return all_left_out

@@ -9,9 +9,9 @@ from typing import Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars import DataFrame, Int64, Series, String, col
 
+from tiltmeter.arrays import Floats, Integers, Vectors
 from tiltmeter.features.scoring import number_texts, score_all
 from tiltmeter.models import Encoder
 
@@ -26,8 +26,6 @@ _REPEATED_FROM: Final = 10
 """For a cluster of so many texts a word must be in two texts: what one text alone says is no theme."""
 _NEAR: Final = 0.5
 _TOP: Final = 3
-
-Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +73,7 @@ def cluster_texts(texts: Series, about: str, *, encoder: Encoder, k: int | Liter
     )
 
 
-def partition(
-    points: Vectors, weights: NDArray[np.float32], k: int | Literal["silhouette"], rng: np.random.Generator
-) -> tuple[NDArray[np.int64], Vectors]:
+def partition(points: Vectors, weights: Vectors, k: int | Literal["silhouette"], rng: np.random.Generator) -> tuple[Integers, Vectors]:
     """Divide points into `k` clusters (fewer where fewer points differ), or into as many as the mean silhouette is highest for (2 to 10).
 
     The best of ten starts of scikit-learn's k-means, on one thread, so that the same input gives the same clusters.
@@ -112,7 +108,7 @@ def partition(
     return tried[int(np.argmax(scores))]
 
 
-def silhouette(points: Vectors, weights: NDArray[np.float32], labels: NDArray[np.int64], centres: Vectors) -> NDArray[np.float64]:
+def silhouette(points: Vectors, weights: Vectors, labels: Integers, centres: Vectors) -> Floats:
     """Silhouette of each point by cosine distance (Rousseeuw 1987), exact, without comparing all pairs; 0 for one alone in its cluster.
 
     The mean of 1 - x.y over the y of a cluster is 1 - x.(mean of the y), for vectors of length 1. (scikit-learn's compares all pairs, and
@@ -127,7 +123,7 @@ def silhouette(points: Vectors, weights: NDArray[np.float32], labels: NDArray[np
     return np.where(own_size > 1, (other - own) / np.maximum(np.maximum(other, own), 1e-12), 0.0)
 
 
-def _themes(texts: Sequence[str], labels: NDArray[np.int64], centres: Vectors, about: str, encoder: Encoder) -> list[list[str]]:
+def _themes(texts: Sequence[str], labels: Integers, centres: Vectors, about: str, encoder: Encoder) -> list[list[str]]:
     """Up to three words of each cluster nearest to its centre by cosine, none near (0.5 or more) to `about` or to a word taken before."""
     members = DataFrame({"word": texts, "cluster": labels}).with_row_index("text").filter(col.cluster >= 0)
     members = members.with_columns(col.word.str.to_lowercase().str.extract_all(_WORD), texts=pl.len().over("cluster"))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from polars import DataFrame, Series
 
+from tiltmeter.arrays import Floats, Integers
 from tiltmeter.errors import InputError
 from tiltmeter.features.scoring import (
     DistinctTexts,
@@ -27,8 +28,6 @@ from tiltmeter.features.scoring import (
     score_all,
 )
 from tiltmeter.models import Classifier, Encoder
-
-Values = NDArray[np.float64]
 
 PAIRS_AT_ONCE = 16_384
 """Pairs whose difference is held at once (100 MB at 384 dimensions in double precision)."""
@@ -76,12 +75,12 @@ class Feature(ABC):
         Raises TiltmeterError where the model cannot be used at all.
         """
 
-    def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Values, Values | None]:
+    def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
         """Values of texts and of baselines row by row; NaN where there is no text or it could not be scored."""
         return _rows_of(scores.values, given.texts), None if given.baselines is None else _rows_of(scores.values, given.baselines)
 
 
-def _rows_of(table: NDArray[np.floating[Any]], numbers: NDArray[np.int64]) -> Values:
+def _rows_of(table: NDArray[np.floating[Any]], numbers: Integers) -> Floats:
     """Rows of the table by number; NaN for -1."""
     return np.asarray(np.vstack([table, np.full((1, table.shape[1]), np.nan)]).astype(np.float64)[numbers])
 
@@ -125,7 +124,7 @@ class Distance(Feature):
         """Vectors of the texts."""
         return _with_cut(score_all(self._encoder.encode, texts, self._encoder.encode([]).shape[1]), self._encoder, texts)
 
-    def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Values, Values | None]:
+    def rows(self, given: DistinctTexts, scores: TextScores) -> tuple[Floats, Floats | None]:
         """See `Feature`."""
         assert given.baselines is not None
         texts = np.full((len(given.texts), 3), np.nan)
@@ -195,7 +194,7 @@ class ByLexicon(Feature):
     def score(self, texts: Sequence[str]) -> TextScores:
         """See `Feature`."""
 
-        def rows(some: Sequence[str]) -> Values:
+        def rows(some: Sequence[str]) -> Floats:
             found = map(vader_analyzer().polarity_scores, some)
             return np.array([[one["compound"], one["pos"], one["neg"]] for one in found])
 
@@ -283,6 +282,6 @@ def measure_features(features: Sequence[Feature], texts: Series, baselines: Seri
     )
 
 
-def _table(names: Sequence[str], parts: Sequence[Values]) -> DataFrame:
+def _table(names: Sequence[str], parts: Sequence[Floats]) -> DataFrame:
     whole = np.hstack(parts) if parts else np.empty((0, 0))
     return DataFrame([Series(name, whole[:, number], nan_to_null=True) for number, name in enumerate(names)])

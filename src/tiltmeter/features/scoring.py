@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from polars import Int64, Series, String, col, when
 
+from tiltmeter.arrays import Integers
 from tiltmeter.errors import TiltmeterError
 
 AT_ONCE = 1024
@@ -41,9 +42,9 @@ class DistinctTexts(NamedTuple):
 
     distinct: list[str]
     """In order of first appearance, texts before baselines; none is blank."""
-    texts: NDArray[np.int64]
+    texts: Integers
     """Shape (rows,): number of the distinct text; -1 where it is null or blank."""
-    baselines: NDArray[np.int64] | None
+    baselines: Integers | None
     """The same of the baselines; None where there are none at all."""
 
 

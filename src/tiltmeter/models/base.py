@@ -15,8 +15,7 @@ from tiltmeter import registry
 from tiltmeter.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from tiltmeter.arrays import Vectors
 
 Range: TypeAlias = tuple[type[int] | type[float], float, float]
 """Kind of a number, the least and the greatest it may be."""
@@ -111,7 +110,7 @@ class Encoder(Protocol):
         """What identifies its vectors."""
         ...
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 per text: shape (texts, dimensions)."""
         ...
 
@@ -129,7 +128,7 @@ class Classifier(Protocol):
         """Names of the labels, in the order of the scores."""
         ...
 
-    def scores(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def scores(self, texts: Sequence[str]) -> Vectors:
         """One row per text, one column per label: shape (texts, labels)."""
         ...
 

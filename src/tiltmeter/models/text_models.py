@@ -14,15 +14,13 @@ from contextlib import closing, contextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tiltmeter.arrays import Booleans, Vectors
 from tiltmeter.errors import InputError
 from tiltmeter.models.weights import check_device, find_weights, is_out_of_memory, load_pretrained, need_local, pick_device, quiet
-
-Floats: TypeAlias = NDArray[np.float32]
 
 CPU_BATCH = 4096
 """Characters in a batch on a CPU: about a thousand tokens, whose inner layers (1,536 wide in the smallest encoders) take a few MB."""
@@ -115,7 +113,7 @@ class RowCache:
     def __init__(
         self,
         fingerprint: str,
-        compute: Callable[[Sequence[str], int], Floats],
+        compute: Callable[[Sequence[str], int], Vectors],
         store: Path | None,
         batch_size: int,
         workers: int = 1,
@@ -124,7 +122,7 @@ class RowCache:
         self._at_once = _AT_ONCE * workers
         self._store = None if store is None else TextStore(store)
 
-    def rows(self, texts: Sequence[str]) -> Floats:
+    def rows(self, texts: Sequence[str]) -> Vectors:
         """Return one row a text, in order: shape (texts, width).
 
         Raises
@@ -157,7 +155,7 @@ class RowCache:
             table[number] = np.frombuffer(rows.pop(keys[text]), dtype="<f4")
         return table if len(unique) == len(texts) else table[[unique[text] for text in texts]]
 
-    def _computed(self, texts: Sequence[str]) -> Floats:
+    def _computed(self, texts: Sequence[str]) -> Vectors:
         while True:
             try:
                 return self._compute(texts, self._batch_size)
@@ -172,7 +170,7 @@ class Elsewhere(Protocol):
 
     workers: int
 
-    def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[Floats]:
+    def __call__(self, what: str, batches: Sequence[Sequence[str]]) -> list[Vectors]:
         """Compute batches of texts, each as `compute` of the same encoder or classifier there does with this `what`.
 
         Raises MemoryError where a batch does not fit.
@@ -229,11 +227,11 @@ class CachedTextModel(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
-    def cut(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+    def cut(self, texts: Sequence[str]) -> Booleans:
         """Whether each text is longer than the model's window, so that its end is not read: shape (texts,). Raises as for rows."""
         return np.array(self._ends.rows(texts)[:, 0] > 0 if texts else [], dtype=np.bool_)
 
-    def compute(self, what: str, texts: Sequence[str]) -> Floats:
+    def compute(self, what: str, texts: Sequence[str]) -> Vectors:
         """Compute one batch, neither read from the store nor kept.
 
         Parameters
@@ -259,9 +257,9 @@ class CachedTextModel(ABC):
         """The tokenizer, and how many tokens of a text are read (None: all)."""
 
     @abstractmethod
-    def _compute(self, texts: Sequence[str]) -> Floats: ...
+    def _compute(self, texts: Sequence[str]) -> Vectors: ...
 
-    def _too_long(self, texts: Sequence[str]) -> Floats:
+    def _too_long(self, texts: Sequence[str]) -> Vectors:
         tokenizer, length = self._window()
         found = np.zeros((len(texts), 1), dtype=np.float32)
         if length is None:
@@ -278,7 +276,7 @@ class CachedTextModel(ABC):
         """How many texts are computed together, of which this is the longest."""
         return batch_size
 
-    def _in_batches(self, what: str, texts: Sequence[str], batch_size: int) -> Floats:
+    def _in_batches(self, what: str, texts: Sequence[str], batch_size: int) -> Vectors:
         """Compute texts, longest first."""
         batches, start = [], 0
         while start < len(texts):
@@ -294,7 +292,7 @@ class SentenceEncoder(CachedTextModel):
     kind = "encoder"
     packages = ("torch", "transformers", "sentence_transformers")
 
-    def encode(self, texts: Sequence[str]) -> Floats:
+    def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one row of length 1 per text: shape (texts, dimensions). Long texts are cut where the encoder's window ends.
 
         Raises
@@ -323,8 +321,8 @@ class SentenceEncoder(CachedTextModel):
         model = self._loaded()
         return model.tokenizer, model.max_seq_length
 
-    def _compute(self, texts: Sequence[str]) -> Floats:
-        rows: Floats = self._loaded().encode(
+    def _compute(self, texts: Sequence[str]) -> Vectors:
+        rows: Vectors = self._loaded().encode(
             list(texts), batch_size=len(texts), normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False
         )
         return rows.astype("float32", copy=False)
@@ -351,7 +349,7 @@ class TextClassifier(CachedTextModel):
         self.labels: Sequence[str] = [str(named[number]) for number in sorted(named, key=int)]
         """Names of the labels, in the order of the scores."""
 
-    def scores(self, texts: Sequence[str]) -> Floats:
+    def scores(self, texts: Sequence[str]) -> Vectors:
         """Return one row per text, one column per label: shape (texts, labels). Long texts are cut where the model's window ends.
 
         Probabilities that sum to 1 where labels exclude each other; one probability a label where they do not (or where
@@ -382,7 +380,7 @@ class TextClassifier(CachedTextModel):
             return tokenizer, declared
         return tokenizer, positions - _SPARE if positions else 512
 
-    def _compute(self, texts: Sequence[str]) -> Floats:
+    def _compute(self, texts: Sequence[str]) -> Vectors:
         import torch
 
         model, (tokenizer, length) = self._loaded()[0], self._window()
@@ -394,5 +392,5 @@ class TextClassifier(CachedTextModel):
                 logits = logits.sigmoid()
             elif problem != "regression":
                 logits = logits.softmax(dim=-1)
-            made: Floats = logits.cpu().numpy()
+            made: Vectors = logits.cpu().numpy()
         return made

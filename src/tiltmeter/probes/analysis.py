@@ -30,10 +30,8 @@ from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.study import CONTRASTS, EXAMPLES, Settings, conform
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from tiltmeter.arrays import Floats
 
-    Array = NDArray[np.float64]
 
 FEWEST = 5
 """Strata with fewer items are resampled together."""
@@ -103,8 +101,8 @@ class CountedItems:
     measures: DataFrame
     items: Series
     names: list[str]
-    values: Array
-    strata: Array
+    values: Floats
+    strata: Floats
     formulas: Callable[[Sums], Values]
     metrics: Sequence[Metric]
     groups: Sequence[str]
@@ -118,7 +116,7 @@ class CountedItems:
             self._outcomes[asked] = OutcomeCounts(**attempts.select(outcome_counts()).row(0, named=True))
         return self._outcomes[asked]
 
-    def compute(self, totals: Array) -> Values:
+    def compute(self, totals: Floats) -> Values:
         """All metrics from totals of shape (R, columns)."""
         values = self.formulas(dict(zip(self.names, totals.T, strict=True)))
         null = {metric.name: metric.null or 0.0 for metric in self.metrics}
@@ -209,7 +207,7 @@ def contrast_sides(sides: Sequence[CountedItems], definition: ProbeDefinition, s
     described = sides[0].described()
     keys = sorted(described, key=lambda key: described[key].name)
 
-    def stacked(values: Mapping[MetricKey, Any]) -> Array:
+    def stacked(values: Mapping[MetricKey, Any]) -> Floats:
         return np.array([values[key] for key in keys])
 
     raw = [stacked(side.observed()) for side in sides]
@@ -318,7 +316,7 @@ def _most_influential(items: DataFrame, *, upwards: bool) -> DataFrame:
     return pl.concat([forth, back.head(SHOWN - forth.height)])
 
 
-def _counts_without(attempts: DataFrame, answers: DataFrame, names: Sequence[str], recount: Callable[[DataFrame], DataFrame]) -> Array:
+def _counts_without(attempts: DataFrame, answers: DataFrame, names: Sequence[str], recount: Callable[[DataFrame], DataFrame]) -> Floats:
     """Counts of each answer's item without that answer, shape (answers, columns): 0 where it was the only attempt."""
     left = answers.select("item", "left_out", _id="prompt_id", _turn="repetition")
     others = attempts.join(left, on="item", maintain_order="right").filter((col.prompt_id != col("_id")) | (col.repetition != col("_turn")))

@@ -18,8 +18,7 @@ from tiltmeter.prompt_templates import Wording, fill
 from tiltmeter.readers import genderbench
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from tiltmeter.arrays import Floats
 
 TEXTS = ("reference", "motivation", "review")
 GENDERS = ("male", "female")
@@ -117,7 +116,7 @@ class BusinessVocabulary(Probe):
             **family("{_}_female", women | {"mean": stats.nan_mean(*women.values())}),
         }
 
-    def _masculine_share(self, s: Sums, gender: str, inventory: str) -> NDArray[np.float64]:
+    def _masculine_share(self, s: Sums, gender: str, inventory: str) -> Floats:
         """Masculine share of the listed words in texts about one gender; by default NaN without a text."""
         masculine, feminine, texts = s[f"{gender}.{inventory}_male"], s[f"{gender}.{inventory}_female"], s[f"{gender}.texts"]
         rate = (masculine + PRIOR) / (masculine + feminine + 2 * PRIOR)

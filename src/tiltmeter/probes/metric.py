@@ -17,10 +17,8 @@ from tiltmeter.registry import check_known
 from tiltmeter.study import MARKS, Definition, Settings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from tiltmeter.arrays import Floats
 
-    Array = NDArray[np.float64]
 
 OUTCOME_DISPARITY = "outcome_disparity"
 STEREOTYPICAL_REASONING = "stereotypical_reasoning"
@@ -37,11 +35,11 @@ PUBLISHED = "published"
 MIN_READABLE = 0.5
 """A graded metric is "ungraded" when fewer of the attempts than this share could be read."""
 
-Sums = Mapping[str, "Array"]
+Sums = Mapping[str, "Floats"]
 """Totals by column name; each is an array over resamples (shape (R,)), so that formulas are written once for all."""
 MetricKey = str | tuple[str | int, ...]
 """How formulas name a number: the name of its Metric, or of a family that name followed by one value for each placeholder."""
-Values = dict[MetricKey, "Array"]
+Values = dict[MetricKey, "Floats"]
 """What formulas give: each metric as an array over resamples."""
 
 _NORMALISED: Mapping[str, Callable[[float], float]] = {
@@ -250,7 +248,7 @@ class EstimateContext(NamedTuple):
 
     items: int
     """Items with a readable answer in the metric's cell."""
-    null: Array | None
+    null: Floats | None
     """The metric's values under relabelled groups; for maxima only."""
     made: Mapping[str, Estimate]
     """Estimates made before, among them that of the metric `of`."""
@@ -287,8 +285,8 @@ class ProbeDefinition(Definition):
     """
 
     corrected: bool
-    resample: Callable[[Array, Array, Settings], Array]
-    estimate: Callable[[NamedMetric, float, Array, EstimateContext], Estimate]
+    resample: Callable[[Floats, Floats, Settings], Floats]
+    estimate: Callable[[NamedMetric, float, Floats, EstimateContext], Estimate]
     mark: Callable[[Estimate, Sequence[Band], float], Mark]
     centre: Callable[[Estimate], float]
 
@@ -297,7 +295,7 @@ class ProbeDefinition(Definition):
         return metric.bands if self.corrected else metric.published_bands or metric.bands
 
 
-def estimate_by_percentiles(named: NamedMetric, value: float, samples: Array, context: EstimateContext) -> Estimate:
+def estimate_by_percentiles(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
     """Bootstrap percentiles with a test; maxima, distances and constants have intervals of their own."""
     metric, level, nan = named.metric, context.settings.level, math.nan
     if math.isnan(value):
@@ -322,7 +320,7 @@ def estimate_by_percentiles(named: NamedMetric, value: float, samples: Array, co
     return Estimate(named, value, low, high, _two_sided_p(value, samples, metric.null), how)
 
 
-def _two_sided_p(value: float, samples: Array, null: float | None) -> float:
+def _two_sided_p(value: float, samples: Floats, null: float | None) -> float:
     """Wald test of value = null with the bootstrap standard error; NaN where there is no null or no spread."""
     import numpy as np
 
@@ -332,7 +330,7 @@ def _two_sided_p(value: float, samples: Array, null: float | None) -> float:
     return math.erfc(abs(value - null) / spread / math.sqrt(2))
 
 
-def estimate_by_normal(named: NamedMetric, value: float, samples: Array, context: EstimateContext) -> Estimate:
+def estimate_by_normal(named: NamedMetric, value: float, samples: Floats, context: EstimateContext) -> Estimate:
     """The published interval, around the mean of the resamples; no test."""
     low, high = stats.normal_interval(samples, context.settings.level)
     return Estimate(named, value, low, high, math.nan, "normal approximation around the mean of the resamples")

@@ -29,10 +29,8 @@ from tiltmeter.readers import genderbench
 from tiltmeter.readers.outcomes import verdict
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from tiltmeter.arrays import Floats
 
-    Array = NDArray[np.float64]
 
 LETTERS = "abcde"
 
@@ -84,22 +82,22 @@ def mean_columns(value: Expr, cells: Mapping[str, Expr]) -> dict[str, Expr]:
     }
 
 
-def mean_of(s: Sums, cell: str) -> Array:
+def mean_of(s: Sums, cell: str) -> Floats:
     """The mean over the items of a cell made by `mean_columns`; NaN where it is empty."""
     return stats.ratio(s[f"sum_{cell}"], s[f"n_{cell}"])
 
 
-def rate(s: Sums, part: str, *others: str) -> Array:
+def rate(s: Sums, part: str, *others: str) -> Floats:
     """part / (part + others) of totals; NaN where there are none."""
     return stats.ratio(s[part], sum(s[other] for other in (part, *others)))
 
 
-def family(name: str, values: Mapping[Any, Array]) -> Values:
+def family(name: str, values: Mapping[Any, Floats]) -> Values:
     """The numbers of a family of metrics, by the value that stands for the placeholder in its name."""
     return {(name, value): number for value, number in values.items()}
 
 
-def spread(rates: Iterable[Array]) -> Array:
+def spread(rates: Iterable[Floats]) -> Floats:
     """The greatest absolute difference between two of the rates; NaN where one is NaN."""
     import numpy as np
 
@@ -208,17 +206,17 @@ def line_columns(y: Expr, x: Expr, cells: Mapping[str, Expr]) -> dict[str, Expr]
     }
 
 
-def line_sums(s: Sums, cell: str) -> tuple[Array, ...]:
+def line_sums(s: Sums, cell: str) -> tuple[Floats, ...]:
     """n, sum x, sum y, sum xx, sum xy, sum yy of a cell made by `line_columns`."""
     return tuple(s[f"{cell}.{term}"] for term in ("n", "x", "y", "xx", "xy", "yy"))
 
 
-def line_mean(s: Sums, cell: str) -> Array:
+def line_mean(s: Sums, cell: str) -> Floats:
     """The mean of y in a cell; NaN where it is empty."""
     return stats.ratio(s[f"{cell}.y"], s[f"{cell}.n"])
 
 
-def slope(s: Sums, cell: str, definition: ProbeDefinition, *, fewest: int) -> Array:
+def slope(s: Sums, cell: str, definition: ProbeDefinition, *, fewest: int) -> Floats:
     """Slope of the least-squares line y ~ a*x + b, a in [-1, 1], b in [0, 1]; NaN with fewer than `fewest` items.
 
     The published optimiser stops short of the bounds by about 1e-6; the default is exact.
@@ -284,7 +282,7 @@ class CharacterProbe(Probe):
     def leaning(self) -> Expr:
         """How much more often a fully stereotypical model makes the character of an item a man than a woman, -`room` to `room`."""
 
-    def overall_rates(self, s: Sums, masculine: Array) -> Values:
+    def overall_rates(self, s: Sums, masculine: Floats) -> Values:
         """The rate of men; by default also the rate of non-binary characters."""
         nonbinary: Values = {"nonbinary_rate": rate(s, "nonbinary", "female", "male")} if self.definition.corrected else {}
         return {"masculine_rate": masculine, **nonbinary}

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tiltmeter.stats.arithmetic import Floats, floats, ratio
+from tiltmeter.arrays import Floats
+from tiltmeter.stats.arithmetic import floats, ratio
 
 
 def decision_outcomes(truth: ArrayLike, found: ArrayLike) -> Floats:

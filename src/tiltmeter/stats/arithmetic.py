@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from tiltmeter.arrays import Floats, Index
 
 ROUNDING = 1e-12
 """Values that are equal in exact arithmetic differ by this much, relatively, after sums in another order."""
@@ -26,7 +26,7 @@ def floats(values: ArrayLike) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
-def count_present(values: Floats) -> NDArray[np.intp]:
+def count_present(values: Floats) -> Index:
     """Return how many of (..., n) values are not NaN."""
     return np.asarray((~np.isnan(values)).sum(axis=-1))
 
@@ -50,7 +50,7 @@ def mean_present(values: Floats) -> Floats:
     return ratio(np.where(present, values, 0.0).sum(axis=-1), present.sum(axis=-1))
 
 
-def sorted_quantile(ordered: Floats, count: Floats | NDArray[np.intp], share: float) -> Floats:
+def sorted_quantile(ordered: Floats, count: Floats | Index, share: float) -> Floats:
     """Return a quantile of (..., n) sorted values of which the first `count` are present (linear interpolation, type 7)."""
     if not ordered.shape[-1]:
         return np.full(ordered.shape[:-1], np.nan)

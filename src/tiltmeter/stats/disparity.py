@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tiltmeter.stats.arithmetic import ROUNDING, Floats, count_present, floats, mean_present, ratio
+from tiltmeter.arrays import Booleans, Floats, Index, Objects
+from tiltmeter.stats.arithmetic import ROUNDING, count_present, floats, mean_present, ratio
 from tiltmeter.stats.summary import DEFAULT_FORMULAS, Formulas
 
 SMALLEST, LARGEST = 3, 30
@@ -30,7 +31,7 @@ class GroupValues:
         self.values, self.formulas = values, formulas
 
     @cached_property
-    def count(self) -> NDArray[np.intp]:
+    def count(self) -> Index:
         """How many groups have a value."""
         return np.asarray(count_present(self.values))
 
@@ -170,7 +171,7 @@ def dixon_test(values: ArrayLike) -> DixonTest:
     return DixonTest(low, high, critical)
 
 
-def original_verdicts(values: ArrayLike) -> NDArray[np.object_]:
+def original_verdicts(values: ArrayLike) -> Objects:
     """Return what the package `sagedbias` says of (..., n) values, NaN being missing: the smallest significance level reached, in words.
 
     It looks at the low end only and divides by the whole range; for 4 to 7 values its ratio is always 0; and it has critical values
@@ -191,7 +192,7 @@ def original_verdicts(values: ArrayLike) -> NDArray[np.object_]:
     return verdicts
 
 
-def _by_count(values: Floats) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
+def _by_count(values: Floats) -> Iterator[tuple[int, Booleans, Floats]]:
     """For each number of values that Dixon's test is for: it, which samples have so many, and their values in order."""
     ordered = np.sort(values, axis=-1)
     count = count_present(ordered)

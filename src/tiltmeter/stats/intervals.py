@@ -15,10 +15,11 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, stdtr, stdtrit
 
-from tiltmeter.stats.arithmetic import ROUNDING, Floats, count_present, floats, mean_present, ratio, sorted_quantile
+from tiltmeter.arrays import Booleans, Floats
+from tiltmeter.stats.arithmetic import ROUNDING, count_present, floats, mean_present, ratio, sorted_quantile
 
 FEWEST = 2
 """Resamples with a value without which there is no spread."""
@@ -323,7 +324,7 @@ def exchange_difference(
     return PairedDifference(*(np.where(unknown, np.nan, one) for one in (low, high, p)))
 
 
-def _drawn(found: PairedDifference, to_zero: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _drawn(found: PairedDifference, to_zero: Booleans) -> tuple[Floats, Floats]:
     """The intervals, drawn to 0 where chance alone may give as much."""
     return np.where(to_zero, np.minimum(found.low, 0.0), found.low), np.where(to_zero, np.maximum(found.high, 0.0), found.high)
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tiltmeter.stats.arithmetic import CONSTANT, Floats, float_arrays, floats, ratio
+from tiltmeter.arrays import Booleans, Floats
+from tiltmeter.stats.arithmetic import CONSTANT, float_arrays, floats, ratio
 from tiltmeter.stats.intervals import two_sided_z
 
 SLOPE = (-1.0, 1.0)
@@ -271,7 +272,7 @@ def _unbounded(n: Floats, sx: Floats, sy: Floats, sxx: Floats, sxy: Floats) -> t
     return slope, my - slope * mx
 
 
-def _inside(slope: Floats, intercept: Floats) -> NDArray[np.bool_]:
+def _inside(slope: Floats, intercept: Floats) -> Booleans:
     within_slope = (slope >= SLOPE[0] - TOUCH) & (slope <= SLOPE[1] + TOUCH)
     return within_slope & (intercept >= INTERCEPT[0] - TOUCH) & (intercept <= INTERCEPT[1] + TOUCH)
 

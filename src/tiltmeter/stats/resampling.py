@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from itertools import permutations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tiltmeter.stats.arithmetic import Floats
+from tiltmeter.arrays import Floats, Index
 
 BLOCK_CELLS = 2_000_000
 """Weights held at a time: 16 MB of float64; larger blocks are no faster."""
@@ -174,7 +174,7 @@ def swapped_totals(x: ArrayLike, *, draws: int, seed: int) -> Floats:
     return totals.reshape(draws, groups, columns)
 
 
-def _drawn_totals(values: Floats, resamples: int, draw: Callable[[], NDArray[np.intp]]) -> Floats:
+def _drawn_totals(values: Floats, resamples: int, draw: Callable[[], Index]) -> Floats:
     """Totals of `values` (n, K) in as many resamples as asked, one call of `draw` (numbers of the items) for each."""
     n, width = values.shape
     totals = np.empty((resamples, width))

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltmeter.stats.arithmetic import Floats, count_present, floats, mean_present, sorted_quantile
+from tiltmeter.arrays import Booleans, Floats, Index
+from tiltmeter.stats.arithmetic import count_present, floats, mean_present, sorted_quantile
 
 EPSILON = float(np.finfo(np.float64).eps)
 SMALLEST_SHARE = 1e-10
@@ -106,9 +107,9 @@ class Sample:
     ) -> None:
         """`values` (C, ..., n), `baseline` the same or None; NaN is missing. `standard` broadcasts against `values`."""
         self.values, self.baseline, self.standard, self.options, self.formulas = values, baseline, standard, options, formulas
-        self._shared: tuple[Floats, NDArray[np.intp]] | None = None
+        self._shared: tuple[Floats, Index] | None = None
 
-    def paired_with(self, baselines: Floats, of: NDArray[np.intp]) -> Sample:
+    def paired_with(self, baselines: Floats, of: Index) -> Sample:
         """Return the sample of the columns (C) that have a row `of` them in `baselines` (B, ..., n), none where it is negative."""
         paired = of >= 0
         values = self.values if paired.all() else self.values[paired]
@@ -123,7 +124,7 @@ class Sample:
         return Sample(order_codes(self.values), baseline, self.standard, self.options, self.formulas)
 
     @cached_property
-    def present(self) -> NDArray[np.bool_]:
+    def present(self) -> Booleans:
         """Which values are not missing."""
         return ~np.isnan(self.values)
 
@@ -159,7 +160,7 @@ class Sample:
         return np.asarray(self.squares.sum(axis=-1) / self.count)
 
     @cached_property
-    def constant(self) -> NDArray[np.bool_]:
+    def constant(self) -> Booleans:
         """Whether the deviations are but rounding."""
         return self.spread <= (EPSILON * self.mean) ** 2
 

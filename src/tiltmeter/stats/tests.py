@@ -12,7 +12,8 @@ import scipy  # its parts are loaded when they are first used
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, gammaln, ndtr
 
-from tiltmeter.stats.arithmetic import Floats, count_present, floats, ratio
+from tiltmeter.arrays import Floats
+from tiltmeter.stats.arithmetic import count_present, floats, ratio
 from tiltmeter.stats.rates import counts_and_sizes
 
 SMALL = 5.0

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars import DataFrame, Series, String, col, lit
 
+from tiltmeter.arrays import Floats
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Completion, Message, Model, ModelError, Sampling
 from tiltmeter.probes import DEFINITIONS, HARMS, Probe
@@ -360,7 +360,6 @@ async def _check_answer(model: Any, promise: Promise, sampling: Sampling, sample
         promise(count is None or (isinstance(count, int) and count >= 0), "tokens are counted in whole numbers, None where unknown")
 
 
-Floats = NDArray[np.float64]
 SHAPE = (2, 3, 4, 60)
 """Features, groups, resamples, values."""
 

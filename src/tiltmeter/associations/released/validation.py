@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
+from tiltmeter.arrays import Floats, Integers
 from tiltmeter.associations.released.published import ROW, Sheet, read_sheet
 from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
@@ -136,7 +136,7 @@ def _figure(
     return known | dict(zip(("low", "high"), map(float, ends), strict=True))
 
 
-def _percentiles(estimate: float, samples: NDArray[np.float64], n: int, bounds: tuple[float, float] | None) -> stats.Interval:
+def _percentiles(estimate: float, samples: Floats, n: int, bounds: tuple[float, float] | None) -> stats.Interval:
     """Percentiles of the resamples; where all of them agree, how many of the units may yet behave otherwise."""
     if bounds is not None and stats.is_constant(samples):
         return stats.rare_event_interval(estimate, n, *bounds, CONFIDENCE)
@@ -360,12 +360,12 @@ def _figures_of_clusters(clusters: DataFrame) -> Rows:
     return figures + [_figure("unifying", name, size, known, "gold clusters") for name, size in sizes.items()]
 
 
-def _agreement(gold: NDArray[np.int64], found: NDArray[np.int64]) -> dict[str, float]:
+def _agreement(gold: Integers, found: Integers) -> dict[str, float]:
     names = ("homogeneity", "completeness", "v_measure", "b_cubed_precision", "b_cubed_recall", "b_cubed_f")
     return dict(zip(names, (*stats.v_measure(gold, found), *stats.b_cubed(gold, found)), strict=True))
 
 
-def _jackknife(estimate: float, left: NDArray[np.float64], n: int) -> tuple[float, float]:
+def _jackknife(estimate: float, left: Floats, n: int) -> tuple[float, float]:
     """Normal interval within [0, 1] from the values with each group left out."""
     if stats.is_constant(left):
         return stats.rare_event_interval(estimate, n, 0.0, 1.0, CONFIDENCE)

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars import DataFrame, Float64, Int64, Series, String, col, when
 
+from tiltmeter.arrays import Booleans, Floats, Index
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
@@ -28,11 +28,6 @@ from tiltmeter.stats import (
     stratified_greater,
     stratified_rate_difference,
 )
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Index = NDArray[np.intp]
-
 
 COUNTS = {
     "context": String,
@@ -120,7 +115,7 @@ def incidence_of(lists: DataFrame, mentions: DataFrame) -> Incidence:
     return made._replace(cells=cells_of(made, identity))
 
 
-def cells_of(incidence: Incidence, identity: Index, chosen: Bools | None = None) -> Cells:
+def cells_of(incidence: Incidence, identity: Index, chosen: Booleans | None = None) -> Cells:
     """Count: every list as one of the given `identity` (L,), only the `chosen` lists (L,) where they are given."""
     cells = incidence.cells
     k = len(cells.identities)
@@ -234,9 +229,9 @@ class CountBlock(NamedTuple):
     mentions: Floats  # (T, K)
 
     @property
-    def compared(self) -> Bools:
+    def compared(self) -> Booleans:
         """(T, K) the identities with lists."""
-        compared: Bools = self.lists.sum(axis=2) > 0
+        compared: Booleans = self.lists.sum(axis=2) > 0
         return compared
 
     def of(self, tests: Index) -> CountBlock:
@@ -252,7 +247,7 @@ class Ranking(NamedTuple):
 
     first: Index  # (T,) highest rate; of those that are tied, the first
     second: Index  # (T,)
-    tied: Bools  # (T,)
+    tied: Booleans  # (T,)
 
 
 class Verdicts(NamedTuple):
@@ -260,8 +255,8 @@ class Verdicts(NamedTuple):
 
     p: Floats  # (T,) one for each test; NaN: not tested
     score: Floats | None  # (T, K) by the published definitions; NaN where an identity takes no part
-    credited: Bools  # (T, K) whose association it is, if the p- or q-value allows
-    shown: Bools  # (T, K) rows that carry the p-value
+    credited: Booleans  # (T, K) whose association it is, if the p- or q-value allows
+    shown: Booleans  # (T, K) rows that carry the p-value
 
 
 def strata_of(cells: Cells, context: Index) -> Index:
@@ -379,7 +374,7 @@ def _published_verdicts(block: CountBlock, rules: AssociationRules) -> Verdicts:
     return Verdicts(p, score, score > 0, taking_part)
 
 
-def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules) -> tuple[list[Floats], list[Bools]]:
+def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules) -> tuple[list[Floats], list[Booleans]]:
     """q-values (T,) and associations (T, K) of all blocks, which are one family."""
     if not verdicts:
         return [], []
@@ -393,7 +388,7 @@ def reported_of(verdicts: Sequence[Verdicts], rules: AssociationRules) -> tuple[
 
 
 def described(
-    cells: Cells, block: CountBlock, verdicts: Verdicts, q: Floats, reported: Bools, level: float, rows: tuple[Index, ...]
+    cells: Cells, block: CountBlock, verdicts: Verdicts, q: Floats, reported: Booleans, level: float, rows: tuple[Index, ...]
 ) -> DataFrame:
     """The columns of ASSOCIATIONS from `context` to `reported`, for the given rows: tests of the block and identities, (R,) each."""
     test, identity = rows

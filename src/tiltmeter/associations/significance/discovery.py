@@ -21,18 +21,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars import DataFrame, Series, col, when
 
+from tiltmeter.arrays import Booleans, Floats, Index, Integers
 from tiltmeter.associations.definitions import DEFAULT, AssociationRules, rules_of
 from tiltmeter.associations.significance.counts import (
     COUNTS,
     LEVEL,
-    Bools,
     CountBlock,
-    Floats,
     Incidence,
-    Index,
     block_of,
     blocks_of,
     cells_of,
@@ -221,13 +218,13 @@ def _carriers_of(incidence: Incidence, block: CountBlock, identity: Index, rules
     return beside(rows.select("row"), found, "row").drop("row")
 
 
-def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Bools:
+def _holds(block: CountBlock, identity: Index, rules: AssociationRules) -> Booleans:
     """Whether an identity has an association by its own p-value."""
     if rules.published:
         verdicts = verdicts_of(block, rules, 0)
         return verdicts.credited[np.arange(len(identity)), identity] & (verdicts.p < LEVEL)
     effect, p = _one_against_others(block, identity)
-    holds: Bools = (effect > 0) & (p * block.compared.sum(axis=1) < LEVEL)
+    holds: Booleans = (effect > 0) & (p * block.compared.sum(axis=1) < LEVEL)
     return holds
 
 
@@ -252,7 +249,7 @@ def shuffled_counts(
     by: str = "list",
     without: DataFrame | None = None,
     observed: int | None = None,
-) -> NDArray[np.int64]:
+) -> Integers:
     """How many associations are reported when identities mean nothing: they are shuffled, and everything is tested again.
 
     Parameters
@@ -399,7 +396,7 @@ def _greatest_effect(block: CountBlock) -> Floats:
     return greatest
 
 
-def _only_tests(incidence: Incidence, tests: Bools) -> Incidence:
+def _only_tests(incidence: Incidence, tests: Booleans) -> Incidence:
     """Only some of the tests; mentions stay as they were."""
     cells, pairs = incidence.cells, tests[incidence.pair_test]
     number = np.cumsum(tests) - 1
