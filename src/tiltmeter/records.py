@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from tiltmeter.errors import InputError
 from tiltmeter.yaml_files import error_sentence, read_yaml
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, pattern=r"^[^\n]*$")]
 """One line of text, without blanks around it."""
+T = TypeVar("T")
+Filled: TypeAlias = Annotated[T, Field(min_length=1)]
+"""A list, mapping or text that is not empty."""
 
 
 class Record(BaseModel):

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import polars as pl
-from polars import Boolean, DataFrame, Expr, Float64, Int32, Int64, LazyFrame, String, col, lit, when
+from polars import Boolean, DataFrame, Expr, Float64, Int32, Int64, LazyFrame, Series, String, col, lit, when
 
+from tiltmeter import stats
 from tiltmeter.models import Classifier as Classifier, Encoder as Encoder, Message, Sampling
 from tiltmeter.readers.outcomes import OUTCOMES as OUTCOMES
 
@@ -408,6 +409,16 @@ def conform(table: Frame, columns: Schema, *, further: bool = False) -> Frame:
     known = table.collect_schema().names()
     core = [(col(name) if name in known else lit(None)).cast(kind).alias(name) for name, kind in columns.items()]
     return table.select(*core, *([name for name in known if name not in columns] if further else []))
+
+
+def beside(rows: DataFrame, others: DataFrame, *on: str) -> DataFrame:
+    """The rows, in their order, with the columns of the others that have the same values in `on`; null where there are none."""
+    return rows.join(others, on=on, how="left", nulls_equal=True, maintain_order="left")
+
+
+def q_values(p: Series) -> Series:
+    """The q-values of the p-values of one family (Benjamini-Hochberg); null where there is no p-value."""
+    return Series(p.name, stats.benjamini_hochberg(p.fill_null(float("nan")).to_numpy())).fill_nan(None)
 
 
 class RunView(Protocol):

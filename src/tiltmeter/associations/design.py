@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 from tiltmeter.associations.definitions import rules_of
 from tiltmeter.errors import InputError
 from tiltmeter.prompt_templates import Wording, check_templates, fill, wordings
-from tiltmeter.records import Line, Record, read_record
+from tiltmeter.records import Filled, Line, Record, read_record
 from tiltmeter.registry import check_known
 from tiltmeter.study import DESIGN, Settings, conform
 from tiltmeter.subsampling import first_samples, keep_limit
@@ -97,7 +97,7 @@ class NamedText(Record):
         return self
 
 
-_NamedTexts = Annotated[list[Annotated[NamedText, BeforeValidator(_named_text)]], Field(min_length=1)]
+_NamedTexts = Filled[list[Annotated[NamedText, BeforeValidator(_named_text)]]]
 
 
 class Category(Record):
@@ -107,7 +107,7 @@ class Category(Record):
     pairing: Literal["aligned", "within type"] = "within type"
     stories: Annotated[int, Field(ge=1, le=10_000)] = 10
     """Stories for each pair and location."""
-    types: Annotated[dict[Line, Annotated[dict[Line, _NamedTexts], Field(min_length=1)]], Field(min_length=1)]
+    types: Filled[dict[Line, Filled[dict[Line, _NamedTexts]]]]
     """type -> identity -> descriptors."""
 
     @property
@@ -161,11 +161,9 @@ class Grid(Record):
     categories: dict[Annotated[str, AfterValidator(_lower_case)], Category] = Field(default_factory=dict)
     language: Line = BUILT_IN_LANGUAGE
     """Of the descriptors, the locations and the wording."""
-    locations: Annotated[dict[Line, Annotated[list[Line], Field(min_length=1)]], Field(min_length=1)] = Field(
-        default_factory=lambda: _built_in("locations").locations
-    )
+    locations: Filled[dict[Line, Filled[list[Line]]]] = Field(default_factory=lambda: _built_in("locations").locations)
     """location category -> locations."""
-    wording: Annotated[dict[str, str], Field(min_length=1)] | None = None
+    wording: Filled[dict[str, str]] | None = None
     """Templates of the grid's own, by setting (see `design`); None: the built-in wordings."""
     _place: str = PrivateAttr("the built-in grid")
 

@@ -6,35 +6,19 @@ by the dial. The assignments are arbitrary and mirror no stereotype.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import polars as pl
 from polars import DataFrame, Float64, String, col, lit
 
 from tiltmeter.associations.stage_tables import beside
+from tiltmeter.yaml_files import packaged_yaml
 
 BASE = 0.2
 """Rate of every concept where nothing is planted."""
 
-CONCEPTS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "gender": {
-        "female": ("patient", "keeps a diary"),
-        "male": ("cheerful", "waters the plants"),
-        "nonbinary": ("witty", "repairs clocks"),
-    },
-    "race": {
-        "asian": ("curious", "sings in a choir"),
-        "black": ("punctual", "collects stamps"),
-        "white": ("talkative", "plays chess"),
-        "middle eastern": ("thoughtful", "paints landscapes"),
-    },
-    "religion": {
-        "christian": ("restless", "bakes bread"),
-        "jewish": ("inventive", "rides a bicycle to work"),
-        "muslim": ("cautious", "studies maps"),
-        "buddhist": ("outspoken", "takes photographs"),
-    },
-}
+CONCEPTS: Mapping[str, Mapping[str, Sequence[str]]] = packaged_yaml(Path(__file__).with_suffix(".yaml"))
 """Category -> identity -> the concepts that are said of it more often: a trait, and something people do."""
 
 SHARED_CONCEPTS = ("tired", "friendly", "nervous", "asks many questions", "helps a stranger", "arrives early")

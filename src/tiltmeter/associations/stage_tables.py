@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 from polars import Boolean, DataFrame, Float64, Int32, Int64, Series, String
 
-from tiltmeter.study import FINDINGS, Schema, conform
+from tiltmeter.study import FINDINGS, Schema, beside as beside, conform
 
 STORIES: Schema = {
     "attempt": String,  # "prompt_id#repetition": one story
@@ -51,11 +51,6 @@ def list_tables(stories: DataFrame, found: Sequence[tuple[str | None, FoundPhras
     owners = stories.select("attempt", "character").iter_rows()
     mentions = [(*owner, *one) for owner, (_, phrases) in zip(owners, found, strict=True) for one in phrases or ()]
     return conform(lists, LISTS), DataFrame(mentions, schema=dict(MENTIONS), orient="row")
-
-
-def beside(rows: DataFrame, others: DataFrame, *on: str) -> DataFrame:
-    """The rows, in their order, with the columns of the others that have the same values in `on`; null where there are none."""
-    return rows.join(others, on=on, how="left", nulls_equal=True, maintain_order="left")
 
 
 PLACED: Schema = {**MENTIONS, **{name: STORIES[name] for name in ("identity", "descriptor", "context", "location")}}

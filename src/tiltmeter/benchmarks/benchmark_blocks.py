@@ -24,7 +24,7 @@ from tiltmeter.blocks import (
     Table,
     Text,
 )
-from tiltmeter.study import ReportView, metric_name
+from tiltmeter.study import ReportView, beside, metric_name
 
 CLUSTER = "cluster_"
 """What the name of a feature begins with that is membership in a cluster of answers."""
@@ -151,7 +151,7 @@ def _labelled(numbers: DataFrame, about: DataFrame) -> DataFrame:
         about = numbers.clear().with_columns(generation="context")
     several = col.generation.n_unique().over("model") > 1
     about = about.with_columns(context=when(several).then("generation")).select(*keys, about="group")
-    numbers = numbers.join(about, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    numbers = beside(numbers, about, *keys)
     of_tool = col.context.eq_missing(BASELINES)
     numbers = numbers.filter(~of_tool | (col.model == col.model.first()))
     bare = lit(numbers["model"].n_unique() == 1) | of_tool
@@ -181,11 +181,11 @@ def _wide(numbers: DataFrame) -> DataFrame:
             pl.coalesce("q", "p").alias(f"{name}_q"),
             *(col(one).alias(f"{name}_{one}") for one in ("low", "high", "about", "shift")),
         )
-        wide = wide.join(measured, on=PLACE, how="left", nulls_equal=True, maintain_order="left")
+        wide = beside(wide, measured, *PLACE)
     groups = numbers.filter(col.comparison.is_null(), col.estimate.is_not_null(), col.group.is_not_null(), statistic="mean")
     unequal = groups.filter((col.estimate.max() > col.estimate.min()).over(PLACE))
     ends = unequal.group_by(PLACE).agg(highest=_groups_at(col.estimate.max()), lowest=_groups_at(col.estimate.min()))
-    return wide.join(ends, on=PLACE, how="left", nulls_equal=True, maintain_order="left").with_columns(
+    return beside(wide, ends, *PLACE).with_columns(
         range_calibrated=when(~col.calibrated).then(col.range.filter("calibrated").first().over(PLACE[:3])),
         values=when("calibrated").then(lit("calibrated")).otherwise(lit("measured")),
         verdict=when(col.ratio < FOUR_FIFTHS).then(

@@ -33,7 +33,8 @@ from tiltmeter.benchmarks.inference import (
 )
 from tiltmeter.benchmarks.word_company import cooccurrence_bias, default_words, stereotypical_associations
 from tiltmeter.errors import InputError
-from tiltmeter.stats import benjamini_hochberg, ratio
+from tiltmeter.stats import ratio
+from tiltmeter.study import q_values
 
 if TYPE_CHECKING:
     from tiltmeter.study import Encoder
@@ -328,11 +329,7 @@ def counterfactual(
     nulls = [[np.empty(0)] * len(statistics), *([one.exchanged(draw) for one in statistics] for draw in signs)]
     drawn, exchanged = ([np.concatenate(parts) for parts in zip(*blocks, strict=True)] for blocks in (samples, nulls))
     table = results_table(_result_row(*one, asked.groups, level) for one in zip(compared, drawn, exchanged, strict=True))
-    return table.with_columns(q=col.p.map_batches(_q_values, return_dtype=Float64).over("metric"))
-
-
-def _q_values(p: Series) -> Series:
-    return Series(p.name, benjamini_hochberg(p.fill_null(np.nan).to_numpy())).fill_nan(None)
+    return table.with_columns(q=col.p.map_batches(q_values, return_dtype=Float64).over("metric"))
 
 
 def _answers_of(answers: DataFrame, unit: str, group: str) -> _Answers:

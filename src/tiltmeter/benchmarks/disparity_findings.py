@@ -14,7 +14,7 @@ from tiltmeter.benchmarks.resampled_summaries import DisparityDefinition
 from tiltmeter.features import FEATURES
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.stats import COMPARISONS, GroupValues
-from tiltmeter.study import EXAMPLES, NAMED, Part, Settings, as_findings, conform, sql_where
+from tiltmeter.study import EXAMPLES, NAMED, Part, Settings, as_findings, beside, conform, sql_where
 
 COMPARED = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
 """Comparisons that are findings; all of them are in the table `disparities`."""
@@ -64,7 +64,7 @@ def findings_of(measures: DataFrame, further: DataFrame, part: Part, settings: S
         tables, numbers = _diagnosed(wide, settings)
         units = "prompts with all their branches" if wide.unit else "prompts within each group"
         numbers = numbers.with_columns(method=lit(f"bootstrap percentile; resampled: {units}"))
-    numbers = numbers.join(_counts(measures), on=["generation", "group"], how="left", nulls_equal=True, maintain_order="left")
+    numbers = beside(numbers, _counts(measures), "generation", "group")
     single = further.filter(col.target.is_null()).with_columns(
         unit=col.metric.replace_strict(FURTHER_UNITS, default="score", return_dtype=String),
         attempts="n",

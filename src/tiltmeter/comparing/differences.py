@@ -10,7 +10,7 @@ import polars as pl
 from polars import Boolean, DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter import stats
-from tiltmeter.study import CONTRASTS, MARKS, NAMED, UNITS, Schema, conform
+from tiltmeter.study import CONTRASTS, MARKS, NAMED, UNITS, Schema, beside, conform
 
 VERDICTS = ("better", "worse", "unchanged", "undecidable")
 
@@ -166,7 +166,7 @@ def judged_differences(first: DataFrame, second: DataFrame, contrasts: Mapping[s
 def _graded(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Findings with `range_low`, `range_high` and `bands`: those of their grades, else the range of their unit."""
     own = ("range_low", "range_high", "bands")
-    joined = findings.join(grades.select("model", *_KEYS, *own), on=["model", *_KEYS], how="left", nulls_equal=True, maintain_order="left")
+    joined = beside(findings, grades.select("model", *_KEYS, *own), "model", *_KEYS)
     for name, end in zip(own[:2], (0, 1), strict=True):
         of_unit = col.unit.replace_strict({unit: ends[end] for unit, ends in UNITS.items()}, default=None, return_dtype=Float64)
         joined = joined.with_columns(pl.coalesce(name, of_unit))

@@ -6,12 +6,12 @@ from itertools import combinations
 from pathlib import Path
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, Series, String, col, lit
+from polars import DataFrame, Float64, Int64, String, col, lit
 
 from tiltmeter import stats
 from tiltmeter.comparing.sides import Side, SideView, models_of, opened
 from tiltmeter.runs import Run, load
-from tiltmeter.study import NAMED, Part, Schema, Settings, conform
+from tiltmeter.study import NAMED, Part, Schema, Settings, beside, conform, q_values
 
 WORDINGS: Schema = {
     "model": String,
@@ -56,8 +56,7 @@ def wording_sensitivity(run: Run | str | Path, model: str | None = None) -> Data
             side = Side(opened_run, name)
             mine = [_of_part(parts[part], side, settings) for part in several if part in parts and part in side.parts]
             made = pl.concat([DataFrame(schema=dict(WORDINGS)), *mine])
-            p = made["p"].fill_null(float("nan")).to_numpy()
-            found.append(made.with_columns(q=Series(stats.benjamini_hochberg(p)).fill_nan(None)))
+            found.append(made.with_columns(q=q_values(made["p"])))
     return pl.concat([DataFrame(schema=dict(WORDINGS)), *found])
 
 
@@ -91,7 +90,7 @@ def _of_part(part: Part, side: Side, settings: Settings) -> DataFrame:
             greatest=other.get(difference.arg_max()),
         )
     )
-    made = placed.join(tested, on=[*NAMED], how="left", nulls_equal=True, maintain_order="left")
+    made = beside(placed, tested, *NAMED)
     return conform(made.with_columns(model=lit(side.model), part=lit(part.name), how=lit(HOW)), WORDINGS)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from tiltmeter.records import Filled
 from tiltmeter.yaml_files import packaged_yaml
 
 Restriction = Literal["non-commercial share-alike", "fair use claim", "terms of use", "copied job advertisements"]
@@ -79,7 +80,7 @@ class Entry(_Record):
     """No probe reads it; listed because the original publishes it."""
     on_demand: bool = False
     """Large, and needed by some studies only: fetched when one of them needs it, or by name."""
-    sources: Annotated[tuple[Source, ...], Field(min_length=1)]
+    sources: Filled[tuple[Source, ...]]
 
 
 class Catalogue(_Record):

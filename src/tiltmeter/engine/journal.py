@@ -38,6 +38,7 @@ from tiltmeter.engine.database import (
     shown,
 )
 from tiltmeter.errors import InputError
+from tiltmeter.records import Filled
 from tiltmeter.sanitising import storable
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Row(NamedTuple):
     """One finished request as the journal keeps it; the fields are the columns of the table `completions`."""
 
     key: Annotated[bytes, Field(min_length=32, max_length=32)]
-    model: Annotated[_Text, Field(min_length=1)]
+    model: Filled[_Text]
     sample: _Number
     status: Literal["ok", "failed"]
     attempts: _Number

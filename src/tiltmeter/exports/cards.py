@@ -22,7 +22,7 @@ from tiltmeter.reports import markdown
 from tiltmeter.runs import RunFolder
 from tiltmeter.runs.folder import reading
 from tiltmeter.runs.plain_findings import findings_table
-from tiltmeter.study import NAMED, metric_name
+from tiltmeter.study import NAMED, beside, metric_name
 
 HOW_TO_SPEAK = (
     "These numbers say what a model associates with groups of people in its answers to these prompts. They say nothing about people, and a"
@@ -94,7 +94,7 @@ def _metric(row: Mapping[str, Any]) -> dict[str, Any]:
 def _described(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Findings with `name`, their short name, and `description`, null where no grade has one."""
     keys = ["model", "part", *NAMED]
-    joined = findings.join(grades.select(*keys, "description"), on=keys, how="left", nulls_equal=True, maintain_order="left")
+    joined = beside(findings, grades.select(*keys, "description"), *keys)
     return joined.with_columns(name=metric_name())
 
 

@@ -1,7 +1,5 @@
 """The gate: does a run pass, and why not. It knows findings and run.json only, never the method that made them."""
 
-from tiltmeter.gating.gate_check import Check, Verdict, gate
-from tiltmeter.gating.outputs import append_summary, print_verdict, write_junit
-from tiltmeter.gating.rule_files import Limit, Rules
+import lazy_loader
 
-__all__ = ["Check", "Limit", "Rules", "Verdict", "append_summary", "gate", "print_verdict", "write_junit"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

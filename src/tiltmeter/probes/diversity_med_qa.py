@@ -17,14 +17,14 @@ from tiltmeter.probes.shared import LETTERS, choice_readers, crossed, label_sums
 DATA = "diversity_med_qa/diversity_med_qa_extracted.csv"
 REORDERINGS = 3
 SEX_SPECIFIC = (
-    *("pregnan", "gestational", "gravida", r"g\d+ ?p\d+", "primigravid", "multigravid", "obstetric", "gyn(?:a?e)?col", "prenatal visit"),
-    *("menstru", "menses", "menarche", "menopaus", "amenorrh", "dysmenorrh", "menorrhagia", "last period"),
-    *("uter(?:us|ine)", "endometri", "ovar(?:y|ies|ian)", "fallopian", "adnex", "vagin", "vulv", "labia", "hysterectom", "leiomyoma"),
-    *("cervix", "cervical (?:cancer|motion|dysplasia|os|smear|cytology|intraepithelial)", "pap (?:smear|test)", "papanicolaou"),
-    *("oral contracept", "birth control pill", "intrauterine", "breast-?feed", "breast-?fed by", "lactation", "placent", "postpartum"),
-    *("eclampsia", "abortion", "miscarriage", "cesarean", "hysterosalping", "polycystic ov"),
-    *("prostat", "testic", "testis", "testes", "scrot", "penis", "penile", "erectile", "ejaculat", "sperm", "semen", "vasectom"),
-    *("foreskin", "cremaster", "epididym", "varicocele", "hypospadias", "orchi(?:tis|opexy|ectomy)"),
+    r"pregnan|gestational|gravida|g\d+ ?p\d+|primigravid|multigravid|obstetric|gyn(?:a?e)?col|prenatal visit"
+    r"|menstru|menses|menarche|menopaus|amenorrh|dysmenorrh|menorrhagia|last period"
+    r"|uter(?:us|ine)|endometri|ovar(?:y|ies|ian)|fallopian|adnex|vagin|vulv|labia|hysterectom|leiomyoma"
+    r"|cervix|cervical (?:cancer|motion|dysplasia|os|smear|cytology|intraepithelial)|pap (?:smear|test)|papanicolaou"
+    r"|oral contracept|birth control pill|intrauterine|breast-?feed|breast-?fed by|lactation|placent|postpartum"
+    r"|eclampsia|abortion|miscarriage|cesarean|hysterosalping|polycystic ov"
+    r"|prostat|testic|testis|testes|scrot|penis|penile|erectile|ejaculat|sperm|semen|vasectom"
+    r"|foreskin|cremaster|epididym|varicocele|hypospadias|orchi(?:tis|opexy|ectomy)"
 )
 """Medical terms of the body or care of one sex: in the version of the other one, the question makes no sense or gives itself away."""
 BASE = 0.7
@@ -77,7 +77,7 @@ class DiversityMedQa(Probe):
         data = library.csv(DATA).with_columns(col.correct_option.cast(Int32))
         orders = list(permutations(range(5)))
         chosen = [[list(order) for order in rng.sample(orders, k=REORDERINGS)] for _ in range(data.height)]
-        terms = rf"(?i)(?-u:\b)(?:{'|'.join(SEX_SPECIFIC)})"  # words of ASCII: a boundary as Unicode has it takes 60 times as long
+        terms = rf"(?i)(?-u:\b)(?:{SEX_SPECIFIC})"  # words of ASCII: a boundary as Unicode has it takes 60 times as long
         turns = data.with_columns(
             item=pl.int_range(pl.len()),
             texts=Series([literal_eval(text) for text in data["options"]], dtype=pl.List(String)),

@@ -32,7 +32,7 @@ from tiltmeter.blocks import (
 )
 from tiltmeter.errors import TiltmeterError
 from tiltmeter.probes.metric import HARMS, PUBLISHED
-from tiltmeter.study import GRADES, MARKS, NAMED, OUTCOMES, ReportView, conform
+from tiltmeter.study import GRADES, MARKS, NAMED, OUTCOMES, ReportView, beside, conform
 
 UNGRADED = "ungraded"
 MEANINGS: Mapping[str, str] = {
@@ -110,7 +110,7 @@ def _with_grades(findings: DataFrame, grades: DataFrame) -> DataFrame:
     """Findings with `description`, `bands` and `normalised`."""
     names = ["model", "part", *NAMED]
     own = conform(grades, GRADES).select(*names, "description", "bands", "normalised")
-    return findings.join(own, on=names, how="left", nulls_equal=True, maintain_order="left")
+    return beside(findings, own, *names)
 
 
 def _key_only(numbers: DataFrame) -> DataFrame:

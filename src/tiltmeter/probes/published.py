@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 from tiltmeter import registry
 from tiltmeter.errors import InputError
 from tiltmeter.probes.metric import PUBLISHED, Band, marks_between
+from tiltmeter.records import Filled
 from tiltmeter.study import FINDINGS, GRADES, ITEMS_LIKE_THESE, conform
 from tiltmeter.yaml_files import content_of
 
@@ -57,7 +58,7 @@ def read_published(path: Path) -> dict[str, DataFrame]:
     InputError
         The file cannot be read, has another shape, or names a metric that is not known; the message says where.
     """
-    shape = TypeAdapter(Annotated[dict[str, PublishedMetric], Field(min_length=1)])
+    shape = TypeAdapter(Filled[dict[str, PublishedMetric]])
     try:
         content = shape.validate_json(content_of(path, "published results").removeprefix(BOM_UTF8))
     except ValidationError as error:

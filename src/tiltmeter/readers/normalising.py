@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from functools import cache
 from pathlib import Path
 from string import ascii_letters
 from typing import Any
@@ -17,33 +18,18 @@ from polars import DataFrame, Expr, Series, String, col, lit, when
 from tiltmeter.thinking import CLOSES, OPENS, SPECIAL, UNMARKED
 from tiltmeter.yaml_files import packaged_yaml
 
-_SAME_AS = (
-    ("\u2018\u2019\u201a\u201b\u02bc\u2032\uff07", "'"),
-    ("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033\uff02", '"'),
-    ("\u2013\u2014\u2015\u2212", " - "),
-    ("\u2010\u2011\uff0d", "-"),
-    ("\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000\t|", " "),
-    ("\0\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f", " "),
-    ("\r\u2028\u2029\u0085\u000b\u000c", "\n"),
-    ("\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f\ufe0e\ufe0f", ""),
-    ("\uff08\u2768\u27ee", "("),
-    ("\uff09\u2769\u27ef", ")"),
-    ("\uff3b\u3010\u3014", "["),
-    ("\uff3d\u3011\u3015", "]"),
-    ("\u2026", "..."),
-    ("\uff1a", ":"),
-    ("\uff0c", ","),
-    ("\uff0e\u3002", "."),
-    # Letters of options: parenthesised, circled.
-    ("\u249c\u24d0\u24b6", "(a)"),
-    ("\u249d\u24d1\u24b7", "(b)"),
-    ("\u249e\u24d2\u24b8", "(c)"),
-    ("\u249f\u24d3\u24b9", "(d)"),
-    ("\u24a0\u24d4\u24ba", "(e)"),
-)
-_CHARACTERS = {character: same for characters, same in _SAME_AS for character in characters}
-# Full-width letters.
-_CHARACTERS |= {chr(ord(letter) + 0xFEE0): letter for letter in ascii_letters}
+
+def load_data(name: str) -> Any:
+    """Word lists and phrases of one reader: `data/<name>.yaml` of this package."""
+    return packaged_yaml(Path(__file__).parent / "data" / f"{name}.yaml")
+
+
+@cache
+def _plain_characters() -> dict[str, str]:
+    same = {character: plain for plain, characters in load_data("characters").items() for character in characters}
+    full_width = {chr(ord(letter) + 0xFEE0): letter for letter in ascii_letters}
+    return same | full_width
+
 
 _THOUGHT = ((rf"(?s){OPENS}.*?(?:{CLOSES}|$)", ""), (rf"(?s)^.*{CLOSES}|{SPECIAL}", ""))
 _MARKUP = (
@@ -62,7 +48,7 @@ def plain(answer: Expr) -> Expr:
 
     A boxed LaTeX result becomes "final answer: ...". A text that is all thinking becomes "".
     """
-    return rewritten(without_thinking(answer).str.replace_many(_CHARACTERS), _MARKUP).str.strip_chars()
+    return rewritten(without_thinking(answer).str.replace_many(_plain_characters()), _MARKUP).str.strip_chars()
 
 
 def without_thinking(answer: Expr) -> Expr:
@@ -124,14 +110,9 @@ def squash(text: Expr, keep: str = "") -> Expr:
 def text_table(answer: Series, **factors: Series) -> DataFrame:
     """Columns `text` (plain, never null), `blank` (nothing was answered) and one per factor."""
     text = DataFrame({"text": answer.cast(String), **factors}).with_columns(
-        without_thinking(col.text.fill_null("")).str.replace_many(_CHARACTERS)
+        without_thinking(col.text.fill_null("")).str.replace_many(_plain_characters())
     )
     return text.with_columns(rewritten(col.text, _MARKUP).str.strip_chars(), blank=col.text.str.strip_chars() == "")
-
-
-def load_data(name: str) -> Any:
-    """Word lists and phrases of one reader: `data/<name>.yaml` of this package."""
-    return packaged_yaml(Path(__file__).parent / "data" / f"{name}.yaml")
 
 
 def alternatives(patterns: list[str]) -> str:

@@ -8,12 +8,12 @@ from polars import LazyFrame, col, lit, when
 from tiltmeter.runs.validation import COLUMNS
 from tiltmeter.study import GRADES, conform
 
-_COMPARISONS = ("range", "ratio", "sd", "max_abs_z", "dixon_q")
+_COMPARISONS = "range|ratio|sd|max_abs_z|dixon_q"
 _STATISTICS = (
-    "mean", "median", "mode", "variance", "sd", "skewness", "kurtosis", "range", "quantile_range", "percentile_range",
-    "selection_rate", "kl", "precision", "pearson", "spearman", "kendall",
-)  # fmt: skip
-_PACKED = rf"^(?:({'|'.join(_COMPARISONS)})_)?({'|'.join(_STATISTICS)})_(.+?)(_calibrated)?$"
+    "mean|median|mode|variance|sd|skewness|kurtosis|range|quantile_range|percentile_range"
+    "|selection_rate|kl|precision|pearson|spearman|kendall"
+)
+_PACKED = rf"^(?:({_COMPARISONS})_)?({_STATISTICS})_(.+?)(_calibrated)?$"
 """What a name such as "range_mean_vader_calibrated" was made of: comparison, statistic, feature."""
 _RENAMED = {
     "subject": "group",

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, LazyFrame, Series, String, col, lit, when
+from polars import DataFrame, Float64, Int64, LazyFrame, String, col, lit, when
 
-from tiltmeter import stats
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Request
 from tiltmeter.errors import InputError, TiltmeterError
@@ -31,7 +30,7 @@ from tiltmeter.runs.resolving import Resolved, replaced_tables
 from tiltmeter.runs.stage_store import Owner, Pieces, StageStore, read_table
 from tiltmeter.runs.validation import check_findings
 from tiltmeter.sanitising import storable
-from tiltmeter.study import DESIGN, FINDINGS, MEASURES, OUTCOMES, RESPONSES, NotRun, Part, Stage, conform
+from tiltmeter.study import DESIGN, FINDINGS, MEASURES, OUTCOMES, RESPONSES, NotRun, Part, Stage, conform, q_values
 
 if TYPE_CHECKING:
     from tiltmeter.engine import Journal
@@ -338,8 +337,8 @@ def with_q(findings: DataFrame) -> DataFrame:
     A part that tests very many things at once has a family of its own, and brings its q-values.
     """
     family = pl.all_horizontal(col("context", "wording").is_null()) & col.p.is_not_null() & col.q.is_null()
-    p = findings.select(when(family).then(col.p).cast(Float64)).to_series().fill_null(float("nan")).to_numpy()
-    return findings.with_columns(q=pl.coalesce("q", Series(stats.benjamini_hochberg(p)).fill_nan(None)))
+    p = findings.select(when(family).then(col.p).cast(Float64)).to_series()
+    return findings.with_columns(q=pl.coalesce("q", q_values(p)))
 
 
 def _chunks(table: LazyFrame) -> Iterator[DataFrame]:

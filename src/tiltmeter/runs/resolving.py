@@ -14,6 +14,7 @@ from tiltmeter import registry
 from tiltmeter.errors import InputError, error_prefix
 from tiltmeter.models import Sampling, refuse_secrets
 from tiltmeter.paths import is_file, sha256
+from tiltmeter.records import Filled
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.study import Settings, Study
 from tiltmeter.yaml_files import first_error, read_yaml, shortened
@@ -69,7 +70,7 @@ class StudyDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     study: str
-    parts: Annotated[list[str], Field(min_length=1)] | None = None
+    parts: Filled[list[str]] | None = None
     definition: str | None = None
     seed: Annotated[int, Field(ge=0)] | None = None
     limit: int | float | str | None = None

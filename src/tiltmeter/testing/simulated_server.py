@@ -15,6 +15,7 @@ from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models import Message
 from tiltmeter.models.sim import SimulatedModel
+from tiltmeter.records import Filled
 from tiltmeter.runs import resolve
 from tiltmeter.study import NotRun
 from tiltmeter.yaml_files import error_sentence
@@ -46,7 +47,7 @@ class ChatMessage(BaseModel):
 class ChatRequest(BaseModel):
     """What is read of a request; each gets one whole answer."""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Filled[list[ChatMessage]]
     model: str | None = None
     seed: Annotated[int | None, Field(strict=True)] = None
     stream: Literal[False, None] = None

@@ -183,7 +183,6 @@ class _Group(NamedTuple):
 
 
 _HYPOTHETICAL = ("if", "unless", "whether")
-_AS_CLAUSE = ("after", "before", "until", "since", "as", "than", "like", "because", "that")
 
 
 def statements(chunks: Sequence[Chunk], cast: Cast) -> list[Statement]:
@@ -287,7 +286,7 @@ class _Scan:
     def _governor(self, chunk: Chunk, before: Chunk) -> str:
         lemma = before.head.lemma
         as_well_as = lemma == "as" and before.before.head.lemma == "well"
-        if _opens_with_as(chunk) or as_well_as or (before.kind == "prep" and lemma not in _AS_CLAUSE):
+        if _opens_with_as(chunk) or as_well_as or (before.kind == "prep" and lemma not in words("as_clause")):
             return "prep"
         follows_object = before.kind == "np" and self._last.governed == "verb"
         return "verb" if follows_object or before.kind in ("verb", "to", "inf", "ing", "en") else ""

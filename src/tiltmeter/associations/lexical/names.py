@@ -172,9 +172,6 @@ def _no_names() -> frozenset[str]:
     return words("no_names") | words("origins") | {form for forms in table("pronouns").values() for form in forms}
 
 
-_PLACES = ("in", "at", "from", "to", "of", "near", "through", "across", "around", "into", "the", "on", "by", "for", "as")
-
-
 def _capitalised(word: Word) -> bool:
     return word.tag in _NAME_TAGS and word.text[0].isupper() and word.lower not in _no_names()
 
@@ -192,7 +189,7 @@ def _candidates(story: Sequence[Sequence[Word]]) -> dict[str, Counter[str]]:
             end = at + 1
             while end < len(sentence) and _capitalised(sentence[end]):
                 end += 1
-            place = before.lemma in _PLACES
+            place = before.lemma in words("before_places")
             follows = next((after.tag for after in sentence[end:] if after.tag != "AV0"), "")
             subject = not place and follows.startswith(("V", "POS"))
             found[word.text].update(mentions=1, place=place, named=before.lemma in ("name", "call"), subject=subject)

@@ -149,15 +149,7 @@ _TAGS = {
     "quote": "PUQ",
 }
 _KIND_OF = {tag: kind for kind, tags in _TAGS.items() for tag in tags.split()}
-_AFTER_AUXILIARY = {
-    "VM": ("VVI", "VVB", "VBI", "VHI", "VDI", "VBB", "VHB", "VDB"),
-    "VD": ("VVI", "VVB", "VHI", "VDI"),
-    "VH": ("VVN", "VVD", "VBN", "VHN", "VDN"),
-    "VB": ("VVN", "VVD", "VVG", "VBN", "VBG", "VHG", "VDG", "VHN", "VDN"),
-}
-"""Tags that may follow an auxiliary within a verb group, by the beginning of its tag."""
 _COMMAS = (",", "\u2013", "\u2014", "-", "(", ")")
-_CLAUSE_WORDS = ("if", "because", "although", "though", "while", "when", "unless", "whether", "since", "once", "whenever", "where")
 
 
 def chunks(sentence: Sequence[Word]) -> list[Chunk]:
@@ -178,7 +170,7 @@ def chunks(sentence: Sequence[Word]) -> list[Chunk]:
 
 def _single(sentence: Sequence[Word], at: int) -> Chunk:
     word = sentence[at]
-    kind = "sub" if word.lemma in _CLAUSE_WORDS else "comma" if word.text in _COMMAS else _KIND_OF.get(word.tag, "stop")
+    kind = "sub" if word.lemma in words("clause_words") else "comma" if word.text in _COMMAS else _KIND_OF.get(word.tag, "stop")
     return Chunk(kind, [word], word)
 
 
@@ -255,7 +247,7 @@ def _verb_group(sentence: Sequence[Word], first: int) -> Chunk | None:
         return Chunk("prep", sentence[first : first + 1], sentence[first])
     negation = _negation(sentence[first:at], ())
     modal = auxiliary = ""
-    while sentence[after := _past(_ADVERBS, sentence, at + 1)].tag in _AFTER_AUXILIARY.get(sentence[at].tag[:2], ()):
+    while sentence[after := _past(_ADVERBS, sentence, at + 1)].tag in table("after_auxiliary").get(sentence[at].tag[:2], ()):
         auxiliary = sentence[at].lemma
         modal = auxiliary if sentence[at].tag == "VM0" else modal
         negation = _negation(sentence[at + 1 : after]) or negation

@@ -1,11 +1,5 @@
 """Which concepts a model attaches to which identity more than chance would."""
 
-from tiltmeter.associations.significance.discovery import (
-    compare_counts,
-    find_associations,
-    permutation_p,
-    score_counts,
-    shuffled_counts,
-)
+import lazy_loader
 
-__all__ = ["compare_counts", "find_associations", "permutation_p", "score_counts", "shuffled_counts"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -255,12 +255,14 @@ FUNCTION_WORDS = PARTICLES | _set(
 )
 """The same with the pronouns; none of them has a plural, and in a title they stay small."""
 
-_IRREGULAR = {
-    "child": "children", "person": "people", "foot": "feet", "tooth": "teeth", "goose": "geese", "mouse": "mice", "louse": "lice",
-    "ox": "oxen", "wife": "wives", "knife": "knives", "life": "lives", "leaf": "leaves", "wolf": "wolves", "thief": "thieves",
-    "half": "halves", "self": "selves", "shelf": "shelves", "loaf": "loaves", "calf": "calves", "elf": "elves", "quiz": "quizzes",
-    "phenomenon": "phenomena", "criterion": "criteria", "alumnus": "alumni", "tory": "tories", "gypsy": "gypsies",
-}  # fmt: skip
+_IRREGULAR = dict(
+    pair.split("-")
+    for pair in _set(
+        "child-children person-people foot-feet tooth-teeth goose-geese mouse-mice louse-lice ox-oxen wife-wives "
+        "knife-knives life-lives leaf-leaves wolf-wolves thief-thieves half-halves self-selves shelf-shelves loaf-loaves "
+        "calf-calves elf-elves quiz-quizzes phenomenon-phenomena criterion-criteria alumnus-alumni tory-tories gypsy-gypsies"
+    )
+)
 _SAME = _set("sheep deer fish series species aircraft police people cattle bison news sioux maori inuit roma")
 _MANS = _set("german roman norman ottoman human shaman talisman caiman brahman turkoman oman")
 _OES = _set("hero potato tomato echo veto torpedo embargo mosquito buffalo")

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from tiltmeter.benchmarks.files import load_json
 from tiltmeter.errors import InputError
-from tiltmeter.records import Line, read_record, validated
+from tiltmeter.records import Filled, Line, read_record, validated
 from tiltmeter.registry import did_you_mean
 from tiltmeter.yaml_files import read_yaml
 
@@ -36,11 +36,11 @@ _Name = Annotated[
     str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$"), _or_else("lower-case letters, digits, - and _, such as 'world_religions'")
 ]
 _Url = Annotated[str, StringConstraints(pattern=r"^https?://\S+$"), _or_else("an address such as https://example.org/page")]
-_Targets = Annotated[dict[Line, Annotated[dict[Line, Line], Field(min_length=1)]], Field(min_length=1)]
-_Replacements = Annotated[dict[Line, _Targets], Field(min_length=1)]
+_Targets = Filled[dict[Line, Filled[dict[Line, Line]]]]
+_Replacements = Filled[dict[Line, _Targets]]
 _Table = Annotated[Line | _Replacements, _or_else("the name of a file, or a mapping {root: {target: {old: new}}}")]
 _Pair = Annotated[list[Line], Field(min_length=2, max_length=2)]
-_Pairs = Annotated[Literal["all"] | Annotated[list[_Pair], Field(min_length=1)], _or_else("all, or a list of [root, target] pairs")]
+_Pairs = Annotated[Literal["all"] | Filled[list[_Pair]], _or_else("all, or a list of [root, target] pairs")]
 _Threshold = Annotated[Annotated[float, Field(ge=-1, le=1)] | Literal["auto"], _or_else("auto, or a number from -1 to 1")]
 _Template = Annotated[str, StringConstraints(pattern=r"\{prompt\}"), _or_else("a text with {prompt}, where the prompt goes")]
 _Kind = Literal["continuation", "question", "given"]
@@ -173,7 +173,7 @@ class Spec(_SpecPart):
     """saged: keywords are reduced and sentences cut by the published rules."""
     seed: Annotated[int, Field(ge=0)] = 123
     """Of everything drawn at random."""
-    concepts: Annotated[dict[Line, Concept | None], Field(min_length=1)]
+    concepts: Filled[dict[Line, Concept | None]]
     """The compared groups by name."""
     keywords: FindKeywords = FindKeywords()
     """How further keywords are found; left out: only those given."""
@@ -183,9 +183,9 @@ class Spec(_SpecPart):
     """From sentences to prompts: which kind, how many."""
     branch: Branch | None = None
     """Prompts about one concept, rewritten to be about another."""
-    roles: Annotated[dict[Line, str | None], Field(min_length=1)] | None = None
+    roles: Filled[dict[Line, str | None]] | None = None
     """System messages by name (null: none) in which the prompts are asked; left out: without any."""
-    templates: Annotated[dict[Line, Annotated[dict[_Kind, _Template], Field(min_length=1)]], Field(min_length=1)] | None = None
+    templates: Filled[dict[Line, Filled[dict[_Kind, _Template]]]] | None = None
     """Texts around a prompt by name and kind of prompt, each with {prompt}; left out: those of the method."""
 
     @property

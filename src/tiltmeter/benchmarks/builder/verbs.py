@@ -42,7 +42,6 @@ _WHOLE = re.compile(
     r"|(?<![\w.])(?:Mr|Mrs|Ms|Mx|Dr|Prof|St|Jr|Sr|Rev|Gen|Col|Sgt|Capt|Lt|vs|cf|ca|[A-Z])\.(?=\s+\S)"
 )
 """Numbers, initials and abbreviations with their marks: one token each."""
-_JOINING = ("of", "the", "de", "la", "le", "du", "des", "del", "da", "di", "von", "van", "der", "den", "al", "el", "bin", "ibn", "y")
 
 
 def tag_words(sentence: str) -> list[TaggedWord]:
@@ -91,7 +90,7 @@ def _in_names(texts: Sequence[str], tags: Sequence[str]) -> list[bool]:
     """Capitals inside the sentence (the first word: where it is tagged as a name or another capital follows), and what joins two."""
     # With three more places at the end, places before the beginning and after the end hold False.
     title = [*(text[:1].isupper() for text in texts), False, False, False]
-    joining = [*(text in _JOINING for text in texts), False, False, False]
+    joining = [*(text in _words_by_use()["joining"] for text in texts), False, False, False]
     found = []
     for i, tag in enumerate(tags):
         capital = title[i] and (i > 0 or tag == "NP0" or title[1] or (joining[1] and joining[2] and title[3]))
@@ -106,8 +105,6 @@ def _in_names(texts: Sequence[str], tags: Sequence[str]) -> list[bool]:
 _CLEAR = ("VBZ", "VBD", "VBB", "VHZ", "VHD", "VHB", "VDZ", "VDD", "VDB", "VM0")
 _AUXILIARIES = ("VB", "VH", "VD", "VM")
 _OPENERS = ("CJS", "CJT", "PNQ", "DTQ", "AVQ")
-_EITHER = frozenset(("as", "since", "after", "before", "until", "till", "than", "like", "once", "so", "but", "except", "whether"))
-"""Words that open a clause or come before a mere noun: what follows decides."""
 _RELATIVE = frozenset(("that", "which", "who", "whom", "whose"))
 _DETERMINERS = ("AT0", "DPS", "POS", "PRF", "PRP", "AJ0", "AJC", "AJS", "CRD", "ORD")
 _NOUNS = ("NN0", "NN1", "NN2", "NN", "NP0", "UNC", "PNP", "PNI", "PNQ", "DT0")
@@ -116,8 +113,6 @@ _PRONOUNS = frozenset(("he", "she", "it", "they", "we", "i", "you", "there"))
 _IN_THESE = frozenset(("particular", "general", "turn", "fact", "part"))
 _ALONE = frozenset(("latter", "former", "many", "others"))
 """Words that are no adverbs, whatever the tagger says."""
-_DEGREE = frozenset(("less", "more", "very", "so", "too", "as", "most", "quite", "rather"))
-"""What follows these after "is" is a quality: "is less accommodating"."""
 _PARTICIPLES = ("VVN", "VBN", "VHN", "VDN")
 _FULL, _FEWER_CLAUSES, _PARTICIPLES_TOO, _NOUNS_TOO = range(4)
 _THAT_IS = [",", "that", "is", ","]
@@ -171,7 +166,7 @@ class _Reading:
         self.kind_after = [*tag[1:], "PUN"]
         # Of each word the first from it on that is ...
         self.next_mark = self._next(lambda i: text[i] in (",", ";", ":"))
-        self.next_opener = self._next(lambda i: tag[i] in _OPENERS and text[i] not in _EITHER)
+        self.next_opener = self._next(lambda i: tag[i] in _OPENERS and text[i] not in _words_by_use()["either"])
         self.next_no_adverb = self._next(lambda i: tag[i] != "AV0")
         # ... what an auxiliary may go with,
         self.next_of_group = self._next(lambda i: tag[i] not in ("AV0", "XX0") and text[i] != "first")
@@ -218,7 +213,7 @@ class _Reading:
     def goes_with(self, auxiliary: int, i: int) -> bool:
         """Whether word i goes with the auxiliary before it."""
         kind = self.tag[i]
-        if self.name[i] or self.text[i - 1] in _DEGREE:
+        if self.name[i] or self.text[i - 1] in _words_by_use()["degree"]:
             return False
         match self.tag[auxiliary][:2]:
             case "VB":
@@ -276,7 +271,7 @@ class _Reading:
             return False
         if word in ("because", "though", "although") and after in ("PRP", "PRF"):
             return False
-        if word in _EITHER:
+        if word in _words_by_use()["either"]:
             return self.leniency == _FULL and self.clause_follows(i)
         return self.kind_after[self.next_no_adverb[i + 1] - 1] not in ("TO0", "VVG", "VVN")
 

@@ -1,15 +1,5 @@
 """Benchmarks as files: read (Parquet, CSV, JSON, SAGED's own tiers), checked and sampled."""
 
-from tiltmeter.benchmarks.files.inspecting import CHECKS, check_benchmark, describe_benchmark, sample_benchmark
-from tiltmeter.benchmarks.files.reading import SagedTiers, load_json, read_benchmark, read_tiers
+import lazy_loader
 
-__all__ = [
-    "CHECKS",
-    "SagedTiers",
-    "check_benchmark",
-    "describe_benchmark",
-    "load_json",
-    "read_benchmark",
-    "read_tiers",
-    "sample_benchmark",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,5 @@
+from .gate_check import Check, Verdict, gate
+from .outputs import append_summary, print_verdict, write_junit
+from .rule_files import Limit, Rules
+
+__all__ = ["Check", "Limit", "Rules", "Verdict", "append_summary", "gate", "print_verdict", "write_junit"]
