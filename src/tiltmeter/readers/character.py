@@ -81,7 +81,8 @@ def read_character(answer: Series, hint: Series | None = None) -> DataFrame:
     # Where everything is quoted, the quotation is the text.
     narrated = when(narrated.str.contains("[A-Za-z]")).then(narrated).otherwise(raw)
     role = when(col.hint.str.len_chars() > 0).then(pl.concat_str(lit(" "), "hint"))
-    focused = pl.coalesce(narrated.str.split(by=role).list.join(" Zrole ").str.replace_all(r"'s? Zrole ", "' "), narrated)
+    focused = narrated.str.split(by=role).list.join(" Zrole ").str.replace_all(r"'s? Zrole ", "' ")
+    focused = when(role.is_not_null()).then(focused).otherwise(narrated)  # a `coalesce` would compute `narrated` twice
     table = table.with_columns(stated=_stated(raw), narrated=focused.str.replace_all(_GENERIC, " "), declined=declines_to_write(col.text))
     name = col.narrated.str.extract(
         r"\b(?:(?i:name|profile)\s*[:=-]+\s*|(?i:named|called)\s+|(?i:meet)\s+)((?:[A-Z][A-Za-z'-]+\s?){1,4})", 1
@@ -102,8 +103,8 @@ def _in_other_languages(lower: Expr) -> Expr:
     for words in load_data("people")["languages"].values():
         female, male = (lower.str.count_matches(rf"\b(?:{'|'.join(words[gender])})\b") for gender in ("female", "male"))
         spoken = lower.str.count_matches(rf"\b(?:{'|'.join(words['spoken'])})\b") >= _FUNCTION_WORDS
-        most = spoken & (pl.max_horizontal(female, male) > _CLEAR_SHARE * (female + male))
-        found = pl.coalesce(found, when(most).then(when(female > male).then(lit("female")).otherwise(lit("male"))))
+        most = _CLEAR_SHARE * (female + male)
+        found = pl.coalesce(found, when(spoken).then(when(female > most).then(lit("female")).when(male > most).then(lit("male"))))
     return when(~lower.str.contains(r"\b(?:he|she|him|his|they|them|their)\b")).then(found)
 
 
