@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
+from polars import DataFrame, Expr, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.benchmarks.configurations import (
     BASELINE,
+    BASELINES,
     FACTORS,
     NO_ROLE,
+    SLOT,
     VALUE,
     BenchmarkOptions,
     Configurations,
     configurations_of,
-    make_design,
     options_of,
 )
 from tiltmeter.errors import InputError
@@ -39,6 +40,7 @@ from tiltmeter.study import (
     Tools,
     conform,
 )
+from tiltmeter.subsampling import first_samples, keep_limit
 from tiltmeter.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -263,6 +265,65 @@ class OwnAnswers(Answers):
             label=when(known).then(col(self._given[0]).round(PLACES).cast(String)),
         )
         return {"measures": made.select("outcome", "label", "generation", "subject")}
+
+
+def make_design(benchmark: DataFrame, configurations: Configurations, settings: Settings, name: str) -> DataFrame:
+    """One row per prompt: the columns of DESIGN and FACTORS.
+
+    An item is a root with all its branches: it is resampled as a whole, and `--limit` counts items, in proportion to the concepts of
+    the roots. `settings.repeats` is the number of answers to each prompt (1 where it is left open).
+
+    Parameters
+    ----------
+    benchmark
+        The columns of BENCHMARK.
+    name
+        Of the part.
+
+    Raises
+    ------
+    InputError
+        A template lacks `{prompt}`, or has no text for a kind of row the benchmark holds.
+    """
+    if BASELINES in configurations.roles:
+        raise InputError(f"a role cannot be called {BASELINES!r}: that is what the baselines are called beside the roles; rename it")
+    items = benchmark.select(col.root.unique(maintain_order=True)).with_row_index("item")
+    owner = benchmark.select(root="key", stratum="concept").unique("root", keep="first")
+    rows = benchmark.join(items, on="root", maintain_order="left").join(owner, on="root", how="left", maintain_order="left")
+    # Where the root itself is no row of the benchmark (a user took it out), its branches take its place.
+    rows = rows.with_columns(col.stratum.fill_null(col.concept.first().over("root")))
+    rows = keep_limit(rows.sort("item", maintain_order=True), settings.limit, settings.seed, name)
+    kinds = rows["kind"].unique().to_list()
+    asked = pl.concat(
+        rows.with_columns(
+            role=lit(role),
+            template=lit(template),
+            system=lit(system, String),
+            prompt=_filled(texts, kinds, template),
+        )
+        for role, system in configurations.roles.items()
+        for template, texts in configurations.templates.items()
+    ).sort("item", maintain_order=True)
+    if settings.system_message is not None:
+        asked = asked.with_columns(system=pl.coalesce("system", lit(settings.system_message)))
+    made = asked.with_columns(
+        part=lit(name),
+        prompt_index=pl.int_range(pl.len()).over("item"),
+        wording=col.template,
+        prompt_key="key",
+        repetitions=lit(settings.repeats or 1),
+    )
+    made = made.with_columns(prompt_id=pl.concat_str(lit(f"{name}/"), "item", lit("/"), "prompt_index"))
+    return conform(made.with_columns(first_sample=first_samples()), {**DESIGN, **FACTORS})
+
+
+def _filled(texts: Mapping[str, str], kinds: list[str], template: str) -> Expr:
+    for kind in kinds:
+        if kind not in texts:
+            raise InputError(f"template {template!r} has no text for prompts of kind {kind!r}; it has: {', '.join(texts)}")
+        if SLOT not in texts[kind]:
+            raise InputError(f"template {template!r}, {kind}: the text lacks {SLOT}, where the prompt goes")
+    return col.kind.replace_strict(texts, return_dtype=String).str.replace(SLOT, col.prompt, literal=True)
 
 
 def builtin_part(name: str, params: Mapping[str, str]) -> BenchmarkPart:
