@@ -76,6 +76,7 @@ class ThreadedServer:
             await self._stopping.wait()
         finally:
             await runner.cleanup()
+            await asyncio.sleep(0.01)  # a connection that was accepted at the last moment is closed in the next turns of the loop
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         with self._lock:
