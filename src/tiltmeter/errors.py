@@ -1,6 +1,6 @@
 """Errors a user can meet, each with the exit status the command ends with.
 
-A message names the file, line, key or flag that is wrong and says how to mend it, in one sentence.
+A message names the file, line, key or flag that is wrong and says how to correct it, in one sentence.
 It never holds an API key: messages are built from names and places, not from headers.
 """
 
@@ -18,7 +18,7 @@ EXIT_INCOMPLETE = 3
 EXIT_PROVIDER = 4
 
 _BEGINNING, _END = 400, 180
-"""Characters that are shown of a sentence that quotes something very long: the place stands at its beginning, the remedy at its end."""
+"""Characters that are shown of a sentence that quotes something very long: the place is at its beginning, the remedy at its end."""
 
 
 class TiltmeterError(Exception):

@@ -35,7 +35,7 @@ def read_json(text: str) -> dict[str, Any] | list[Any]:
     """The JSON object or list that an answer holds.
 
     Looked for in the whole text, then in fenced blocks, then as the first balanced object or list in prose. Reasoning between
-    <think> tags is left out. Trailing commas are mended, and so are typographic or single quotes where every quotation mark of
+    <think> tags is left out. Trailing commas are corrected, and so are typographic or single quotes where every quotation mark of
     the JSON is of that kind; nothing else is guessed, and what breaks off in the middle is not read as if it were whole.
     The work grows with the length of the text, whatever it holds.
 
@@ -81,7 +81,7 @@ def _candidates(said: str) -> Iterator[str]:
 
 
 def _balanced(text: str) -> list[tuple[int, int]]:
-    """Outermost balanced brackets that look like JSON, in order; what stands inside brackets that never close is but a part."""
+    """Outermost balanced brackets that look like JSON, in order; what is inside brackets that never close is but a part."""
     spans: list[tuple[int, int]] = []
     opened: list[int] = []
     place = 0

@@ -40,7 +40,7 @@ def keep_limit(prompts: DataFrame, limit: int | float | tuple[int, int] | None, 
     lots = Series("lot", rng.permutation(items.height))
     offsets = items.select(col.stratum.unique().sort())
     offsets = offsets.with_columns(offset=Series(rng.random(offsets.height)))
-    # The k-th item drawn of a stratum of N stands at (k - offset) / N: any prefix holds each stratum in proportion.
+    # The k-th item drawn of a stratum of N lies at (k - offset) / N: any prefix holds each stratum in proportion.
     turn = col.lot.rank("ordinal").over("stratum")
     ranked = items.with_columns(lots).join(offsets, on="stratum").with_columns(place=(turn - col.offset) / pl.len().over("stratum"))
     chosen = ranked.sort("place", "lot").head(count)

@@ -158,7 +158,7 @@ def yaml_of(text: str, loader: type[yaml.SafeLoader] | None = None) -> Any:
     """The value of YAML text, as files can keep it (half a surrogate pair becomes U+FFFD); what is wrong with it is a YAMLError.
 
     A few lines of aliases can stand for more values than a machine can hold, or for a value that holds itself. Sharing makes them small
-    until somebody looks at them, so they are counted before anything is made of them.
+    until they are looked at, so they are counted before anything is made of them.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _storable(value: Any) -> Any:
 
 
 def _values(node: Any, known: dict[int, float]) -> float:
-    """How many values a node stands for, each alias counted; infinite where it holds itself."""
+    """How many values a node holds, each alias counted; infinite where it holds itself."""
     import yaml
 
     if id(node) not in known:

@@ -206,7 +206,7 @@ BROKEN_STATISTICS = {
     "sixty values with some missing ones give a number": Statistic(lambda sample: sample.values.mean(axis=-1)),
     "missing values (NaN) are left out": Statistic(lambda sample: np.where(np.isnan(sample.values), 0.0, sample.values).mean(axis=-1)),
     "the order of the values does not matter": Statistic(lambda sample: np.nan_to_num(sample.values[..., 0]) + sample.count),
-    "whatever stands beside it": Statistic(lambda sample: sample.mean - sample.mean.mean()),
+    "whatever is beside it": Statistic(lambda sample: sample.mean - sample.mean.mean()),
     "gives one number for each leading axis": Statistic(lambda sample: sample.values[0]),
     "a share (share=True) lies between 0 and 1": Statistic(lambda sample: sample.count, share=True),
     "without any value it is NaN": Statistic(lambda sample: sample.count),

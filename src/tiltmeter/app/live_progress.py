@@ -168,7 +168,7 @@ def _sampling(model: Mapping[str, Any]) -> Sampling:
 
 
 def _open(where: str) -> Journal:
-    """The journal; somebody who only looks neither makes one nor turns another file into one."""
+    """The journal; a reader neither makes one nor turns another file into one."""
     from tiltmeter.engine import open_journal
     from tiltmeter.engine.upkeep import opened_to_read
 
@@ -188,7 +188,7 @@ QUIET = 30.0
 
 @st.fragment(run_every=EVERY)
 def live(run: KnownRun, journal: str, also: Path | None) -> None:
-    """How far the run is; looks again by itself, and shows the whole page anew once the run has become another."""
+    """How far the run is; looks again by itself, and shows the whole page again once the run has become another."""
     now = next((one for one in known(also) if one.path == run.path), None)
     if now != run:
         _watcher(run.path, journal).close()

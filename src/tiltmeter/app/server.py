@@ -66,7 +66,7 @@ def _options(host: str, port: int, *, browser: bool) -> dict[str, object]:
         "server_enableStaticServing": False,
         "server_enableCORS": True,
         "server_enableXsrfProtection": True,
-        # A page elsewhere whose name was made to point here must not read the runs of whoever opens it.
+        # A page elsewhere whose name was made to point here must not read the runs of the person who opens it.
         "server_allowedHosts": ["localhost", "127.0.0.1", "::1", host] if _is_loopback(host) else [],
         "browser_gatherUsageStats": False,
         "browser_serverAddress": host,

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 from polars import DataFrame, Expr, Int64, String, col, lit, when
 
-from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND, beside
+from tiltmeter.associations.stage_tables import DEFINITIONAL, FOUND
 from tiltmeter.blocks import Block, Callout, Column, Details, Headline, Heatmap, Kind, Response, Responses, Table, Text
-from tiltmeter.study import OUTCOMES, ReportView, Schema, conform
+from tiltmeter.study import OUTCOMES, ReportView, Schema, beside, conform
 
 TOP = 10
 """Associations shown of each model, and in the details of each group."""

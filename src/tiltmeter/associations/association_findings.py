@@ -9,10 +9,9 @@ import polars as pl
 from polars import DataFrame, Float64, Int64, Series, String, col, lit, when
 
 from tiltmeter.associations.definitions import AssociationOptions, options_of
-from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import outcome_counts
-from tiltmeter.study import CONTRASTS, NotRun, Settings, as_findings, conform, sql_where
+from tiltmeter.study import CONTRASTS, NotRun, Settings, as_findings, beside, conform, sql_where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,12 +16,12 @@ from polars import DataFrame, Series, String, col, lit
 
 from tiltmeter.associations.definitions import AssociationRules
 from tiltmeter.associations.judging import NOT_ASKED, JudgedQuestion, ask_twice, judge_wording
-from tiltmeter.associations.stage_tables import EXCLUSIVE, beside
+from tiltmeter.associations.stage_tables import EXCLUSIVE
 from tiltmeter.associations.terms import Entry, IdentityTerms, Terms, found_forms, load_terms, negated, plain_words, plain_words_of
 from tiltmeter.llm_json import read_json
 from tiltmeter.models import Message
 from tiltmeter.prompt_templates import fill_template
-from tiltmeter.study import Judge
+from tiltmeter.study import Judge, beside
 
 STAGE = "exclusivity"
 SCHEMA: dict[str, Any] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 from polars import DataFrame, Float64, String, col, lit
 
-from tiltmeter.associations.stage_tables import beside
+from tiltmeter.study import beside
 from tiltmeter.yaml_files import packaged_yaml
 
 BASE = 0.2

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 from polars import Boolean, DataFrame, Float64, Int32, Int64, Series, String
 
-from tiltmeter.study import FINDINGS, Schema, beside as beside, conform
+from tiltmeter.study import FINDINGS, Schema, conform
 
 STORIES: Schema = {
     "attempt": String,  # "prompt_id#repetition": one story

@@ -41,12 +41,11 @@ from tiltmeter.associations.stage_tables import (
     PLACED,
     SHOWN,
     STORIES,
-    beside,
 )
 from tiltmeter.errors import InputError
 from tiltmeter.readers.outcomes import decide_outcome, free_texts
 from tiltmeter.registry import check_known
-from tiltmeter.study import DESIGN, FINDINGS, MEASURES, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, conform
+from tiltmeter.study import DESIGN, FINDINGS, MEASURES, NotRun, Part, RunView, Settings, Stage, StageTable, Tools, beside, conform
 
 if TYPE_CHECKING:
     from tiltmeter.associations.design import Grid

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from polars import DataFrame, Expr, Series, col, when
 
 from tiltmeter.arrays import Floats, Integers, Vectors
-from tiltmeter.associations.stage_tables import CONCEPTS, beside
+from tiltmeter.associations.stage_tables import CONCEPTS
 from tiltmeter.associations.terms import conflict, guard_keys, load_terms, signed_roots, undoubled
 from tiltmeter.errors import InputError
-from tiltmeter.study import conform
+from tiltmeter.study import beside, conform
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -41,7 +41,7 @@ SENTENCES: Schema = {
     "sentence": String,
     "licence": String,
 }
-"""One row per sentence that holds a keyword as a whole word; a sentence of one concept stands there once."""
+"""One row per sentence that holds a keyword as a whole word; a sentence of one concept is there once."""
 
 BENCHMARK: Schema = {
     "key": String,  # unique; of a branch: the root's key, a slash, and the concept it was branched to

@@ -135,7 +135,7 @@ Names = Annotated[
 
 
 def print_copies(copies: Sequence[datasets.Copy], output: str = "table") -> None:
-    """Files with their licence and place; in the table the path stands only where something is wrong with the file."""
+    """Files with their licence and place; in the table the path is there only where something is wrong with the file."""
 
     if as_json(output):
         reports.print_json(copies)

@@ -203,7 +203,7 @@ def gate(
     try:
         print_verdict(verdict, as_json=as_json)
         sys.stdout.flush()
-    except BrokenPipeError:  # its reader left; what the gate found stands all the same
+    except BrokenPipeError:  # its reader left; what the gate found remains
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if verdict.exit_code != EXIT_OK:
         raise typer.Exit(verdict.exit_code)

@@ -95,7 +95,7 @@ def analyse(
 
 PRESET = "mild"
 CELLS = 60
-"""Pairs of characters at a location whose stories are told."""
+"""Pairs of characters at a location whose stories are written."""
 QUESTIONS = 20
 """Questions about each country."""
 
@@ -130,7 +130,7 @@ def demo(
     _show_metrics(probes.run, simulated)
     settings = {"limit": cells, "params": {"encoder": "none"}}
     again = create("sim", PRESET)  # a model that learnt the probes' odds has another fingerprint than one that did not
-    told = runs.run_named(
+    stories = runs.run_named(
         "associations/gender",
         [again],
         settings=settings,
@@ -139,7 +139,7 @@ def demo(
         asking=asking,
         command=run.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
     )
-    _show_concepts(told.run, again)
+    _show_concepts(stories.run, again)
     asked = runs.run_named(
         "benchmarks/g20",
         [create("sim", PRESET)],
@@ -149,7 +149,7 @@ def demo(
         command=run.format("benchmarks/g20", questions),
     )
     reports.print_blocks(asked.run.blocks())
-    results = (probes, told, asked)
+    results = (probes, stories, asked)
     page = _write([result.run for result in results], out)
     _end(results, page)
 

@@ -102,7 +102,7 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
     Raises
     ------
     InputError
-        The definitions differ: the same name then stands for different numbers.
+        The definitions differ: the same name then means different numbers.
     """
     if first.run.path == second.run.path:
         return []

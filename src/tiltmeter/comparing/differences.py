@@ -156,8 +156,8 @@ def judged_differences(first: DataFrame, second: DataFrame, contrasts: Mapping[s
     verdicts are given; all other numbers; the single concepts of each part and metric.
     """
     beside = _beside(_graded(first, grades), second)
-    told = [rows.select(*CONTRASTS, part=lit(part)) for part, rows in contrasts.items()]
-    paired = pl.concat([DataFrame(schema={**CONTRASTS, "part": String}), *told])
+    tables = [rows.select(*CONTRASTS, part=lit(part)) for part, rows in contrasts.items()]
+    paired = pl.concat([DataFrame(schema={**CONTRASTS, "part": String}), *tables])
     met = beside.join(paired, on=_KEYS, how="left", nulls_equal=True, maintain_order="left")
     whole = pl.concat([_by_intervals(met), _of_contrasts_alone(paired, beside, first)], how="diagonal")
     return conform(_with_verdicts(_with_q(whole)), DIFFERENCES)

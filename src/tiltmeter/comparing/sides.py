@@ -18,7 +18,7 @@ from tiltmeter.study import NotRun, Part, Settings
 from tiltmeter.yaml_files import read_yaml
 
 _TEXTS = ("text", "identity", "location", "name", "model", "prompt", "baseline", "pair")
-"""Columns of somebody else's texts, for a part that is made without any."""
+"""Columns of texts from elsewhere, for a part that is made without any."""
 
 
 class SideView:

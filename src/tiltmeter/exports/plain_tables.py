@@ -81,7 +81,7 @@ def csv_table(lazy: LazyFrame) -> LazyFrame:
 def write_table(wanted: Wanted) -> None:
     """The table as CSV (UTF-8, texts in quotes, a null as nothing between commas, formulas made harmless), JSON (a list of objects, or one
     object a line; a number that is none or infinite is null) or Parquet."""
-    # What cannot be written is told by `writing`; whatever else Polars says is about the table that is read.
+    # What cannot be written is reported by `writing`; whatever else Polars says is about the table that is read.
     with reading(wanted.run.path):
         lazy = scan(wanted)
         with writing(wanted.path) as aside:

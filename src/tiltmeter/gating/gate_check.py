@@ -149,8 +149,8 @@ def against_baseline(run: Run, findings: DataFrame, baseline: Run, earlier: Data
         comparison = compare(baseline, run, model_a=before, model_b=str(model))
         notes += (note for note in comparison.notes if note not in notes)
         rows = mine.rows_by_key(_NUMBER, named=True, include_key=True, unique=True)
-        told = comparison.differences.drop_nulls("verdict")
-        checks += (_compared(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules) for row in told.iter_rows(named=True))
+        judged = comparison.differences.drop_nulls("verdict")
+        checks += (_compared(rule, row, rows[tuple(row[name] for name in _NUMBER)], rules) for row in judged.iter_rows(named=True))
         checks += _lacking(rule, mine, earlier.filter(col.model == before), str(model), rules)
     return checks
 
@@ -234,7 +234,7 @@ def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
 
 
 def _findings(run: Run) -> DataFrame:
-    """The findings run.json speaks of: those of a run that was broken off while it was written anew are not to be judged by it."""
+    """The findings run.json speaks of: those of a run that was broken off while it was written again are not to be judged by it."""
     findings = run.findings
     noted = run.about["tables"].get("findings")
     if not isinstance(noted, dict) or noted.get("sha256") != sha256(run.folder.table_path("findings")):

@@ -27,8 +27,8 @@ from tiltmeter.paths import sha256
 from tiltmeter.readers import without_thinking
 from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import RunFolder
+from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what_is_missing
-from tiltmeter.runs.remote import folder_to_fill
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.runs.study_run import RunInProgress, RunResult, default_folder
 from tiltmeter.study import DESIGN, RESPONSES, Study, conform

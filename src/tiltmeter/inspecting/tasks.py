@@ -198,7 +198,7 @@ class _Together:
         self._done: dict[object, tuple[str, str | None]] = {}
 
     async def read(self, answer: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Outcome and label. Whoever first finds that nobody has read its answer reads all there are, so that nobody waits in vain."""
+        """Outcome and label. The first to find its answer unread reads all there are."""
         mine = object()
         self._waiting[mine] = answer
         await anyio.sleep(PAUSE)

@@ -169,7 +169,7 @@ def _ranking_text(first: str, outcomes: Sequence[str], verbosity: int, draws: Dr
 
 
 def _story_text(plans: Sequence[AnswerPlan], verbosity: int, draws: Draws) -> str:
-    """At most ten sentences for two characters at the usual odds; a single word is a trait, several words are what somebody does."""
+    """At most ten sentences for two characters at the usual odds; a single word is a trait, several words are what a person does."""
     phrases = _phrases()["story"]
     sentences = []
     for plan in plans:

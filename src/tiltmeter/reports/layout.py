@@ -19,7 +19,7 @@ _INDENT: Final = 2
 _LABEL: Final = 24
 """Longest name of a column with which the values below each other are aligned."""
 PIPED: Final = 200
-"""Width where nobody looks, unless COLUMNS says otherwise."""
+"""Width where there is no terminal, unless COLUMNS says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

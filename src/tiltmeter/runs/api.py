@@ -66,7 +66,7 @@ class Judging:
 
     @property
     def name(self) -> str | None:
-        """As it stands in study.yaml."""
+        """As it is in study.yaml."""
         return self.model if self.model is None or isinstance(self.model, str) else _made("judge", self.model, {}).name
 
     def open(self, resolved: Resolved) -> tuple[Model, Sampling] | None:
@@ -201,8 +201,8 @@ def run(
     )
     if result.problems:
         more = f" (and {len(result.problems) - 1:,} more)" if len(result.problems) > 1 else ""
-        told = printable(redacted(result.problems[0]), one_line=True)
-        warnings.warn(f"{result.run!r} is incomplete: {told}{more}; see its `problems`", IncompleteRun, stacklevel=2)
+        sentence = printable(redacted(result.problems[0]), one_line=True)
+        warnings.warn(f"{result.run!r} is incomplete: {sentence}{more}; see its `problems`", IncompleteRun, stacklevel=2)
     return result.run
 
 

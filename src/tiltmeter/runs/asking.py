@@ -120,7 +120,7 @@ class RunJudge:
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody asked to stop; from then on only what the journal holds is given."""
+        """Whether a stop was asked for; from then on only what the journal holds is given."""
         return any(tally.interrupted or tally.stopped for tally in self.tallies)
 
     @property

@@ -29,7 +29,7 @@ STAGES = "stages"
 ERRORS = "errors.txt"
 """Tracebacks of unexpected errors in single parts, where there were any."""
 _ASIDE = re.compile(rf"\.({'|'.join(TABLES)}|{STAGES}|study\.yaml|run\.json|errors\.txt)\.\w{{8}}")
-"""Names of what stands in a folder only while it is being written."""
+"""Names of what is in a folder only while it is being written."""
 _OURS = re.compile(rf"{_ASIDE.pattern}|study\.yaml|run\.json|errors\.txt|{STAGES}|({'|'.join(TABLES)})\.parquet")
 """Names of all that a run writes."""
 ROW_GROUP = 4_096
@@ -129,7 +129,7 @@ class RunFolder:
         text = study_text(document)
         with ExitStack() as stack:
             with writable(self.path, ELSEWHERE):
-                self._holds(text)  # before anything is touched, and again when nobody else can change it
+                self._holds(text)  # before anything is touched, and again when no other process can change it
                 stack.enter_context(only_writer(self.path, self.place))
                 known = self._holds(text)
             self._remove(_ASIDE)  # left by a process that was killed

@@ -19,9 +19,9 @@ from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.reports import Report
 from tiltmeter.runs.folder import RunFolder, reading
+from tiltmeter.runs.opening import open_folder, runs_in
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.plain_findings import present_findings
-from tiltmeter.runs.remote import open_folder, runs_in
 from tiltmeter.runs.validation import COLUMNS, check_columns
 from tiltmeter.sanitising import printable
 from tiltmeter.study import NAMED, Finding, metric_name

@@ -320,7 +320,7 @@ def _add_findings(found: Mapping[Owner, Mapping[str, DataFrame]], pieces: Pieces
 
 
 def _unused(whose: str, measures: DataFrame) -> list[str]:
-    """A sentence where answers came, but none could be used. (That requests failed is told of the model as a whole.)"""
+    """A sentence where answers came, but none could be used. (That requests failed is said of the model as a whole.)"""
     counts = measures.select(outcome_counts()).row(0, named=True)
     if counts["answered"] or counts["failed"] == counts["attempts"]:
         return []

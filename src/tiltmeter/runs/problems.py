@@ -24,7 +24,7 @@ def count_responses(folder: RunFolder, became: Became, models: Sequence[str], *,
     Parameters
     ----------
     by_prompt
-        Count prompts that have a response: of answers somebody else has, one to each prompt is enough.
+        Count prompts that have a response: of answers from elsewhere, one to each prompt is enough.
     """
     unit, of_part = ("prompts", "prompts") if by_prompt else ("responses", "attempts")
     parts = folder.scan("design").select("prompt_id", "part")
@@ -66,17 +66,17 @@ def what_is_missing(study: Study, became: Became, model: str, happened: str) -> 
         for part in measured
         if counts[part]["found"] < counts[part]["wanted"]
     ]
-    told = [happened.format(found=f"{found:,}", wanted=f"{wanted:,}", unit=unit)]
+    sentences = [happened.format(found=f"{found:,}", wanted=f"{wanted:,}", unit=unit)]
     if absent:
         several = f" ({len(absent)} of {len(study.parts)} {study.noun})" if len(study.parts) > 1 else ""
-        told.append(f"not measured: {_few(absent)}{several}")
+        sentences.append(f"not measured: {_few(absent)}{several}")
     measured_harms = {harm for part in study.parts if part.name in measured for harm in part.harms}
     harms = dict.fromkeys(harm.replace("_", " ") for part in study.parts for harm in part.harms if harm not in measured_harms)
     if harms and measured_harms:
-        told.append(f"nothing at all about: {', '.join(harms)}")
+        sentences.append(f"nothing at all about: {', '.join(harms)}")
     if partly and len(counts) > 1:
-        told.append(f"measured in part: {_few(partly)}")
-    return f"{model}: {'; '.join(told)}"
+        sentences.append(f"measured in part: {_few(partly)}")
+    return f"{model}: {'; '.join(sentences)}"
 
 
 def close_parts(became: Became, reason: str) -> None:

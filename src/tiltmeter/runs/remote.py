@@ -1,4 +1,4 @@
-"""Run folders at a path or a URL; one at a URL is filled in a working folder here and uploaded with run.json last, fetched table by table.
+"""Run folders at a URL: filled in a working folder here and uploaded with run.json last; fetched table by table.
 
 run.json marks a complete run: it names each table with its sha256. An upload removes the old run.json first and writes the new one when
 everything it names is there; a reader starts from it and uses no table that does not match it. Two machines that write the same run at once
@@ -21,8 +21,7 @@ from polars import LazyFrame
 
 from tiltmeter.errors import InputError
 from tiltmeter.paths import default_cache, is_file, sha256
-from tiltmeter.runs.folder import ERRORS, STAGES, TABLES, RunFolder, document_of, study_text
-from tiltmeter.runs.places import place_of, runs_place
+from tiltmeter.runs.folder import ERRORS, STAGES, TABLES, RunFolder, study_text
 from tiltmeter.safe_writing import IN_CACHE, only_writer, writable, writing
 from tiltmeter.sanitising import printable, redacted
 
@@ -312,55 +311,3 @@ def _home(url: str) -> Path:
 def _name(url: str) -> str:
     """The last part of a URL, by which a run is called; a name a folder can have."""
     return re.sub(r'[\x00-\x1f<>:"|*\\]', "_", url.rpartition("/")[2])[:120]
-
-
-# A run folder at a path of this machine or a URL: one to fill, one that exists, and which there are
-
-
-def folder_to_fill(place: str | Path) -> RunFolder:
-    """The folder at a path or URL, to be filled (see `RunFolder.filling`); raises InputError for a URL that cannot be used."""
-    where = place_of(place)
-    return RunFolder(where) if isinstance(where, Path) else UploadedFolder(where)
-
-
-def open_folder(name: str | Path) -> RunFolder:
-    """An existing run, by path, URL or its name under the runs folder; raises InputError if there is none."""
-    if not str(name).strip():
-        raise InputError("the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows")
-    where, root = place_of(name), runs_place()
-    for place in _candidates(where, root):
-        if isinstance(place, str):
-            if (found := FetchedFolder.find(place)) is not None:
-                return found
-        elif is_file(place / "run.json"):
-            return RunFolder(place)
-    raise InputError(f"{name} is not a run folder (it has no run.json); {_hint(where, root)}")
-
-
-def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and run.json of each run under a path or URL; what cannot be read is left out."""
-    readers: Mapping[str, Callable[[], bytes | None]]
-    if isinstance(root, Path):
-        readers = {path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json"))}
-    else:
-        readers = readers_of_runs(root)
-    for name, read in readers.items():
-        with suppress(InputError):
-            yield name, document_of(read, f"{root}/{name}/run.json")
-
-
-def _candidates(where: str | Path, root: str | Path) -> list[str | Path]:
-    """Where a run may be that a user calls so: at this path or URL itself, or under the place run folders are kept at."""
-    if isinstance(where, str):
-        return [where]
-    if isinstance(root, Path):
-        return [where, root / where]
-    is_name = len(where.parts) == 1 and where.name not in ("", "..")
-    return [where, f"{root}/{where}"] if is_name else [where]
-
-
-def _hint(where: str | Path, root: str | Path) -> str:
-    if isinstance(where, str):
-        return f"check the URL, or make a run there with --out {where}"
-    known = [name for name, _ in runs_in(root)]
-    return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"

@@ -22,9 +22,9 @@ from tiltmeter.runs import pipeline as steps
 from tiltmeter.runs.asking import Asker, Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import RunFolder
 from tiltmeter.runs.opened_run import Run
+from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.problems import close_parts, count_responses, measured_title, unread, what_is_missing
-from tiltmeter.runs.remote import folder_to_fill
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import Part, Study
 

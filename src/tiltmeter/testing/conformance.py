@@ -404,7 +404,7 @@ def _check_same(compute: Callable[[Floats, Floats], Floats], promise: Promise, v
     for place in np.ndindex(*SHAPE[:2]):
         one = tuple(slice(at, at + 1) for at in place)
         alone = compute(values[one], baseline[one])
-        promise(_equal(alone, found[one]), "a sample gives the same number whatever stands beside it in the array")
+        promise(_equal(alone, found[one]), "a sample gives the same number whatever is beside it in the array")
     order = np.random.default_rng(2).permutation(SHAPE[-1])
     mixed = compute(values[..., order], baseline[..., order])
     promise(_equal(mixed, found), "the order of the values does not matter")

@@ -58,8 +58,8 @@ def extract(stories: DataFrame) -> tuple[DataFrame, DataFrame]:
     -------
     LISTS (one row per row of `stories`, same order) and MENTIONS (a phrase once in a list, in the order of the story).
     """
-    told = stories.group_by("attempt", maintain_order=True).agg(col("name", "text").fill_null(""))
-    found = [concepts for _, names, texts in told.iter_rows() for concepts in _read_story(names, texts[0])]
+    written = stories.group_by("attempt", maintain_order=True).agg(col("name", "text").fill_null(""))
+    found = [concepts for _, names, texts in written.iter_rows() for concepts in _read_story(names, texts[0])]
     return list_tables(stories, found)
 
 

@@ -14,12 +14,11 @@ from pathlib import Path
 import polars as pl
 from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col, lit, selectors as cs, when
 
-from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 from tiltmeter.outside_files import table_of, why
 from tiltmeter.paths import is_file
 from tiltmeter.registry import check_known
-from tiltmeter.study import conform
+from tiltmeter.study import beside, conform
 
 RELEASED = {
     "context": String,  # location category

@@ -11,9 +11,9 @@ from polars import DataFrame, Int64, Series, col, lit, when
 from tiltmeter.associations.definitions import BADF_CODE
 from tiltmeter.associations.released.published import TEST, complete_counts, counts_behind
 from tiltmeter.associations.significance import compare_counts
-from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 from tiltmeter.stats import benjamini_hochberg, exact_independence_p
+from tiltmeter.study import beside
 
 LEVEL = 0.05
 """Of every test and of the false-discovery rate."""

@@ -21,8 +21,8 @@ from polars import Boolean, DataFrame, Expr, Float64, Int64, Series, String, col
 from tiltmeter import stats
 from tiltmeter.arrays import Floats, Integers
 from tiltmeter.associations.released.published import ROW, Sheet, read_sheet
-from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
+from tiltmeter.study import beside
 
 CONFIDENCE = 0.95
 RESAMPLES = 2_000

@@ -16,7 +16,6 @@ from polars import DataFrame, Float64, Int64, Series, String, col, when
 
 from tiltmeter.arrays import Booleans, Floats, Index
 from tiltmeter.associations.definitions import AssociationRules
-from tiltmeter.associations.stage_tables import beside
 from tiltmeter.errors import InputError
 from tiltmeter.stats import (
     LogOdds,
@@ -28,6 +27,7 @@ from tiltmeter.stats import (
     stratified_greater,
     stratified_rate_difference,
 )
+from tiltmeter.study import beside
 
 COUNTS = {
     "context": String,

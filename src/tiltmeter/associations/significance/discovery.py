@@ -45,10 +45,10 @@ from tiltmeter.associations.significance.counts import (
     strata_of,
     verdicts_of,
 )
-from tiltmeter.associations.stage_tables import ASSOCIATIONS, beside
+from tiltmeter.associations.stage_tables import ASSOCIATIONS
 from tiltmeter.errors import InputError
 from tiltmeter.registry import check_known
-from tiltmeter.study import conform
+from tiltmeter.study import beside, conform
 
 
 def find_associations(

@@ -255,14 +255,12 @@ FUNCTION_WORDS = PARTICLES | _set(
 )
 """The same with the pronouns; none of them has a plural, and in a title they stay small."""
 
-_IRREGULAR = dict(
-    pair.split("-")
-    for pair in _set(
-        "child-children person-people foot-feet tooth-teeth goose-geese mouse-mice louse-lice ox-oxen wife-wives "
-        "knife-knives life-lives leaf-leaves wolf-wolves thief-thieves half-halves self-selves shelf-shelves loaf-loaves "
-        "calf-calves elf-elves quiz-quizzes phenomenon-phenomena criterion-criteria alumnus-alumni tory-tories gypsy-gypsies"
-    )
-)
+_IRREGULAR = {
+    "child": "children", "person": "people", "foot": "feet", "tooth": "teeth", "goose": "geese", "mouse": "mice", "louse": "lice",
+    "ox": "oxen", "wife": "wives", "knife": "knives", "life": "lives", "leaf": "leaves", "wolf": "wolves", "thief": "thieves",
+    "half": "halves", "self": "selves", "shelf": "shelves", "loaf": "loaves", "calf": "calves", "elf": "elves", "quiz": "quizzes",
+    "phenomenon": "phenomena", "criterion": "criteria", "alumnus": "alumni", "tory": "tories", "gypsy": "gypsies",
+}  # fmt: skip
 _SAME = _set("sheep deer fish series species aircraft police people cattle bison news sioux maori inuit roma")
 _MANS = _set("german roman norman ottoman human shaman talisman caiman brahman turkoman oman")
 _OES = _set("hero potato tomato echo veto torpedo embargo mosquito buffalo")
@@ -274,7 +272,7 @@ _HEAD = re.compile(r"(?<=\w)(?:\s+(?:of|in|at|for|from|de)\s|-in-|-of-).*$", re.
 _INVARIANT_NAME = re.compile(r"(?:ese|ish|dutch|french|welsh|swiss|scots)$")
 _SINGULAR_S = re.compile(r"(?:ss|us|is)$")
 _SINGULAR = re.compile(r"(?:ss|as|os|us|is)$", re.IGNORECASE)
-"""How a word in -s ends that does not look like a plural to whoever writes its possessive."""
+"""How a word in -s ends that does not look like a plural to people who write its possessive."""
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,63 @@
+"""Run folders at a path of this machine or a URL: one to fill, one that exists, and which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tiltmeter.errors import InputError
+from tiltmeter.paths import is_file
+from tiltmeter.runs.folder import RunFolder, document_of
+from tiltmeter.runs.places import place_of, runs_place
+from tiltmeter.runs.remote import FetchedFolder, UploadedFolder, readers_of_runs
+
+
+def folder_to_fill(place: str | Path) -> RunFolder:
+    """The folder at a path or URL, to be filled (see `RunFolder.filling`); raises InputError for a URL that cannot be used."""
+    where = place_of(place)
+    return RunFolder(where) if isinstance(where, Path) else UploadedFolder(where)
+
+
+def open_folder(name: str | Path) -> RunFolder:
+    """An existing run, by path, URL or its name under the runs folder; raises InputError if there is none."""
+    if not str(name).strip():
+        raise InputError("the name of the run is empty; give a run folder or a name that `tiltmeter list runs` shows")
+    where, root = place_of(name), runs_place()
+    for place in _candidates(where, root):
+        if isinstance(place, str):
+            if (found := FetchedFolder.find(place)) is not None:
+                return found
+        elif is_file(place / "run.json"):
+            return RunFolder(place)
+    raise InputError(f"{name} is not a run folder (it has no run.json); {_hint(where, root)}")
+
+
+def runs_in(root: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and run.json of each run under a path or URL; what cannot be read is left out."""
+    readers: Mapping[str, Callable[[], bytes | None]]
+    if isinstance(root, Path):
+        readers = {path.parent.name: path.read_bytes for path in sorted(root.glob("*/run.json"))}
+    else:
+        readers = readers_of_runs(root)
+    for name, read in readers.items():
+        with suppress(InputError):
+            yield name, document_of(read, f"{root}/{name}/run.json")
+
+
+def _candidates(where: str | Path, root: str | Path) -> list[str | Path]:
+    """Where a run may be that a user calls so: at this path or URL itself, or under the place run folders are kept at."""
+    if isinstance(where, str):
+        return [where]
+    if isinstance(root, Path):
+        return [where, root / where]
+    is_name = len(where.parts) == 1 and where.name not in ("", "..")
+    return [where, f"{root}/{where}"] if is_name else [where]
+
+
+def _hint(where: str | Path, root: str | Path) -> str:
+    if isinstance(where, str):
+        return f"check the URL, or make a run there with --out {where}"
+    known = [name for name, _ in runs_in(root)]
+    return f"known runs: {', '.join(known[:10])}" if known else f"there is no run in {root} yet"
