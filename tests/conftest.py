@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,9 @@ ROOT = Path(__file__).parent.parent
 # One thread for each test process and each command it starts: the workers together already use every core, and OpenMP threads that wait
 # for each other while spinning make matrix products many times slower. Set before anything reads it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and every command they start as well.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -145,7 +145,7 @@ class Answers(Part):
 
     def analyse(self, measures: DataFrame, further: DataFrame, settings: Settings, tools: Tools) -> dict[str, DataFrame]:
         """Tables: `findings`, and `statistics`, `disparities` and `groups`, where there is something to compare."""
-        from tiltmeter.benchmarks.disparity_findings import findings_of
+        from tiltmeter.benchmarks.diagnosis import findings_of
 
         return findings_of(measures, further, self, settings)
 
@@ -154,7 +154,7 @@ class Answers(Part):
 
         The ratio of selection rates has none: its standard is taken over all answers, so that each of them moves every group.
         """
-        from tiltmeter.benchmarks.disparity_findings import examples_of
+        from tiltmeter.benchmarks.diagnosis import examples_of
 
         return examples_of(measures, findings, settings)
 

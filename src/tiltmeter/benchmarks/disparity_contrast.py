@@ -11,8 +11,7 @@ from polars import DataFrame, Float64, Series, col, lit, when
 from tiltmeter import stats
 from tiltmeter.arrays import Floats, Index
 from tiltmeter.benchmarks.configurations import BASELINES, options_of
-from tiltmeter.benchmarks.diagnosis import DEFAULT_STATISTICS, DEFINITIONS, SummaryOptions, cross, find_statistics
-from tiltmeter.benchmarks.disparity_findings import COMPARED, wide_of
+from tiltmeter.benchmarks.diagnosis import COMPARED, DEFAULT_STATISTICS, DEFINITIONS, SummaryOptions, cross, find_statistics, wide_of
 from tiltmeter.benchmarks.resampled_summaries import (
     TABLE_CELLS,
     Design,
