@@ -20,16 +20,11 @@ from perf._tools import fresh, options, peak_mib, table, tell
 
 def prepare(folder: Path, limit: str | None) -> None:
     """A run folder with design and responses."""
-    from tiltmeter.runs import Asking, run_named
+    import tiltmeter as tm
 
-    run_named(
-        "genderbench",
-        ["sim/mild"],
-        options={"refusal": "0.05", "unreadable": "0.05", "verbosity": "1"},
-        settings={"limit": limit},
-        asking=Asking(journal=str(folder.parent / "journal.sqlite")),
-        out=folder,
-    )
+    options = {"refusal": "0.05", "unreadable": "0.05", "verbosity": "1"}
+    journal = folder.parent / "journal.sqlite"
+    tm.run("genderbench", model="sim/mild", options=options, limit=limit, journal=journal, out=folder, display="none")
 
 
 def work(folder: Path, definition: str) -> None:

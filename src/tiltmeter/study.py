@@ -154,7 +154,15 @@ CONTRASTS: Schema = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row of FINDINGS as a typed object, for code that looks at findings one by one."""
+    """One row of FINDINGS as a typed object, for code that looks at findings one by one.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="fair")
+    >>> tm.Finding.from_row(run.findings.row(0, named=True)).model
+    'sim/fair'
+    """
 
     study: str
     part: str
@@ -461,6 +469,14 @@ class Part(ABC):
     """One separately measured part of a study: a probe, a grid of stories, a benchmark.
 
     Its stages are functions of their arguments and of what their tools answer; none may keep a reference to the tables.
+
+    Examples
+    --------
+    `examples/new_part` of the repository has a whole one.
+
+    >>> from tiltmeter import Part, registry
+    >>> isinstance(registry.load("probes", "gest"), Part)
+    True
     """
 
     name: str
@@ -581,7 +597,17 @@ class MeasuredPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A named list of parts with the sampling the method prescribes (a user's flags override it)."""
+    """A named list of parts with the sampling the method prescribes (a user's flags override it).
+
+    Examples
+    --------
+    >>> import polars as pl, tiltmeter as tm
+    >>> from tiltmeter.probes import TableProbe
+    >>> rows = [{"prompt": f"Can {one} drive? Yes or no.", "group": one, "expected": "yes"} for one in ("women", "men")]
+    >>> study = tm.Study("driving", "Who can drive?", [TableProbe("driving", pl.DataFrame(rows))])
+    >>> tm.run(study, model=lambda prompt: "Yes.", display="none", out="driving").finding("difference").estimate
+    0.0
+    """
 
     name: str
     title: str

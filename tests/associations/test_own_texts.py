@@ -83,7 +83,7 @@ def test_what_cannot_be_attributed_is_missing_and_what_is_not_said_is_empty(tilt
         "Christopher is brave.",
     ]
     run, _ = analysed(tiltmeter, tmp_path, pl.DataFrame({"name": "Christopher", "text": texts, "group": ["a", "b", "a", "b"]}))
-    assert run.stage("lists")["status"].to_list() == ["missing", "missing", "empty", "listed"]
+    assert run.table("lists")["status"].to_list() == ["missing", "missing", "empty", "listed"]
     shares = dict(run.findings.filter(metric="missing").select("group", "estimate").iter_rows())
     assert shares == {"a": 0.5, "b": 0.5, None: 0.5}
     assert run.finding("associations").values["note"] == "2 of 4 lists could not be made"
@@ -125,7 +125,7 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
     (block,) = [block for block in run.blocks() if isinstance(block, Text | Callout) and "lists could not be made (most" in block.text]
     assert isinstance(block, Callout) == differs
     # A list that is missing is no list: of those that are there, all hold the diary.
-    kept = run.stage("associations").filter(concept="keeps a diary")
+    kept = run.table("associations").filter(concept="keeps a diary")
     assert dict(kept.select("identity", "lists").iter_rows()) == {group: every - gone for group, (gone, every) in counts.items()}
     assert (kept["rate"] == 1).all()
 
@@ -208,11 +208,11 @@ def test_an_association_is_called_by_what_is_said_of_its_own_identity(tiltmeter:
     rows += [("male", "Paul is brave.")] * 120 + [("female", "Anna is courageous.")] * 200
     table = pl.DataFrame(rows, schema=["group", "text"], orient="row").with_columns(name=pl.col("text").str.split(" ").list.first())
     run, _ = analysed(tiltmeter, tmp_path, table, "-P", f"encoder={encoder}")
-    concepts = dict(run.stage("concepts").select("phrase", "concept").iter_rows())
+    concepts = dict(run.table("concepts").select("phrase", "concept").iter_rows())
     assert concepts["courageous"] == concepts["brave"]
     single = run.findings.filter(metric="association")
-    members = run.stage("mentions").join(run.stage("concepts").select("phrase", "concept"), on="phrase")
-    for row in run.stage("associations").filter("reported").iter_rows(named=True):
+    members = run.table("mentions").join(run.table("concepts").select("phrase", "concept"), on="phrase")
+    for row in run.table("associations").filter("reported").iter_rows(named=True):
         own = members.filter(concept=row["concept"], identity=row["identity"])["phrase"]
         assert row["label"] in own.mode().to_list()
     assert "courageous" in single.filter(group="female")["concept"].to_list()

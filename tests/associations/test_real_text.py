@@ -27,7 +27,7 @@ def discovered(study_once: Study, shared: Path) -> Callable[[str | Path], Run]:
 def opened_down_to_the_sentences(run: Run) -> None:
     single = run.findings.filter(pl.col("concept").is_not_null())
     assert (single["q"] < 0.05).all()
-    counted = run.stage("associations").select("label", "identity", "count").iter_rows()
+    counted = run.table("associations").select("label", "identity", "count").iter_rows()
     counts = {(label, identity): count for label, identity, count in counted}
     for concept, group in single.select("concept", "group").iter_rows():
         behind = run.evidence("association", concept=concept, group=group)
@@ -40,7 +40,7 @@ def opened_down_to_the_sentences(run: Run) -> None:
 def test_associations_in_real_stories_can_be_opened_down_to_the_sentences(discovered: Callable[[str | Path], Run]) -> None:
     run = discovered("none")
     assert run.responses.height == 449
-    lists = run.stage("lists")
+    lists = run.table("lists")
     assert (lists["status"] == "listed").sum() > 0.98 * 449
     assert lists["identity"].n_unique() == 5
     opened_down_to_the_sentences(run)
@@ -50,13 +50,13 @@ def test_what_an_identity_is_by_definition_is_not_reported_as_attached_to_it(dis
     run = discovered("none")
     reported = set(run.findings["concept"].drop_nulls())
     assert not reported & {"black", "asian", "white", "latina", "middle eastern"}
-    ruled = dict(run.stage("exclusive").filter(pl.col("identity").is_not_null()).select("concept", "identity").iter_rows())
+    ruled = dict(run.table("exclusive").filter(pl.col("identity").is_not_null()).select("concept", "identity").iter_rows())
     assert (ruled["black"], ruled["asian"]) == ("a Black", "an Asian")
 
 
 def test_concepts_by_the_encoder_in_real_stories(discovered: Callable[[str | Path], Run], encoder: Path) -> None:
     run = discovered(encoder)
-    concepts = run.stage("concepts")
+    concepts = run.table("concepts")
     assert concepts["concept"].n_unique() < 0.9 * concepts.height
     assert {"works hard", "dreams", "proud"} <= set(run.findings.filter(group="a Latine")["concept"])
     opened_down_to_the_sentences(run)

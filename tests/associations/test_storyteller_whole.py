@@ -42,7 +42,7 @@ def test_planted_associations_are_discovered(study: Study) -> None:
 def expect_discovery(run: Run) -> None:
     assert found_in(run) >= planted_in("gender")
     assert len(found_in(run) - planted_in("gender")) <= 1
-    lists = run.stage("lists")
+    lists = run.table("lists")
     assert lists.filter(pl.col("status") == "missing").height < 0.02 * lists.height
 
 

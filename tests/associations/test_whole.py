@@ -48,7 +48,7 @@ def test_what_is_planted_is_found_and_nothing_else(tiltmeter_once: Tiltmeter, tm
     run = load(tmp_path / "run")
     assert found_in(run) == planted_in(run)
     assert "keeps a diary" in done.stdout
-    lists = run.stage("lists")
+    lists = run.table("lists")
     assert lists.height == 2 * run.responses.height == 1_600
     assert (lists["status"] == "missing").sum() < 0.02 * lists.height
     assert set(run.measures["outcome"].unique()) <= {"answered", "unreadable"}
@@ -59,7 +59,7 @@ def test_what_is_planted_is_found_and_nothing_else(tiltmeter_once: Tiltmeter, tm
 def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_once: Study) -> None:
     run = study_once(*RUN)
     behind = run.evidence("association", group="female", concept="keeps a diary")
-    counted = run.stage("associations").filter(pl.col("context").is_null(), identity="female", concept="keeps a diary")
+    counted = run.table("associations").filter(pl.col("context").is_null(), identity="female", concept="keeps a diary")
     assert behind.height == counted["count"].item()
     for row in behind.iter_rows(named=True):
         assert row["sentences"]
@@ -69,11 +69,11 @@ def test_a_finding_is_opened_down_to_its_sentences(tiltmeter: Tiltmeter, study_o
     assert shown.stdout.count("> ") >= 3
     assert "keeps a diary" in (run.path / "report.html").read_text()
     # What shows an association is its sentences; a count of associations has no answers that moved it.
-    by_verdict = run.stage("associations").group_by("reported")
+    by_verdict = run.table("associations").group_by("reported")
     examples = by_verdict.agg(fewest=pl.col("examples").list.len().min(), known=pl.col("examples").count())
     assert examples.filter("reported")["fewest"].item() > 0
     assert examples.filter(~pl.col("reported"))["known"].item() == 0
-    assert run.stage("associations")["reported"].sum() == run.findings.filter(metric="association").height > 0
+    assert run.table("associations")["reported"].sum() == run.findings.filter(metric="association").height > 0
     assert run.examples.is_empty()
 
 
@@ -116,7 +116,7 @@ def held(journal: Path) -> int:
 @pytest.mark.verify
 def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: Path) -> None:
     run = study_once(*RUN)
-    concepts = run.stage("concepts").select("phrase", concept=pl.col("concept").replace({"patient": "keeps a diary"}))
+    concepts = run.table("concepts").select("phrase", concept=pl.col("concept").replace({"patient": "keeps a diary"}))
     concepts.write_csv(tmp_path / "mine.csv")
     again = study(*RUN, "--replace", "concepts=mine.csv", out="again")
     assert again.about["models"][0]["tally"]["answered"] == 0
@@ -124,15 +124,15 @@ def test_an_edited_stage_is_replayed(study: Study, study_once: Study, tmp_path: 
     assert found_in(again) - merged == found_in(run) - merged
     assert len(found_in(again) & merged) == 1  # a concept is labelled by its most frequent phrase
     assert "mine.csv" in str(again.about["inputs"])
-    emptied = run.stage("mentions")["attempt"][0]
-    mentions = run.stage("mentions").filter((pl.col("phrase") != "cheerful") & (pl.col("attempt") != emptied))
+    emptied = run.table("mentions")["attempt"][0]
+    mentions = run.table("mentions").filter((pl.col("phrase") != "cheerful") & (pl.col("attempt") != emptied))
     mentions.write_parquet(tmp_path / "mentions.parquet")
-    run.stage("lists").write_parquet(tmp_path / "lists.parquet")
+    run.table("lists").write_parquet(tmp_path / "lists.parquet")
     third = study(*RUN, "--replace", "mentions=mentions.parquet", "--replace", "lists=lists.parquet", out="third")
     assert found_in(third) == found_in(run) - {("cheerful", "male")}
-    statuses = dict(third.stage("lists")["status"].value_counts().iter_rows())
-    assert (statuses["empty"], statuses["missing"]) == (2, (run.stage("lists")["status"] == "missing").sum())
-    assert third.stage("mentions").height == mentions.height
+    statuses = dict(third.table("lists")["status"].value_counts().iter_rows())
+    assert (statuses["empty"], statuses["missing"]) == (2, (run.table("lists")["status"] == "missing").sum())
+    assert third.table("mentions").height == mentions.height
 
 
 @pytest.mark.verify
@@ -141,7 +141,7 @@ def test_tables_of_several_models_are_replayed_each_for_its_own(tiltmeter: Tiltm
     run = study(*both)
     tables = {name: f"{name}=run/stages/{name}.parquet" for name in ("lists", "mentions", "exclusive")}
     again = study(*both, *(argument for table in tables.values() for argument in ("-P", table)), out="again")
-    assert again.stage("mentions").sort(pl.all()).equals(run.stage("mentions").sort(pl.all()))
+    assert again.table("mentions").sort(pl.all()).equals(run.table("mentions").sort(pl.all()))
     assert again.findings.equals(run.findings)
     done = tiltmeter("run", "associations/religions", *RUN[2:], "--out", "other", "-P", tables["mentions"])
     assert done.returncode == 2
@@ -248,10 +248,10 @@ def test_mistakes_are_said_in_one_sentence_and_leave_nothing(tiltmeter: Tiltmete
 @pytest.mark.verify
 def test_a_judge_that_cannot_be_read_is_counted_and_nothing_is_lost(study: Study) -> None:
     run = study(*RUN, "--judge", "sim/fair", "-J", "unreadable=0.3", "-J", "refusal=0.1")
-    judgements = run.stage("judgements")
+    judgements = run.table("judgements")
     assert judgements["problem"].is_not_null().sum() > 0.2 * judgements.height
     assert (judgements["turn"] == 1).any()
-    lists = run.stage("lists")
+    lists = run.table("lists")
     assert lists.height == 1_600
     lost = lists.filter(pl.col("status") == "missing")
     assert 0 < lost.height < 400
@@ -280,7 +280,7 @@ def test_with_nothing_planted_next_to_nothing_is_reported(study: Study) -> None:
 @pytest.mark.verify
 def test_identities_dealt_to_whole_descriptors_on_request(study: Study) -> None:
     run = study(*RUN, "-P", "shuffle=descriptor")
-    tested = run.stage("associations").filter("reported")
+    tested = run.table("associations").filter("reported")
     assert tested["permutation_p"].is_between(0.001, 1).all()
     # Five descriptors an identity: 252 ways to deal them, half of them each other's mirror image.
     assert (tested.filter(pl.col("context").is_null())["permutation_p"] < 0.05).all()

@@ -203,7 +203,7 @@ def test_of_a_real_run(tmp_path: Path) -> None:
     shown = {block.title: block.rows for block in of_kind(blocks, Responses)}
     title = "answers that moved the range of means most (sim/biased, teacher)"
     assert {row.prompt_id for row in shown[title]} <= set(run.examples.filter(context="teacher")["prompt_id"])
-    computed = run.stage("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=False)
+    computed = run.table("disparities").filter(comparison="max_abs_z", statistic="mean", generation="none", calibrated=False)
     about = {row["feature"]: row["group of it"] for row in disparities(blocks) if row["generation"] == "none"}
     assert about == {row["feature"].replace("_", " "): row["group"] for row in computed.iter_rows(named=True)}
 

@@ -188,7 +188,7 @@ def test_further_measures_of_the_same_answers(ran: Ran, tmp_path: Path) -> None:
     assert set(found["unit"]) == {"score"}
     assert set(run.findings.filter(metric="sentiment_weak")["unit"]) == {"difference"}
     assert [run.findings.filter(metric=name).height for name in ("bleu", "cooccurrence_bias")] == [15, 1]
-    assert run.stage("further").filter(pl.col("target").is_not_null()).height > 10
+    assert run.table("further").filter(pl.col("target").is_not_null()).height > 10
     assert "Further measures" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
@@ -198,7 +198,7 @@ def test_clusters_of_like_answers(ran: Ran) -> None:
     members = [name for name in run.measures.columns if name.startswith("value:cluster_")]
     assert len(members) == 2
     assert run.measures.select(pl.sum_horizontal(members)).to_series().to_list() == [1.0] * run.measures.height
-    assert (run.stage("clusters")["theme"].list.len() >= 1).all()
+    assert (run.table("clusters")["theme"].list.len() >= 1).all()
 
 
 @pytest.mark.verify
@@ -235,7 +235,7 @@ def test_planted_effects_are_recovered(ran: Ran) -> None:
     rates = true["selection_rate"].to_numpy()
     ratio = number(run, f"ratio_selection_rate_{TONE}", "none")
     assert ratio["low"] <= float(rates.min() / rates.max()) <= ratio["high"]
-    flagged = run.stage("groups").filter("below_four_fifths", ~pl.col("calibrated"), generation="none", feature=TONE)["group"]
+    flagged = run.table("groups").filter("below_four_fifths", ~pl.col("calibrated"), generation="none", feature=TONE)["group"]
     assert flagged.len() >= 3
     assert set(flagged) <= set(true.filter(pl.col("selection_rate") < 0.8 * pl.col("selection_rate").max())["concept"])
 
@@ -248,7 +248,7 @@ def test_calibration_takes_out_the_bias_of_the_tool(ran: Ran) -> None:
     raw, calibrated = (number(run, f"range_mean_{TONE}{end}", "none") for end in ("", "_calibrated"))
     assert raw["p"] < 0.05 < calibrated["p"]
     assert calibrated["low"] == 0.0
-    of_baselines = run.stage("statistics").filter(statistic="mean", feature=TONE, generation="baseline")
+    of_baselines = run.table("statistics").filter(statistic="mean", feature=TONE, generation="baseline")
     assert set(of_baselines.sort("estimate", descending=True)["group"].head(2)) == {"United Kingdom", "United States"}
 
 

@@ -14,10 +14,10 @@ import pytest
 from conftest import Tiltmeter
 from support.journals import NANO, dead_owner, failure, fill, key, row, rows_of
 from support.postgres import PASSWORD, database, postgres, postgres_server
+from tiltmeter import run
 from tiltmeter.engine import open_journal
 from tiltmeter.engine.journal import new_owner
 from tiltmeter.engine.upkeep import export_rows, import_rows
-from tiltmeter.runs import run
 
 __all__ = ["database", "postgres", "postgres_server"]
 

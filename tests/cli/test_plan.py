@@ -59,7 +59,7 @@ def test_without_max_tokens_there_is_no_upper_end(capsys: pytest.CaptureFixture[
     """No built-in study leaves it open; one of somebody else's may."""
     resolved = replace(resolve("genderbench/direct"), sampling=Sampling())
     plan = make_plan(resolved, ["openai/gpt-4o"], library=Library.default(), prices=Prices.load())
-    shown = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings
+    shown = plan.parts, plan.metrics, plan.not_run, plan.costs, plan.warnings, plan.seconds
     print_plan(*shown, as_json=False)
     assert "openai/gpt-4o: at least $0.31; no upper end without --max-tokens" in capsys.readouterr().out
     print_plan(*shown, as_json=True)

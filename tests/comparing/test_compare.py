@@ -19,7 +19,6 @@ from tiltmeter.comparing import (
     WORDINGS,
     Comparison,
     compare,
-    compared_blocks,
     repeat_stability,
     wording_sensitivity,
 )
@@ -144,7 +143,7 @@ def test_names_stay_text(both: Run, capsys: pytest.CaptureFixture[str]) -> None:
     found = compare(both)
     odd = found.differences.head(3).with_columns(group=pl.lit("[red]\x1b[31m<b>"), concept=pl.lit("=cmd|'x'"), q=pl.lit(0.001))
     evil = Comparison({"run": "a\x1b[2J", "model": "[bold]x"}, found.second, odd, ("note \x1b[31m",))
-    print_blocks(compared_blocks(evil))
+    print_blocks(evil.blocks())
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert [words for words in ("[bold]x", "[red]", "<b>") if words not in shown] == []

@@ -62,8 +62,8 @@ def test_a_dataset_opens_in_its_library_and_is_still_a_run(evil: Path, tmp_path:
     rows = {name: table.height for name, table in tables.items()} | own
     assert opened == {"rows": rows, "default": source.findings.columns, "answers": source.responses["answer"].to_list()}
     assert load(place).findings.equals(source.findings)
-    assert load(place).stage("own").height == 1
-    assert load(place).stage("empty").columns == ["model"]
+    assert load(place).table("own").height == 1
+    assert load(place).table("empty").columns == ["model"]
     for name in tables:
         assert (place / f"{name}.parquet").read_bytes() == (evil / f"{name}.parquet").read_bytes(), "so that the checksums of run.json hold"
 

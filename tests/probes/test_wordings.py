@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import tiltmeter.probes
+from conftest import ROOT
 from tiltmeter import registry
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.prompt_templates import placeholders, wordings
 from tiltmeter.study import Settings
 
-HOME = Path(tiltmeter.probes.__file__).with_name("wordings.yaml")
+HOME = ROOT / "src" / "tiltmeter" / "probes" / "wordings.yaml"
 
 PROBES = registry.names("probes")
 

@@ -195,7 +195,7 @@ def test_a_plugin_that_fails_for_one_model(tiltmeter: Tiltmeter, tmp_path: Path,
     done = tiltmeter(*command, PYTHONPATH=site, exits=3, says=f"incomplete: sim/biased, fragile: {said}")
     run, both = load(tmp_path / "run"), {"sim/biased", "sim/mild"}
     assert run.findings["model"].unique(maintain_order=True).to_list() == (sorted(both) if where == "examples" else ["sim/mild"])
-    assert set(run.stage("own")["model"]) == ({"sim/mild"} if where == "measure" else both)
+    assert set(run.table("own")["model"]) == ({"sim/mild"} if where == "measure" else both)
     assert run.about["complete"] is False
     assert tiltmeter("show run").returncode == 0
     if "ValueError" in error or "KeyError" in error:

@@ -10,7 +10,7 @@ import yaml
 
 import tiltmeter
 from tiltmeter.errors import InputError
-from tiltmeter.runs import resolve, run_named
+from tiltmeter.runs import resolve
 from tiltmeter.study import FINDINGS
 
 pytestmark = pytest.mark.usefixtures("workplace")
@@ -26,7 +26,7 @@ def test_the_study_of_a_folder_can_be_run_again() -> None:
 
 
 def test_sampling_of_a_model_is_part_of_the_run() -> None:
-    paths = {run_named("genderbench/direct", ["sim/mild"], settings={"limit": 4}, options=options).run.path for options in
+    paths = {tiltmeter.run("genderbench/direct", model="sim/mild", limit=4, options=options).path for options in
              ({}, {"temperature": "0"}, {"temperature": "0.5"})}  # fmt: skip
     assert len(paths) == 3
 

@@ -61,7 +61,7 @@ def test_an_outside_feature_and_statistic(tiltmeter: Tiltmeter, tmp_path: Path, 
     command = ("run", "benchmarks/g20", "--limit", "2", "--display", "none", "--out", "run", "-m", "dice/maybe/certainly")
     chosen = ("-P", "features=hedging", "-P", "statistics=mean,trimmed_mean,selection_rate")
     tiltmeter(*command, *chosen, PYTHONPATH=installed, exits=0)
-    found = load(tmp_path / "run").stage("statistics").filter(generation="none", feature="hedging")
+    found = load(tmp_path / "run").table("statistics").filter(generation="none", feature="hedging")
     assert set(found["statistic"]) == {"mean", "trimmed_mean", "selection_rate"}
     means = dict(found.filter(statistic="mean").select("group", "estimate").iter_rows())
     trimmed = dict(found.filter(statistic="trimmed_mean").select("group", "estimate").iter_rows())

@@ -69,6 +69,11 @@ def _named_text(given: Any) -> Any:
     raise ValueError("each descriptor must be a text such as 'Jim, white race', or have the keys name and text")
 
 
+def _by_context(given: Any) -> Any:
+    """Locations by category; of a plain list, in one category."""
+    return {"places": given} if isinstance(given, list) else given
+
+
 def _lower_case(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
         raise ValueError(f"must be lower-case letters, digits, - and _, such as 'age_group', not {name!r}")
@@ -97,7 +102,7 @@ class NamedText(Record):
         return self
 
 
-_NamedTexts = Filled[list[Annotated[NamedText, BeforeValidator(_named_text)]]]
+_NamedTexts = Filled[list[Annotated[NamedText, BeforeValidator(_named_text, json_schema_input_type=str | NamedText)]]]
 
 
 class Category(Record):
@@ -161,8 +166,11 @@ class Grid(Record):
     categories: dict[Annotated[str, AfterValidator(_lower_case)], Category] = Field(default_factory=dict)
     language: Line = BUILT_IN_LANGUAGE
     """Of the descriptors, the locations and the wording."""
-    locations: Filled[dict[Line, Filled[list[Line]]]] = Field(default_factory=lambda: _built_in("locations").locations)
-    """location category -> locations."""
+    locations: Annotated[
+        Filled[dict[Line, Filled[list[Line]]]],
+        BeforeValidator(_by_context, json_schema_input_type=dict[str, list[str]] | list[str]),
+    ] = Field(default_factory=lambda: _built_in("locations").locations)
+    """location category -> locations; a plain list is one category."""
     wording: Filled[dict[str, str]] | None = None
     """Templates of the grid's own, by setting (see `design`); None: the built-in wordings."""
     _place: str = PrivateAttr("the built-in grid")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -236,7 +235,8 @@ def overall_means(
 
 def cross(*tables: DataFrame) -> DataFrame:
     """Every row of each table with every row of the others; those of the last change fastest."""
-    return reduce(lambda first, second: first.join(second, how="cross", maintain_order="left_right"), tables)
+    rows = np.indices([table.height for table in tables]).reshape(len(tables), -1)
+    return pl.concat([table[row] for table, row in zip(tables, rows, strict=True)], how="horizontal")
 
 
 def _filled(table: DataFrame, **values: NDArray[Any]) -> DataFrame:

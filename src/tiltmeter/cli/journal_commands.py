@@ -15,14 +15,12 @@ from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT, InputError
 from tiltmeter.runs.places import journal_of_runs
 from tiltmeter.sanitising import printable
 
-journal_app = typer.Typer(
-    help="The journal of paid-for answers: what it holds, what can go, moving it elsewhere, and whether it is sound.", no_args_is_help=True
-)
+journal_app = typer.Typer(help="Manage the response cache: statistics, pruning, export, import, integrity check.", no_args_is_help=True)
 
 
 @journal_app.command()
 def stats(journal: o.Journal = None, output: o.Format = "table") -> None:
-    """Show what the journal holds of each model, and which runs are at work on it."""
+    """Show cached responses by model, and the runs that use the cache now."""
     shown_as_json = o.as_json(output)
     found = upkeep.stats(journal_of_runs(journal))
     if shown_as_json:
@@ -35,29 +33,31 @@ def stats(journal: o.Journal = None, output: o.Format = "table") -> None:
 def prune(
     failed: Annotated[bool, typer.Option("--failed", help="Only failures.")] = False,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="DATE", help="Only what was recorded before, for instance 2026-01-31 (UTC).")
+        str | None, typer.Option("--before", metavar="DATE", help="Only responses recorded before this date, such as 2026-01-31 (UTC).")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="NAME", help="Only rows of this model: provider/name, or the fingerprint that stats shows."),
+        typer.Option("--model", "-m", metavar="NAME", help="Only rows of this model: provider/name, or the fingerprint shown by stats."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only say what would go.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it, only show what would be deleted.")] = False,
     journal: o.Journal = None,
 ) -> None:
-    """Remove the rows that fulfil every option given (none: no rows) and the claims of dead runs, and give the space back."""
+    """Delete the rows that match all options (none: no rows) and the claims of ended runs, and reclaim disk space."""
     moment = None if before is None else _moment(before)
     _print_pruned(upkeep.prune(journal_of_runs(journal), failed=failed, before=moment, model=model, apply=yes, say=_say))
 
 
 @journal_app.command("export")
 def export_journal(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="NAME.parquet or NAME.jsonl; - prints JSON lines.", show_default=False)],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="NAME.parquet or NAME.jsonl; - for JSON Lines on standard output.", show_default=False)
+    ],
     model: Annotated[
         list[str] | None, typer.Option("--model", "-m", metavar="NAME", help="Only rows of this model; repeat for several [default: all].")
     ] = None,
     journal: o.Journal = None,
 ) -> None:
-    """Write the rows of the journal, all columns, to a file."""
+    """Export the cache to a file, with all columns."""
     rows = upkeep.export_rows(journal_of_runs(journal), sys.stdout.buffer if file == "-" else file, models=model or ())
     _say(f"{rows:,} rows written" if file == "-" else f"{rows:,} rows written to {file}")
 
@@ -72,7 +72,7 @@ def import_journal(
     ],
     journal: o.Journal = None,
 ) -> None:
-    """Take the rows of a file or of another journal in. Answers that are there are never replaced; doing it twice changes nothing."""
+    """Import rows from a file or another cache. Existing responses are kept; only failures are overwritten. Idempotent."""
     done = upkeep.import_rows(source, journal_of_runs(journal))
     failures = f", {done.failed:+,} failures" if done.failed else ""
     typer.echo(f"{done.rows:,} rows read: {done.answers:+,} answers{failures} in the journal")
@@ -80,11 +80,11 @@ def import_journal(
 
 @journal_app.command()
 def check(
-    repair: Annotated[bool, typer.Option("--repair", help="Save every row that can be read, and keep the damaged file beside.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Recover all readable rows; the damaged file is preserved.")] = False,
     journal: o.Journal = None,
     output: o.Format = "table",
 ) -> None:
-    """Examine the journal. Ends with status 3 when --repair can repair it or could not save all, 2 when nothing can be read."""
+    """Check the cache's integrity. Exit status 3 if it can be repaired or was recovered in part, 2 if it cannot be read."""
     shown_as_json = o.as_json(output)
     if repair:
         repaired = upkeep.repair(journal_of_runs(journal), say=_say)

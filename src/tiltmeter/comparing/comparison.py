@@ -6,18 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
 from polars import DataFrame, col
 
+from tiltmeter.blocks import Block, Callout, Chart, Column, IntervalRow, Intervals, Table, Text
+from tiltmeter.comparing.difference_blocks import columns_of, interval_of, metric_of
 from tiltmeter.comparing.differences import VERDICTS, judged_differences
 from tiltmeter.comparing.sides import Side, SideView, choose, document_of, opened
 from tiltmeter.errors import InputError
+from tiltmeter.reports import Display
 from tiltmeter.runs import Run
 from tiltmeter.sanitising import shortened
-from tiltmeter.study import Part, Settings
+from tiltmeter.study import Part, Settings, metric_name
+
+SHOWN = 20
+"""Single concepts shown; all of them are in the JSON and with --all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Display):
     """What differs between two sides.
 
     Attributes
@@ -28,6 +35,13 @@ class Comparison:
         The columns of `tiltmeter.comparing.DIFFERENCES`: one row per number that both have, second minus first.
     notes
         What only one side has, what was left out, and what else differs, in words.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> run = tm.run("benchmarks/g20", model=["sim/fair", "sim/mild"], limit=2, display="none", out="two")
+    >>> tm.compare(run).first["model"]
+    'sim/fair'
     """
 
     first: Mapping[str, str]
@@ -45,6 +59,49 @@ class Comparison:
         """The differences of key metrics, and those of concepts that surely differ; or every one."""
         surely = col.concept.is_not_null() & (col.q < 1 - col.level).fill_null(value=False)
         return self.differences if every else self.differences.filter(col.key | surely)
+
+    def frame(self) -> DataFrame:
+        """Return the differences of key metrics, and those of concepts that surely differ."""
+        return self.chosen()
+
+    def blocks(self, *, every: bool = False) -> list[Block]:
+        """Return the two sides, key metrics with their verdicts, the concepts that surely differ, and the counts of verdicts."""
+        blocks: list[Block] = [
+            Text(f"{place}: {side['model']} in {side['run']}") for place, side in (("first", self.first), ("second", self.second))
+        ]
+        blocks += [Callout(note) for note in self.notes]
+        chosen = self.chosen(every=every)
+        numbers = chosen.filter(col.concept.is_null())
+        if numbers.height:
+            said = numbers.select(pl.concat_str("verdict", "note", separator=": ", ignore_nulls=True)).to_series().to_list()
+            values = [*columns_of(numbers, "first", "second", "difference"), interval_of(numbers), *columns_of(numbers, "q")]
+            blocks.append(Table("Numbers", [*columns_of(numbers, "part"), metric_of(numbers), *values, Column("verdict", said)], lead=2))
+        concepts = chosen.filter(col.concept.is_not_null()).sort("q", "p", maintain_order=True, nulls_last=True)
+        if concepts.height:
+            shown = concepts if every else concepts.head(SHOWN)
+            title = f"Single concepts{'' if shown.height == concepts.height else f', {SHOWN} of {concepts.height:,}'}"
+            columns = [*columns_of(shown, "part", "group", "concept", "difference"), interval_of(shown), *columns_of(shown, "q")]
+            blocks.append(Table(title, columns, lead=3))
+        if judged := sum(self.verdicts.values()):
+            counts = ", ".join(f"{count} {name}" for name, count in self.verdicts.items())
+            blocks.append(Text(f"Of {judged} key metric{'s' * (judged > 1)}: {counts}."))
+        return blocks
+
+    def charts(self) -> list[Chart]:
+        """Return the differences of the key metrics with their intervals."""
+        rows = self.chosen().filter(col.concept.is_null()).with_columns(name=metric_name())
+        about = pl.concat_str("part", "name", "group", "context", "wording", separator=", ", ignore_nulls=True)
+        drawn = rows.select(about, "difference", "low", "high").rows()
+        return (
+            [
+                Intervals(
+                    "Second minus first",
+                    [IntervalRow("difference", name, value, low, high, null_value=0.0) for name, value, low, high in drawn],
+                )
+            ]
+            if drawn
+            else []
+        )
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items())
@@ -74,6 +131,13 @@ def compare(
     ------
     InputError
         A run or model cannot be found, the runs follow different definitions, or have no part in common.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> run = tm.run("benchmarks/g20", model=["sim/fair", "sim/mild"], limit=2, display="none", out="two")
+    >>> sum(tm.compare(run, model_a="sim/fair", model_b="sim/mild").verdicts.values()) > 0
+    True
     """
     first, second = choose(a, b, model_a, model_b)
     notes = _differences_of_settings(first, second)

@@ -50,6 +50,12 @@ class Limits:
     ------
     InputError
         A bound is not a positive number; the message names it and the value.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> tm.Limits(max_connections=8, requests_per_minute=500).retries
+    6
     """
 
     max_connections: int = 64

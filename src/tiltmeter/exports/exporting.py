@@ -101,6 +101,13 @@ def export(
         There is no such run, format, table or model, the format cannot do what is asked, or the place cannot be written.
     ProviderError
         A service does not take it.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="fair")
+    >>> tm.export(run, "latex", "fair.tex")
+    ['fair.tex']
     """
     opened = runs.load(run)
     check_known(format, FORMATS, f"there is no format {format!r}")

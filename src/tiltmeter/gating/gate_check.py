@@ -6,18 +6,19 @@ import operator
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from polars import DataFrame, col
 
-from tiltmeter.blocks import Graded
+from tiltmeter.blocks import Block, Callout, Chart, Column, Graded, Headline, IntervalRow, Intervals, Table, Text
 from tiltmeter.comparing import compare
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.paths import sha256
+from tiltmeter.reports import Display
 from tiltmeter.reports.words import level_words, mark_words
-from tiltmeter.runs import Run
+from tiltmeter.runs import Run, caveats, sentences
 from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
 from tiltmeter.study import MARKS, NAMED, metric_name
 
@@ -60,8 +61,16 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a run passes, and all that was looked at."""
+class Verdict(Display):
+    """Whether a run passes, and all that was looked at.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="fair")
+    >>> tm.gate(run, maximum={"range_mean_vader": -1}).headline
+    'gate failed: 1 failed'
+    """
 
     run: str
     """Where it lives."""
@@ -96,6 +105,21 @@ class Verdict:
     def passed(self) -> bool:
         """Whether the exit status is 0."""
         return self.exit_code == EXIT_OK
+
+    def frame(self) -> DataFrame:
+        """Return the checks, one row each."""
+        return DataFrame([asdict(one) for one in self.checks], infer_schema_length=None)
+
+    def blocks(self) -> list[Block]:
+        """Return the headline, what is wrong with the run, and the checks that do not pass."""
+        shown = {"number": [one.number for one in self.failures], "reason": [one.reason for one in self.failures]}
+        table = [Table("Not passed", [Column(name, values) for name, values in shown.items()])] if self.failures else []
+        return [Headline(self.headline), *map(Callout, self.problems), *table, *map(Text, self.notes)]
+
+    def charts(self) -> list[Chart]:
+        """Return the numbers that were checked, with their intervals."""
+        rows = [IntervalRow(one.metric, one.number, one.estimate, one.low, one.high) for one in self.checks if one.estimate is not None]
+        return [Intervals("Numbers checked", rows)] if rows else []
 
     @property
     def headline(self) -> str:
@@ -209,6 +233,7 @@ def gate(run: Run, rules: Rules, baseline: Run | None = None) -> Verdict:
     notes: list[str] = []
     try:
         checks += _checks(findings, rules, notes)
+        checks += _caveats(run, rules)
         if baseline is not None:
             checks += against_baseline(run, findings, baseline, earlier, rules, notes)
         if not checks:
@@ -231,6 +256,16 @@ def _checks(findings: DataFrame, rules: Rules, notes: list[str]) -> list[Check]:
     for limit in rules.limits:
         checks += _limited(limit.choose(findings), rules, limit)
     return checks
+
+
+def _caveats(run: Run, rules: Rules) -> list[Check]:
+    """One check for each caveat that is to fail."""
+    said = sentences(caveats(run)) if rules.fail_on_caveats else {}
+    names = {"study": run.about["study"], "part": "run", "model": ", ".join(one["name"] for one in run.about["models"])}
+    return [
+        Check(f"caveat {code}", "failed" if code in said else "passed", said.get(code, "does not apply"), metric=code, **names)
+        for code in rules.fail_on_caveats
+    ]
 
 
 def _findings(run: Run) -> DataFrame:

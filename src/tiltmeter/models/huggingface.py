@@ -10,12 +10,16 @@ tokenizer and the model (neither is safe to use from two threads). With `-M runn
 from __future__ import annotations
 
 import asyncio
+import copy
+import hashlib
+import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Self
 
@@ -101,6 +105,11 @@ def create(provider: str, model: str, *, base_url: str | None, options: Mapping[
     return made(name, find_weights(model, chosen.revision), chosen)
 
 
+def is_pipeline(one: object) -> bool:
+    """Whether an object is a pipeline of transformers; nothing is imported to tell."""
+    return any(kind.__name__ == "Pipeline" and kind.__module__.startswith("transformers.") for kind in type(one).__mro__)
+
+
 @dataclass(eq=False, slots=True)
 class WaitingRequest:
     """A request of `LocalModel` whose prompt was read."""
@@ -157,12 +166,18 @@ class LocalModel(NamedModel):
 
     def _load(self) -> Generator:
         import torch
-        from transformers import GenerationConfig
 
-        options, device = self._options, pick_device(self._options.device)
+        device = pick_device(self._options.device)
         dtype = getattr(torch, self._dtype(device))
         model, tokenizer = load_pretrained(self._weights, "AutoModelForCausalLM", _WHAT, device, dtype=dtype)
-        if device == "cpu" and model.num_parameters() < SMALL:
+        return self._generator_of(model, tokenizer)
+
+    def _generator_of(self, model: Any, tokenizer: Any) -> Generator:
+        import torch
+        from transformers import GenerationConfig
+
+        options = self._options
+        if model.device.type == "cpu" and model.num_parameters() < SMALL:
             torch.set_num_threads(1)
         own, model.generation_config = model.generation_config, GenerationConfig()  # its beams or bans are not what a request asks for
         named = own.eos_token_id
@@ -259,6 +274,45 @@ class LocalModel(NamedModel):
         batch = sorted(alike, key=lambda request: abs(len(request.row.ids) - len(oldest.ids)))[: self._size]
         self._waiting = [request for request in self._waiting if request not in batch]
         return batch
+
+
+class PipelineModel(LocalModel):
+    """The model and tokenizer of a text-generation pipeline of transformers; its generation settings are not used.
+
+    Parameters
+    ----------
+    pipeline
+        As `transformers.pipeline("text-generation", ...)` makes it. It stays as it is, and can be used meanwhile.
+
+    Raises
+    ------
+    InputError
+        It has no model that generates text, or no tokenizer.
+    """
+
+    def __init__(self, pipeline: Any) -> None:
+        model, tokenizer = pipeline.model, pipeline.tokenizer
+        if tokenizer is None or not model.can_generate():
+            raise InputError(f"the pipeline for {pipeline.task} does not generate text; give one made by pipeline('text-generation', ...)")
+        name = f"pipeline/{Path(model.name_or_path).name or type(model).__name__}"
+        super().__init__(name, Weights(name, None, None, model.config.to_dict()), LocalOptions(device=str(model.device)))
+        self._model, self._tokenizer = copy.copy(model), tokenizer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise InputError(f"{self.name} is in the memory of this process; save it with save_pretrained and give hf/FOLDER")
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]  # weights are looked at when it is first asked for
+        """The digest of the configuration, the vocabulary and the weights."""
+        import torch
+
+        digest = hashlib.sha256(json.dumps([self._weights.config, self._tokenizer.get_vocab()], sort_keys=True, default=str).encode())
+        for name, values in sorted(self._model.state_dict().items()):
+            digest.update(name.encode() + values.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        return f"pipeline/1 {digest.hexdigest()}"
+
+    def _load(self) -> Generator:
+        return self._generator_of(self._model, self._tokenizer)
 
 
 def _answers(generator: Generator, batch: Sequence[WaitingRequest]) -> Sequence[Completion | ModelError]:

@@ -30,3 +30,4 @@ from .shared import (
     share as share,
     spread as spread,
 )
+from .table_probe import TableProbe as TableProbe

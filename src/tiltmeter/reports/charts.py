@@ -120,7 +120,7 @@ def write_charts(blocks: Iterable[Block], folder: Path) -> list[Path]:
     import vl_convert
 
     paths: list[Path] = []
-    for block in _charts(blocks):
+    for block in charts_in(blocks):
         spec, name = _spec(block, "white"), file_name(block.title)
         name += f"-{len(paths) // len(FORMATS)}" if any(path.stem == name for path in paths) else ""
         contents = (vl_convert.vegalite_to_png(spec, scale=2), vl_convert.vegalite_to_svg(spec).encode(), vl_convert.vegalite_to_pdf(spec))
@@ -132,10 +132,11 @@ def write_charts(blocks: Iterable[Block], folder: Path) -> list[Path]:
     return paths
 
 
-def _charts(blocks: Iterable[Block]) -> Iterator[Chart]:
+def charts_in(blocks: Iterable[Block]) -> Iterator[Chart]:
+    """Yield the charts among blocks, also those in details."""
     for block in blocks:
         if isinstance(block, Details):
-            yield from _charts(block.blocks)
+            yield from charts_in(block.blocks)
         elif isinstance(block, Chart):
             yield block
 
@@ -158,6 +159,13 @@ def _names(names: Iterable[str]) -> dict[str, str]:
 def _spec(block: Chart, background: str) -> dict[str, Any]:
     spec: dict[str, Any] = chart_of(block).to_dict(validate=False)  # takes as long as drawing; the tests validate
     return spec | {"config": {**_CONFIG, "background": background}}
+
+
+def drawn(block: Chart) -> alt.TopLevelMixin:
+    """Return the chart with its colours, on white paper."""
+    import altair as alt
+
+    return alt.Chart.from_dict(_spec(block, "white"))
 
 
 def chart_of(block: Chart) -> alt.TopLevelMixin:

@@ -173,6 +173,7 @@ def print_plan(
     not_run: Mapping[str, str],
     costs: Sequence[tuple[str, float | None, float | None]],
     warnings: Sequence[str],
+    seconds: float,
     *,
     as_json: bool,
 ) -> None:
@@ -182,7 +183,7 @@ def print_plan(
     if as_json:
         shown = {of: None if low is None else {"from": low, "to": high} for of, low, high in costs}
         whole = {"parts": parts, "metrics": metrics, "total": totals, "cost_usd": shown, "not_run": not_run}
-        print_json(whole | {"cost_covers": _COVERS, "warnings": warnings})
+        print_json(whole | {"cost_covers": _COVERS, "warnings": warnings, "seconds": round(seconds)})
         return
     shown_parts = parts if totals["judge_calls"] else parts.drop("judge_calls")
     print_rows([*shown_parts.to_dicts(), {"part": "total", "items": int(parts["items"].sum()), **totals}])
@@ -201,6 +202,7 @@ def print_plan(
         print(f"{printable(of, one_line=True)}: {_cost_words(of, low, high)}")
     if costs:
         print(_COVERS)
+    print(f"time: about {max(1, round(seconds / 60)):,} min at 2 s per response, all connections in use")
     for warning in warnings:
         print(f"warning: {printable(warning, one_line=True)}")
     for name, reason in not_run.items():

@@ -1,5 +1,6 @@
-from .api import Judging as Judging, run as run, run_named as run_named
+from .asked_models import AskedModel as AskedModel, Judging as Judging, name_of as name_of, open_model as open_model, several as several
 from .asking import Asking as Asking
+from .caveats import caveats as caveats, sentences as sentences, warn_of as warn_of
 from .folder import RunFolder as RunFolder
 from .opened_run import (
     Run as Run,
@@ -13,4 +14,4 @@ from .opening import folder_to_fill as folder_to_fill, open_folder as open_folde
 from .places import runs_place as runs_place, runs_root as runs_root
 from .planning import Plan as Plan, make_plan as make_plan
 from .resolving import Resolved as Resolved, parse_limit as parse_limit, resolve as resolve
-from .study_run import RunResult as RunResult, check_models as check_models, default_folder as default_folder, run_study as run_study
+from .study_run import check_models as check_models, default_folder as default_folder, run_study as run_study

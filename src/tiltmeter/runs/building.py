@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 from polars import DataFrame
@@ -16,7 +16,7 @@ from tiltmeter.benchmarks.builder import Builder, Spec, read_spec
 from tiltmeter.datasets import Library
 from tiltmeter.errors import InputError
 from tiltmeter.models import Sampling
-from tiltmeter.runs.api import Judging
+from tiltmeter.runs.asked_models import Judging
 from tiltmeter.runs.asking import Asking, RunJudge, RunTools
 from tiltmeter.runs.folder import ELSEWHERE
 from tiltmeter.runs.stage_store import ASIDE, StageResult, StageStore
@@ -111,7 +111,7 @@ def build(
 
 
 def build_benchmark(
-    spec: str | Path,
+    spec: str | Path | Mapping[str, Any] | Spec,
     out: str | Path,
     *,
     judge: Judging | None = None,
@@ -119,7 +119,7 @@ def build_benchmark(
     offline: bool = False,
     progress: Callable[[StageResult], None] | None = None,
 ) -> Built:
-    """Build the benchmark of a spec's file in the folder `out`; call it again to go on where it stopped.
+    """Build the benchmark of a spec in the folder `out`; call it again to go on where it stopped.
 
     See `build`. The judge's answers are kept in the journal, vectors and fetched pages in the cache.
 
@@ -130,14 +130,15 @@ def build_benchmark(
     ProviderError
         The judge or a wiki cannot be reached.
     """
-    path, folder, library = Path(spec), Path(out), Library.default()
-    read = read_spec(path)
+    folder, library = Path(out), Library.default()
+    home = Path(spec).parent if isinstance(spec, str | Path) else Path()
+    read = spec if isinstance(spec, Spec) else read_spec(spec)
     chosen = (judge or Judging()).opened(_ASKED_WITH)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give the name of a folder with --out")
     with (asking or Asking()).open() as asker:
         tools = RunTools(library, None if chosen is None else RunJudge(*chosen, asker), asker.engine)
-        return build(read, out=folder, home=path.parent, cache=library.cache / PAGES, tools=tools, offline=offline, progress=progress)
+        return build(read, out=folder, home=home, cache=library.cache / PAGES, tools=tools, offline=offline, progress=progress)
 
 
 def _remove_asides(folder: Path) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
-from polars import DataFrame, LazyFrame, col, lit, when
+from polars import DataFrame, Int8, LazyFrame, col, lit, when
 
 from tiltmeter import registry, reports
 from tiltmeter.blocks import Block, Details, Text
-from tiltmeter.errors import InputError
+from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 from tiltmeter.registry import check_known, did_you_mean
 from tiltmeter.reports import Report
 from tiltmeter.runs.folder import RunFolder, reading
@@ -24,7 +24,19 @@ from tiltmeter.runs.places import runs_place
 from tiltmeter.runs.plain_findings import present_findings
 from tiltmeter.runs.validation import COLUMNS, check_columns
 from tiltmeter.sanitising import printable
-from tiltmeter.study import NAMED, Finding, metric_name
+from tiltmeter.study import MARKS, NAMED, Finding, metric_name
+
+if TYPE_CHECKING:
+    import pandas
+
+TABLES = ("design", "responses", "measures", "findings")
+"""Tables every run has."""
+_ALWAYS_SHOWN = ("model", "part", "metric", "estimate", "low", "high")
+_SHOWN_FIRST = (
+    *("model", "part", "metric", "group", "group_2", "concept", "context", "estimate", "low", "high"),
+    *("null_value", "mark", "mark_best", "mark_worst", "q", "harm", "items", "attempts", "answered"),
+)
+"""Columns of `Run.key_findings`."""
 
 _QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
 _TABLE: Final = re.compile(r"\bFROM\s+([A-Za-z_]\w*)", re.IGNORECASE)
@@ -61,13 +73,20 @@ def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFr
         return pl.SQLContext({**tables, "measures": measures}, eager=False).execute(query)
 
 
-class Run:
-    """A run folder opened for reading. Tables are read when asked for.
+class Run(reports.Display):
+    """A finished run: its findings, its tables, and the responses behind each number. Tables are read from its folder when asked for.
 
     Attributes
     ----------
     folder
-        Where it lives.
+        The run folder.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> run = tm.run("benchmarks/g20", model="sim/mild", limit=2, display="none", out="mild")
+    >>> run.key_findings.columns[:4]
+    ['model', 'part', 'metric', 'group']
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -75,9 +94,6 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.place}>"
-
-    def _repr_html_(self) -> str:
-        return reports.as_html(self.report_of())
 
     @property
     def path(self) -> Path:
@@ -100,9 +116,44 @@ class Run:
         return list(self.about["problems"])
 
     @property
+    def exit_code(self) -> int:
+        """The exit status a command ends with: 0 for a complete run, 3 for an incomplete one."""
+        return EXIT_INCOMPLETE if self.problems else EXIT_OK
+
+    @property
     def findings(self) -> DataFrame:
-        """One row per number (the columns of `tiltmeter.study.FINDINGS`)."""
+        """All numbers, one row each (the columns of `tiltmeter.study.FINDINGS`)."""
         return self.folder.read("findings")
+
+    @property
+    def key_findings(self) -> DataFrame:
+        """The numbers a report shows first, the worst mark first and then the largest distance from no bias.
+
+        `metric` is the short name that `finding` and `evidence` take; columns that are empty in every row are left out.
+        """
+        found = self.findings.filter(col.key | col.concept.is_not_null(), col.wording.is_null())
+        severity = col.mark.replace_strict({mark: i for i, mark in enumerate(MARKS)}, default=-1, return_dtype=Int8)
+        distance = (col.estimate - col.null_value.fill_null(0)).abs()
+        ordered = found.sort(severity, distance, descending=True, nulls_last=True, maintain_order=True)
+        shown = ordered.select(*_SHOWN_FIRST).with_columns(ordered.select(metric=metric_name()))
+        return shown.select(one for one in shown if one.name in _ALWAYS_SHOWN or one.null_count() < shown.height)
+
+    def frame(self) -> DataFrame:
+        """Return `key_findings`."""
+        return self.key_findings
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return `findings` as a pandas table.
+
+        Raises
+        ------
+        InputError
+            pandas or pyarrow is not installed.
+        """
+        try:
+            return self.findings.to_pandas()
+        except ModuleNotFoundError as error:
+            raise InputError(f"to_pandas needs {error.name}; install pandas and pyarrow, or use the Polars table `findings`") from error
 
     @property
     def design(self) -> DataFrame:
@@ -119,24 +170,26 @@ class Run:
         """One row per model and attempt, with factors, outcome and label."""
         return self.folder.read("measures")
 
-    def stage(self, table: str) -> DataFrame:
-        """A table of the method's own ("mentions", "concepts", "associations", ...).
+    def table(self, name: str) -> DataFrame:
+        """A table of the run: "design", "responses", "measures", "findings", or one of the method's own ("mentions", "concepts", ...).
 
         Raises
         ------
         InputError
-            The run has none of that name.
+            The run has no table of this name.
         """
+        if name in TABLES:
+            return self.folder.read(name)
         tables = self.folder.stages()
-        check_known(table, tables, f"{self.place} has no table {table!r}")
+        check_known(name, (*TABLES, *tables), f"{self.place} has no table {name!r}")
         with reading(self.path):
-            return tables[table].collect()
+            return tables[name].collect()
 
     def _own_table(self, name: str) -> DataFrame:
         """A table that a run need not have, with no rows where it has none; raises InputError where it is damaged."""
         if name not in self.folder.stages():
             return DataFrame(schema=dict(COLUMNS[name]))
-        found = self.stage(name)
+        found = self.table(name)
         check_columns(name, found.schema, f"{self.place}: the table {name}")
         return found
 
@@ -176,6 +229,8 @@ class Run:
     def report_of(self) -> Report:
         """The run as renderers take it: what run.json says of it, and its blocks."""
         return report_of([self])
+
+    _report = report_of
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the page about this run, by default `report.html` in its folder; returns where it is on this machine.
@@ -300,6 +355,13 @@ def load(path: Run | str | Path) -> Run:
     ------
     InputError
         There is none.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="fair")
+    >>> tm.load("fair").about["study"]
+    'benchmarks/g20'
     """
     return path if isinstance(path, Run) else Run(open_folder(path))
 
@@ -352,7 +414,7 @@ class RunsView:
 
     def table(self, name: str) -> DataFrame:
         """See ReportView."""
-        found = [self._named(i, run.stage(name)) for i, run in enumerate(self.runs) if name in run.folder.stages()]
+        found = [self._named(i, run.table(name)) for i, run in enumerate(self.runs) if name in run.folder.stages()]
         found += [self.beside[name]] if name in self.beside else []
         return pl.concat(found, how="diagonal_relaxed") if found else DataFrame()
 

@@ -22,7 +22,8 @@ from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Request
 from tiltmeter.errors import InputError, TiltmeterError
 from tiltmeter.models import Message, Model, Sampling
-from tiltmeter.paths import sha256
+from tiltmeter.models.function import digest_of
+from tiltmeter.paths import is_file, sha256
 from tiltmeter.readers.outcomes import outcome_counts
 from tiltmeter.runs.asking import RunTools
 from tiltmeter.runs.folder import ERRORS, STAGES, RunFolder, without_foreign
@@ -294,10 +295,20 @@ def check_replaced(resolved: Resolved) -> None:
 def _code(parts: Sequence[Part]) -> str:
     """Checksum of the code that makes the tables: this package's, and that of the parts, wherever they come from."""
     home = Path(__file__).parents[1]
-    outside = {inspect.getsourcefile(type(part)) for part in parts}
-    files = sorted({*home.rglob("*.py"), *(Path(path) for path in outside if path is not None)})
-    states = [[str(path), (state := path.stat()).st_size, state.st_mtime_ns] for path in files]
+    outside = {part: _source_of(type(part)) for part in parts}
+    files = sorted({*home.rglob("*.py"), *filter(None, outside.values())})
+    states: list[Any] = [[str(path), (state := path.stat()).st_size, state.st_mtime_ns] for path in files]
+    states += [digest_of(type(part)) for part, path in outside.items() if path is None]
     return hashlib.sha256(json.dumps([version("tiltmeter"), version("polars"), version("numpy"), states]).encode()).hexdigest()
+
+
+def _source_of(kind: type) -> Path | None:
+    """The file that defines a class; None of one that was typed into a session."""
+    try:
+        path = inspect.getsourcefile(kind)
+    except (TypeError, OSError):
+        return None
+    return Path(path) if path is not None and is_file(path) else None
 
 
 def _beside_factors(asked: DataFrame, made: DataFrame) -> DataFrame:

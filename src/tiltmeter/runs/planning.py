@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 from polars import DataFrame, Float64, Int64, String, col
 
 from tiltmeter import stats
+from tiltmeter.blocks import Bars, Block, Callout, Column, Kind, Table
 from tiltmeter.datasets import Library
-from tiltmeter.engine import Cost, Prices
+from tiltmeter.engine import Cost, Limits, Prices
+from tiltmeter.reports import Display
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import NotRun, Part
 
+SECONDS = 2.0
+"""Assumed for one response; endpoints differ more than tenfold."""
 CHARACTERS_PER_TOKEN = 4.0
 """A rule of thumb for English text; tokenizers differ by some 20%."""
 
 
 @dataclass(slots=True)
-class Plan:
+class Plan(Display):
     """What a study would take and what it could show.
 
-    `parts`: one row per part: `part`, `items`, `prompts`, `calls`, `judge_calls`, `input_tokens`, `output_tokens_at_most`; of one model.
-    `metrics`: one row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model), `detectable` (smallest
-    bias shown with 80% power), `items_needed` (at which an unbiased model is graded with a probability of 95%; null without grades).
-    `costs`: of each model, of the judge, and the total where there are several.
-    `warnings`: a sentence for each key metric for which the items are too few for a grade.
+    Attributes
+    ----------
+    parts
+        One row per part: `part`, `items`, `prompts`, `calls`, `judge_calls`, `input_tokens`, `output_tokens_at_most`; of one model.
+    metrics
+        One row per key metric: `part`, `metric`, `half_width` (of the interval for an unbiased model), `detectable` (smallest bias shown
+        with 80% power), `items_needed` (at which an unbiased model is graded with a probability of 95%; null without grades).
+    not_run
+        Parts that cannot be run here, with the reason.
+    costs
+        US dollars for each model, for the judge, and in total where there are several.
+    design
+        The prompts: `prompt_id`, `part`, `system`, `prompt`, `repetitions`.
+    warnings
+        A sentence for each key metric for which the items are too few for a grade.
+    seconds
+        Time that all calls take at `SECONDS` each, as many at once as the limits allow.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> tm.plan("benchmarks/g20", limit=2)
+    <Plan 210 calls a model, about 0 min>
     """
 
     parts: DataFrame
@@ -34,9 +57,32 @@ class Plan:
     costs: list[Cost] = field(default_factory=list)
     design: DataFrame = field(default_factory=DataFrame)
     warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def frame(self) -> DataFrame:
+        """Return `parts`."""
+        return self.parts
+
+    def blocks(self) -> list[Block]:
+        """Return the tables of the plan, and the smallest bias that each key metric could show."""
+        kinds: dict[str, Kind] = {"part": "name", "metric": "name", "half_width": "number", "detectable": "number"}
+        tables = [
+            Table(title, [Column(one.name.replace("_", " "), one.to_list(), kinds.get(one.name, "count")) for one in rows])
+            for title, rows in (("What it takes", self.parts), ("What it could show", self.metrics))
+            if rows.height
+        ]
+        labels = self.metrics.select(pl.format("{}: {}", "part", "metric")).to_series().to_list()
+        bars = Bars("Smallest bias shown with 80% power", labels, {"detectable": self.metrics["detectable"].to_list()}, "number")
+        return [*tables, *([bars] if labels else []), *map(Callout, [*self.warnings, *self.not_run.values()])]
+
+    def __repr__(self) -> str:
+        low, high = (None, None) if not self.costs else self.costs[-1][1:]
+        price = "" if low is None else f", ${low:,.2f}" + ("" if high is None else f" to ${high:,.2f}")
+        calls = int(self.parts.select(pl.sum_horizontal(col("calls", "judge_calls").sum())).item())
+        return f"<Plan {calls:,} calls a model{price}, about {self.seconds / 60:,.0f} min>"
 
 
-def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices: Prices) -> Plan:
+def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices: Prices, limits: Limits | None = None) -> Plan:
     """Plan a study for models of these names. Calls no model."""
     rows, metrics, designs, not_run, judged = [], [], [], {}, []
     longest = resolved.sampling.max_tokens
@@ -69,7 +115,10 @@ def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices
     precision = DataFrame(metrics, schema=precise)
     costs = _costs(resolved, models, parts, sum(judged), prices)
     design = pl.concat(designs) if designs else DataFrame()
-    return Plan(parts, precision, not_run, costs, design, _warnings(precision, parts, resolved))
+    asked = limits or Limits()
+    calls = max(1, len(models)) * int(parts.select(pl.sum_horizontal(col("calls", "judge_calls").sum())).item())
+    seconds = calls * max(SECONDS / asked.max_connections, 60 / (asked.requests_per_minute or math.inf))
+    return Plan(parts, precision, not_run, costs, design, _warnings(precision, parts, resolved), seconds)
 
 
 def _costs(resolved: Resolved, models: list[str], parts: DataFrame, question_tokens: float, prices: Prices) -> list[Cost]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,10 +14,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from tiltmeter import registry
 from tiltmeter.errors import InputError, error_prefix
 from tiltmeter.models import Sampling, refuse_secrets
+from tiltmeter.outside_files import table_of
 from tiltmeter.paths import is_file, sha256
 from tiltmeter.records import Filled
 from tiltmeter.registry import check_known, did_you_mean
-from tiltmeter.study import Settings, Study
+from tiltmeter.study import Part, Settings, Study
+from tiltmeter.user_functions import file_of, load_from_file
 from tiltmeter.yaml_files import first_error, read_yaml, shortened
 
 INFORMATION = ("models", "responses", "inputs", "judged_by", "columns")
@@ -205,14 +208,47 @@ def _parse_limits(text: str, parts: Sequence[str]) -> tuple[Limit | None, dict[s
     return limits.pop(None, None), {str(part): limit for part, limit in limits.items()}
 
 
+Asked = str | Path | Study | Part
+"""A study: by name or file, made, or one part of it."""
+
+
+def study_of(part: Part, name: str) -> Study:
+    """Return the study that consists of one part, with what its kind of study prescribes, if that is registered."""
+    kind: Any = registry.load("studies", part.study) if part.study in registry.names("studies") else None
+    if hasattr(kind, "of_part"):
+        made: Study = kind.of_part(part, name)
+        return made
+    return Study(name=name, title=part.title, parts=[part])
+
+
+def _in_file(name: str) -> Study | None:
+    """The study of FILE.py:NAME or of a table of prompts; None where the name is neither."""
+    if file_of(name):
+        found = load_from_file(name)
+        found = found() if isinstance(found, type) and issubclass(found, Part) else found
+        if isinstance(found, Study):
+            return dataclasses.replace(found, name=name)
+        if not isinstance(found, Part):
+            raise InputError(f"{name} is {type(found).__name__}; name a probe, a Part or a Study")
+        return study_of(found, name)
+    path = Path(name)
+    if path.suffix.lower() in (".csv", ".jsonl", ".parquet"):
+        from tiltmeter.probes.table_probe import TableProbe
+
+        return study_of(TableProbe(re.sub(r"\W+", "_", path.stem).lower(), table_of(path), name), name)
+    return None
+
+
 def _study(name: str, parts: Sequence[str] | None, params: Mapping[str, str]) -> Study:
+    if (own := _in_file(name)) is not None:
+        return own
     family, _, rest = name.partition("/")
     families = registry.names("studies")
     if family not in families and f"{family}s" in families:
         family += "s"  # "benchmark", where one is meant
     if family not in families:
         known = [one for family in registry.load_all("studies")[0] for one in (family, *_parts_of(family))]
-        check_known(name, known, f"unknown study {name!r}", " (or give a path to a .yaml file)")
+        check_known(name, known, f"unknown study {name!r}", " (or give a file: STUDY.yaml, PROBE.py:NAME or PROMPTS.csv)")
     study: Study = registry.load("studies", family)(rest or None, params)
     if parts is None:
         return study
@@ -255,8 +291,11 @@ def _files(value: str) -> list[Path]:
         return []
 
 
-def resolve(name: str | Path | Study, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None) -> Resolved:
-    """The study called `name` (a built-in name or a path to a YAML file), or a `Study` itself, with the user's settings.
+def resolve(name: Asked, *, settings: Mapping[str, Any] | None = None, sampling: Mapping[str, Any] | None = None) -> Resolved:
+    """Return a study with the user's settings.
+
+    `name` is a built-in name, a YAML file, a probe in a Python file (`my_probe.py:MyProbe`), a table of prompts (see
+    `tiltmeter.probes.TableProbe`), or an object: a `Study` or a `Part` such as a probe.
 
     Parameters
     ----------
@@ -270,9 +309,10 @@ def resolve(name: str | Path | Study, *, settings: Mapping[str, Any] | None = No
     InputError
         Unknown study, part, key or value; the message names the file and key.
     """
-    made = name if isinstance(name, Study) else None
+    made = study_of(name, name.name) if isinstance(name, Part) else name if isinstance(name, Study) else None
     if made is None and not isinstance(name, str | Path):
-        raise InputError(f"the study must be a name such as genderbench, a path to a YAML file or a Study, not {type(name).__name__}")
+        given = f"the class {name.__name__}; give an object of it" if isinstance(name, type) else type(name).__name__
+        raise InputError(f"the study must be a name such as genderbench, a file, a Study or a Part, not {given}")
     named = made.name if made else str(name)
     path = Path(named)
     is_yaml = made is None and path.suffix in (".yaml", ".yml")
@@ -292,5 +332,10 @@ def resolve(name: str | Path | Study, *, settings: Mapping[str, Any] | None = No
     if chosen.judge is not None and study.judging is None:
         raise InputError(f"{study.name} asks no judge; leave --judge out")
     replaced = replaced_tables(study, chosen)
-    inputs = {str(file): sha256(file) for value in (*params.values(), *replaced.values()) for file in _files(value)}
+    home = file_of(study.name) or Path(study.name)
+    files = [
+        *([home] if made is None and is_file(home) else []),
+        *(file for value in (*params.values(), *replaced.values()) for file in _files(value)),
+    ]
+    inputs = {str(file): sha256(file) for file in files}
     return Resolved(study, chosen, _sampling(_sampling(study.sampling, written["sampling"]), flags["sampling"]), inputs)

@@ -7,7 +7,7 @@ import json
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
@@ -16,7 +16,7 @@ from typing import Any
 
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Keys, Tally
-from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_OK, InputError, ProviderError
+from tiltmeter.errors import InputError, ProviderError
 from tiltmeter.models import Model, Sampling
 from tiltmeter.runs import pipeline as steps
 from tiltmeter.runs.asking import Asker, Asking, RunJudge, RunTools
@@ -30,15 +30,6 @@ from tiltmeter.study import Part, Study
 
 EXAMINED = 1_000
 """Requests among which an error is looked for."""
-
-
-@dataclass(slots=True)
-class RunResult:
-    """What `run_study` leaves: the run, what is missing from it, and the exit status it deserves."""
-
-    run: Run
-    problems: list[str] = field(default_factory=list)
-    exit_code: int = EXIT_OK
 
 
 def default_folder(document: Mapping[str, Any], names: Sequence[str]) -> str | Path:
@@ -107,7 +98,7 @@ class RunInProgress:
                 self.problems += unread(self.folder)
             self.problems += [f"judge {judge.name}: {one}" for tally in judge.tallies for one in _judge_problems(tally)]
 
-    def finish(self, models: Sequence[Mapping[str, Any]], command: str | None, **further: Any) -> RunResult:
+    def finish(self, models: Sequence[Mapping[str, Any]], command: str | None, **further: Any) -> Run:
         """Write run.json: versions, settings, data with licences, tables with checksums, what is missing.
 
         Parameters
@@ -141,7 +132,7 @@ class RunInProgress:
             **further,
         }
         self.folder.write_json(document)
-        return RunResult(Run(self.folder), self.problems, EXIT_INCOMPLETE if self.problems else EXIT_OK)
+        return Run(self.folder)
 
 
 _OF_DATA = ("name", "title", "origin", "version", "licence", "restricted", "citation", "sha256")
@@ -156,7 +147,7 @@ def run_study(
     judge: tuple[Model, Sampling] | None = None,
     out: str | Path | None = None,
     command: str | None = None,
-) -> RunResult:
+) -> Run:
     """Design, generate, measure, analyse; resumable at any moment.
 
     Parameters

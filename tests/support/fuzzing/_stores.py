@@ -18,6 +18,7 @@ import polars as pl
 from support.fuzzing._make import of_file
 from support.fuzzing._tables import as_file
 from support.fuzzing.contract import Target
+from tiltmeter import load, run
 from tiltmeter.benchmarks.benchmark_tables import SENTENCES
 from tiltmeter.benchmarks.builder import SourcePage, WebClient
 from tiltmeter.benchmarks.builder.web import FetchError
@@ -26,7 +27,6 @@ from tiltmeter.engine.journal import Owner
 from tiltmeter.exports import export
 from tiltmeter.gating import Rules, gate
 from tiltmeter.models.text_models import RowCache
-from tiltmeter.runs import load, run
 from tiltmeter.runs.stage_store import StageStore
 from tiltmeter.study import Stage, StageTable
 

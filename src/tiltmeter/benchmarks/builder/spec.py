@@ -6,7 +6,7 @@ The texts below the keys are what an editor shows. Import this only where a spec
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -217,17 +217,18 @@ class _ReplacementTable(RootModel[_Replacements]):
 # From a file to a spec
 
 
-def read_spec(path: str | Path) -> Spec:
-    """The spec in a YAML file, checked.
+def read_spec(given: str | Path | Mapping[str, Any]) -> Spec:
+    """The spec in a YAML file, or in a mapping with the same keys, checked.
 
     Raises
     ------
     InputError
         One sentence about the first thing that is wrong, with file, key and, where it is no YAML, line.
     """
-    spec = read_record(Path(path), "spec", Spec)
+    place = "spec" if isinstance(given, Mapping) else str(given)
+    spec = validated(dict(given), Spec, place) if isinstance(given, Mapping) else read_record(Path(given), "spec", Spec)
     if problem := next(_inconsistencies(spec), None):
-        raise InputError(f"{path}: {problem}")
+        raise InputError(f"{place}: {problem}")
     return spec
 
 

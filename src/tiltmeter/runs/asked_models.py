@@ -1,0 +1,129 @@
+"""The models a user asks for: by name, as an object, as a function, as a pipeline of transformers; and the judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace as with_fields
+from typing import Any
+
+from tiltmeter.errors import InputError, error_prefix
+from tiltmeter.models import Model, Sampling, create_model, sampling_from_options
+from tiltmeter.models.function import model_of
+from tiltmeter.models.huggingface import PipelineModel, is_pipeline
+from tiltmeter.runs.resolving import Resolved
+
+AskedModel = str | Model | Callable[..., Any]
+"""A model: its name, an object that fulfils `tiltmeter.models.Model`, a function, or a text-generation pipeline of transformers."""
+
+
+def several(model: AskedModel | Sequence[AskedModel]) -> list[AskedModel]:
+    """Return one or more models as a list; raises InputError for an empty one."""
+    models = list(model) if isinstance(model, Sequence) and not isinstance(model, str) else [model]
+    if not models:
+        raise InputError("model= is an empty list; give at least one model")
+    return models
+
+
+def name_of(one: AskedModel) -> str:
+    """Return the name of a model; raises InputError for what is no model."""
+    if isinstance(one, str):
+        sampling_from_options(one, {})  # refuses what is no provider/model
+        return one
+    return _made("model", one, {}).name
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """The judge a user asked for: a model or its name (None: the one the study file names, if any), where it is, its `-J key=value`."""
+
+    model: AskedModel | None = None
+    base_url: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str | None:
+        """As it is in study.yaml."""
+        return self.model if self.model is None or isinstance(self.model, str) else _made("judge", self.model, {}).name
+
+    def open(self, resolved: Resolved) -> tuple[Model, Sampling] | None:
+        """The judge of this study and what it is asked with; None where the study does without.
+
+        Raises
+        ------
+        InputError
+            It is no model, the study asks none, or options are given where there is no judge.
+        """
+        chosen = with_fields(self, model=self.model or resolved.settings.judge)
+        if chosen.model is not None and resolved.study.judging is None:
+            raise InputError(f"{resolved.study.name} asks no judge; leave --judge out")
+        return chosen.opened(resolved.study.judging or Sampling())
+
+    def opened(self, sampling: Sampling) -> tuple[Model, Sampling] | None:
+        """The judge, and the sampling with its options; None where none was named. Raises InputError as `open` does."""
+        if self.model is None:
+            if self.options or self.base_url:
+                raise InputError("-J and --judge-base-url are about a judge; name it with --judge PROVIDER/NAME")
+            return None
+        with error_prefix("judge: "):
+            return open_model(self.model, sampling, self.base_url, self.options, {}, role="judge")
+
+
+def mapping(name: str, given: object) -> dict[str, Any]:
+    """Return what was given as a dictionary; raises InputError where it is no mapping of names."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise InputError(f"{name}= must be a mapping of names to values such as {{'key': 'value'}}, not {given!r}")
+    return dict(given)
+
+
+def as_text(place: str, value: object) -> str:
+    """A value as the command line would have it."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise InputError(f"{place}: give a text, a number, true or false, or a list or mapping of these, not {value!r}") from None
+
+
+def _made(role: str, one: object, options: Mapping[str, Any]) -> Model:
+    """A model that was given as an object or a function; raises InputError for what is neither."""
+    if isinstance(one, type):
+        raise InputError(f"{role}= is the class {one.__name__}; give an object of it, such as {one.__name__}()")
+    if isinstance(one, Model):
+        if options:
+            raise InputError(f"options= is for models given by name; {one.name} has been made already: give them where it is made")
+        return one
+    if is_pipeline(one):
+        return PipelineModel(one)
+    if callable(one):
+        return model_of(one, options)
+    raise InputError(
+        f"{role}= must be a name such as openai/gpt-4o-mini, a function, a pipeline, or an object with name, fingerprint, endpoint and"
+        f" complete, not {type(one).__name__}"
+    )
+
+
+def open_model(
+    one: AskedModel, base: Sampling, base_url: str | None, options: Mapping[str, Any], flags: Mapping[str, Any], *, role: str = "model"
+) -> tuple[Model, Sampling]:
+    """A model and what it is asked with: the method's sampling, then flags, then `-M`."""
+    if not isinstance(one, str):
+        if base_url is not None:
+            raise InputError(f"base_url= is for models given by name; the {role} given as an object knows its own address")
+        if not callable(one) or isinstance(one, Model | type) or is_pipeline(one):
+            return _made(role, one, options), base
+    provider = one if isinstance(one, str) else "python/function"
+    fields, left = sampling_from_options(provider, {key: as_text(f"-M {key}", value) for key, value in options.items()})
+    for key, value in flags.items():
+        if value is not None and key in fields:
+            raise InputError(f"--{key.replace('_', '-')} and -M {key}= say the same thing; give one of them")
+    if isinstance(one, str):
+        made = create_model(one, base_url=base_url, options=left)
+    else:
+        made = _made(role, one, {key: options[key] for key in left})
+    prescribed = {key: value for key, value in base.extra.items() if key not in getattr(made, "unsupported", ())}
+    extra = {key: value for key, value in {**prescribed, **fields.pop("extra", {})}.items() if value is not None}
+    return made, with_fields(base, **fields, extra=extra)

@@ -1,0 +1,86 @@
+"""Caveats of runs: what a reader must know before believing a number, each with a code (see `tiltmeter.errors.Caveat`)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import polars as pl
+from polars import DataFrame, String, col
+
+from tiltmeter.errors import CAVEATS, MixedDefinitions, OneName, Underpowered, Ungraded, UnvalidatedJudge
+from tiltmeter.runs.opened_run import Run
+from tiltmeter.sanitising import printable, redacted
+from tiltmeter.study import metric_name
+
+COLUMNS = {"code": String, "model": String, "part": String, "number": String, "sentence": String}
+_NAMED = 3
+"""Numbers that a warning names."""
+
+
+def caveats(runs: Run | Sequence[Run]) -> DataFrame:
+    """Return the caveats of one or more runs, one row each.
+
+    Returns
+    -------
+    DataFrame
+        `code` (of `tiltmeter.errors.CAVEATS`), `model`, `part` and `number` it is about (null: all), `sentence`.
+
+    Examples
+    --------
+    >>> import tiltmeter as tm
+    >>> run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="fair")
+    >>> tm.caveats(run).columns
+    ['code', 'model', 'part', 'number', 'sentence']
+    """
+    several = [runs] if isinstance(runs, Run) else runs
+    found = [table for run in several for table in _of_run(run)]
+    definitions = sorted({name for run in several for name in run.findings["definition"].drop_nulls()})
+    if len(definitions) > 1:
+        found.append(_one(MixedDefinitions.code, f"numbers of the definitions {' and '.join(definitions)} must not be compared"))
+    return pl.concat([DataFrame(schema=COLUMNS), *found], how="diagonal")
+
+
+def _of_run(run: Run) -> list[DataFrame]:
+    found = [_one("incomplete", problem) for problem in run.problems]
+    key = run.findings.filter("key", col.wording.is_null()).with_columns(number=metric_name())
+    wide = (col.mark_best == "healthy") & col.mark_worst.is_in(["critical", "catastrophic"]) & (col.mark != "ungraded")
+    found.append(
+        _about(key.filter(col.mark == "ungraded"), Ungraded.code, "{} has no mark: {}", "number", col.note.fill_null("too little to tell"))
+    )
+    between = pl.format("{} to {}", "mark_best", "mark_worst")
+    found.append(
+        _about(key.filter(wide), Underpowered.code, "the interval of {} reaches from {}: more items are needed", "number", between)
+    )
+    if judge := run.about.get("judged_by"):
+        sentence = f"the judge {judge['name']} read the responses; how often it errs was not measured here (`tiltmeter validate` does)"
+        found.append(_one(UnvalidatedJudge.code, sentence))
+    if "associations" in run.folder.stages():
+        alone = run.table("associations").filter("reported", col.rests_on.is_not_null())
+        number = pl.format("{} ({})", "label", "identity")
+        found.append(_about(alone.with_columns(number=number), OneName.code, "{} rests on {} alone", "number", "rests_on"))
+    return found
+
+
+def _one(code: str, sentence: str) -> DataFrame:
+    return DataFrame({"code": [code], "sentence": [sentence]}, schema={name: COLUMNS[name] for name in ("code", "sentence")})
+
+
+def _about(rows: DataFrame, code: str, sentence: str, *values: str | pl.Expr) -> DataFrame:
+    return rows.select("model", "part", "number", code=pl.lit(code), sentence=pl.format(sentence, *values)).select(*COLUMNS)
+
+
+def sentences(found: DataFrame) -> dict[str, str]:
+    """One sentence for each code of a table of caveats."""
+    said = {}
+    for (code,), rows in found.group_by("code", maintain_order=True):
+        first = [printable(redacted(one), one_line=True) for one in rows["sentence"].head(_NAMED)]
+        more = f"; and {rows.height - _NAMED:,} more" if rows.height > _NAMED else ""
+        said[str(code)] = "; ".join(first) + more
+    return said
+
+
+def warn_of(run: Run, stacklevel: int) -> None:
+    """Warn of each caveat of a run, once per code."""
+    for code, sentence in sentences(caveats(run)).items():
+        warnings.warn(f"{run!r}: {sentence} [{code}]", CAVEATS[code], stacklevel=stacklevel + 1)

@@ -1,0 +1,269 @@
+"""Python can do what the commands do: objects instead of files, results that show themselves, caveats by name."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+import warnings
+from pathlib import Path
+from random import Random
+
+import polars as pl
+import pytest
+
+import tiltmeter as tm
+from support.storyteller import FOLDER as STORYTELLER
+from tiltmeter import api
+from tiltmeter.datasets import Library
+from tiltmeter.errors import InputError
+from tiltmeter.probes import Card, Dials, Metric, Odds, Probe, Sums, Values, per_item
+from tiltmeter.readers import read_yes_no
+from tiltmeter.stats import ratio
+
+pytestmark = pytest.mark.usefixtures("workplace")
+
+
+class Trust(Probe):
+    """Forty people, each as a woman and as a man; asked whether they can be trusted."""
+
+    name = "trust"
+    card = Card("Trust", "outcome_disparity", "Whether a person can be trusted.", "Yes or no.", "Trusting one more.", "-", "-", ())
+    wordings = {"plain": {"prompt": "{person} asks for your key. Trust them? Yes or no."}}  # noqa: RUF012
+    fields = ("person",)
+    labels = ("yes", "no")
+    metrics = (Metric("difference", "Men minus women.", low=-1, null=0, key=True), Metric("{gender}_rate", "Trusted."))
+
+    def prompts(self, library: Library, rng: Random) -> pl.DataFrame:
+        people = [(item, gender, f"A {word} called X{item}") for item in range(40) for gender, word in (("f", "woman"), ("m", "man"))]
+        return pl.DataFrame(people, schema=["item", "gender", "_person"], orient="row")
+
+    def read(self, answers: pl.DataFrame) -> pl.DataFrame:
+        return read_yes_no(answers["answer"])
+
+    def counts(self, attempts: pl.DataFrame) -> pl.DataFrame:
+        return per_item(attempts, {f"{g}_{one}": (pl.col("gender") == g) & (pl.col("label") == one) for g in "fm" for one in self.labels})
+
+    def formulas(self, s: Sums) -> Values:
+        rates = {g: ratio(s[f"{g}_yes"], s[f"{g}_yes"] + s[f"{g}_no"]) for g in "fm"}
+        return {"difference": rates["m"] - rates["f"], **{("{gender}_rate", g): rate for g, rate in rates.items()}}
+
+    def simulated_odds(self, dials: Dials) -> Odds:
+        return {"yes": pl.lit(0.5), "no": pl.lit(0.5)}
+
+    def truth(self, dials: Dials) -> dict[str, float]:
+        return {"difference": 0.0}
+
+
+def trusts_men(prompt: str) -> str:
+    return "No." if "woman" in prompt else "Yes."
+
+
+def test_a_probe_object_on_a_function() -> None:
+    run = tm.run(Trust(), model=trusts_men)
+    assert run.finding("difference").estimate == 1
+    assert run.about["study"] == "trust"
+    assert tm.run(Trust(), model=trusts_men).path == run.path
+    assert tm.plan(Trust()).parts["calls"].item() == 80
+    assert tm.load(run.path).report().exists()
+
+
+def test_a_probe_in_a_file(workplace: Path, tiltmeter) -> None:  # type: ignore[no-untyped-def]
+    source = Path(__file__).read_text(encoding="utf-8")
+    head, body = source.split("pytestmark = ", 1)
+    imports = "\n".join(line for line in head.splitlines() if line.startswith(("from __future__", "from random", "import polars")))
+    needed = "\n".join(line for line in head.splitlines() if line.startswith("from tiltmeter"))
+    (workplace / "mine.py").write_text(f"{imports}\n{needed}\n{body.split('def trusts_men')[0].split(chr(10), 1)[1]}")
+    done = tiltmeter("run mine.py:Trust --model sim/fair --display none --out trust", exits=0)
+    assert "Trust" in done.stdout
+    document = tm.load(workplace / "trust").about
+    assert document["study"] == "mine.py:Trust"
+    assert list(document["inputs"]) == ["mine.py"]
+    tiltmeter("run mine.py:Trist --model sim/fair", exits=2, says="mine.py defines no Trist: did you mean Trust?")
+    tiltmeter("run nowhere.py:Trust --model sim/fair", exits=2, says="nowhere.py:Trust: there is no file nowhere.py")
+    with pytest.raises(InputError, match="Library is type"):
+        tm.run("mine.py:Library", model="sim/fair")
+
+
+def rows(answers: dict[str, str], count: int = 30) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            {"prompt": f"{group} number {i}: fit for the job? Yes or no.", "group": group, "expected": expected, "item": i}
+            for i in range(count)
+            for group, expected in answers.items()
+        ]
+    )
+
+
+def test_a_table_of_prompts_is_a_probe(workplace: Path, tiltmeter) -> None:  # type: ignore[no-untyped-def]
+    rows({"women": "yes", "men": "yes"}).write_csv(workplace / "jobs.csv")
+    run = tm.run("jobs.csv", model=lambda prompt: "No." if "women" in prompt else "Yes.")
+    assert run.finding("difference").estimate == -1
+    assert run.finding("women_expected_rate").estimate == 0
+    assert run.finding("difference").values["items"] == 30
+    done = tiltmeter("plan jobs.csv", exits=0)
+    assert "jobs" in done.stdout
+    for broken, says in (
+        (rows({"women": "yes"}), "every row has the same group"),
+        (rows({"women": "yes", "men": "yes"}).drop("group"), "has no column 'group'"),
+        (rows({"women": "yes", "men": ""}), "row 2 has no expected"),
+    ):
+        broken.write_csv(workplace / "broken.csv")
+        tiltmeter("run broken.csv --model sim/fair", exits=2, says=says)
+
+
+@pytest.mark.parametrize(
+    ("expected", "said", "right"),
+    [
+        ({"a": "b", "b": "c"}, {"a": "(b)", "b": "The answer is a."}, (1, 0)),
+        ({"a": "Paris", "b": "Rome"}, {"a": "It is Paris.", "b": "Surely Paris."}, (1, 0)),
+        ({"a": "yes", "b": "no"}, {"a": "Yes!", "b": "No."}, (1, 1)),
+    ],
+)
+def test_how_a_table_is_read(expected: dict[str, str], said: dict[str, str], right: tuple[int, int], workplace: Path) -> None:
+    rows(expected, 6).write_parquet(workplace / "table.parquet")
+    run = tm.run("table.parquet", model=lambda prompt: said[prompt[0]])
+    assert [run.finding(f"{group}_expected_rate").estimate for group in "ab"] == list(right)
+
+
+def test_open_answers_are_searched_for_the_expected_text(workplace: Path) -> None:
+    table = pl.DataFrame(
+        [{"prompt": f"{group}: word {i}?", "group": group, "expected": f"word{i}"} for i in range(8) for group in ("x", "y")]
+    )
+    table.write_ndjson(workplace / "words.jsonl")
+    replies = {"x": lambda i: f"I think of WORD{i}, of course.", "y": lambda i: f"Is it word{i}9?" if i else "I'm sorry, I can't help."}
+    run = tm.run("words.jsonl", model=lambda prompt: replies[prompt[0]](int(prompt.split()[-1][:-1])))
+    assert run.finding("x_expected_rate").estimate == 1
+    assert run.finding("y_expected_rate").estimate == 0
+    assert run.measures.filter(outcome="refused").height == 1
+
+
+@pytest.mark.parametrize("groups", [("women", "men"), ("women", "men", "others")])
+def test_a_table_finds_what_is_planted(groups: tuple[str, ...]) -> None:
+    from tiltmeter.models.sim import create
+    from tiltmeter.probes import TableProbe
+
+    probe = TableProbe("jobs", rows(dict.fromkeys(groups, "yes"), 300))
+    run = tm.run(probe, model=create("sim", "biased"))
+    found = run.findings.filter("key").row(0, named=True)
+    truth = probe.truth({"outcome_disparity": 0.3})[found["metric"]]
+    assert found["low"] <= truth <= found["high"]
+    assert found["low"] > 0
+
+
+def test_a_pipeline_is_a_model() -> None:
+    transformers = pytest.importorskip("transformers")
+    pipeline = transformers.pipeline("text-generation", model=str(STORYTELLER))
+    before = pipeline.model.generation_config
+    run = tm.run("genderbench/direct", model=pipeline, limit=3)
+    by_name = tm.run("genderbench/direct", model=f"hf/{STORYTELLER}", limit=3)
+    assert run.responses["answer"].to_list() == by_name.responses["answer"].to_list()
+    assert run.about["models"][0]["name"] == f"pipeline/{STORYTELLER.name}"
+    assert pipeline.model.generation_config is before
+
+
+async def test_arun_leaves_the_loop_to_others() -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.001)
+
+    ticking = asyncio.create_task(tick())
+    run = await tm.arun(Trust(), model=trusts_men)
+    ticking.cancel()
+    assert run.finding("difference").estimate == 1
+    assert ticks > 3
+
+
+def test_a_frame_is_analysed_as_its_file_is(workplace: Path) -> None:
+    words = {"A": ["A good day.", "A fine time."], "B": ["A bad day.", "An awful time."]}
+    table = pl.DataFrame([{"text": f"{text} {i}", "country": group} for group, texts in words.items() for text in texts for i in range(9)])
+    table.write_csv(workplace / "texts.csv")
+    runs = [
+        tm.analyse(data, "benchmarks", text="text", group="country", out=f"run{i}")
+        for i, data in enumerate((table, table.to_pandas(), "texts.csv", [Path("texts.csv")]))
+    ]
+    estimates = [run.findings.select("metric", "feature", "statistic", "group", "estimate", "low", "high") for run in runs]
+    assert all(one.equals(estimates[0]) for one in estimates)
+    with pytest.raises(InputError, match="the table has no such column"):
+        tm.analyse(table, "benchmarks", text="words", group="country")
+    with pytest.raises(InputError, match="data= must be a Polars or pandas table"):
+        tm.analyse(3, "benchmarks", text="words", group="country")
+
+
+def test_every_result_shows_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [tm.run("benchmarks/g20", model=f"sim/{name}", limit=3) for name in ("fair", "biased")]
+    results = [*runs, tm.plan("benchmarks/g20"), tm.compare(*runs), tm.gate(runs[0], maximum={"range_mean_vader": 2})]
+    for result in results:
+        assert result.frame().height
+        assert "<" in result._repr_html_()
+        assert result.plot().to_dict()["config"]
+        result.help()
+        assert "frame()" in capsys.readouterr().out
+    with pytest.raises(InputError, match="there is no chart 'nothing'"):
+        runs[0].plot("nothing")
+    assert runs[0].to_pandas().shape == runs[0].findings.shape
+    assert runs[0].table("findings").equals(runs[0].findings)
+
+
+def test_key_findings_have_the_worst_first() -> None:
+    run = tm.run("genderbench/direct", model="sim/biased", limit=200)
+    found = run.key_findings
+    marks = ["ungraded", "healthy", "cautionary", "critical", "catastrophic"]
+    severity = [marks.index(mark) for mark in found["mark"]]
+    assert severity == sorted(severity, reverse=True)
+    assert found.height == run.findings.filter("key", wording=None).height or found.height
+
+
+def test_lists_are_tables() -> None:
+    assert {"genderbench", "associations", "benchmarks"} <= set(tm.studies()["study"])
+    assert "genderbench/gest" in tm.probes()["study"]
+    assert "openai/..." in tm.models()["model"]
+
+
+def test_caveats_have_names() -> None:
+    run = tm.run("genderbench/direct", model="sim/fair", limit=5)
+    codes = set(tm.caveats(run)["code"])
+    assert codes & {"ungraded", "underpowered"}
+    kind = tm.CAVEATS[next(iter(codes))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", kind)
+        with pytest.raises(kind):
+            tm.run("genderbench/direct", model="sim/fair", limit=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", tm.Caveat)
+        tm.run("genderbench/direct", model="sim/fair", limit=5)
+    failed = tm.gate(run, fail_on=None, fail_on_caveats=[kind.code])
+    assert not failed.passed
+    assert kind.code in failed.failures[0].rule
+    judged = tm.run("associations/gender", model="sim/fair", judge="sim/fair", limit=4, params={"encoder": "none"})
+    assert "judge-not-validated" in set(tm.caveats(judged)["code"])
+    both = tm.run("genderbench/direct", model="sim/fair", limit=5, definition="genderbench")
+    assert "mixed-definitions" in set(tm.caveats([run, both])["code"])
+    with pytest.raises(InputError, match="there is no such caveat: did you mean ungraded"):
+        tm.gate(run, fail_on_caveats=["ungrade"])
+
+
+def test_progress_is_shown_unless_switched_off(capsys: pytest.CaptureFixture[str]) -> None:
+    tm.run("genderbench/direct", model="sim/fair", limit=4, out="shown")
+    assert "4/4 done" in capsys.readouterr().err
+    tm.run("genderbench/direct", model="sim/fair", limit=5, out="silent", display="none")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_spec_as_a_mapping() -> None:
+    with pytest.raises(InputError, match="spec: unknown key 'nonsense'"):
+        tm.build({"name": "lands", "domain": "countries", "concepts": {"Aland": {}, "Borland": {}}, "nonsense": 1}, "lands")
+
+
+@pytest.mark.parametrize("name", dir(tm))
+def test_every_public_name_has_an_example_that_runs(name: str) -> None:
+    thing = getattr(api, name, None) or getattr(tm, name)
+    tests = [one for one in doctest.DocTestFinder(recurse=False).find(thing, name, globs={}) if one.examples]
+    if not isinstance(thing, type) or not issubclass(thing, Warning | Exception):
+        assert name == "CAVEATS" or tests, f"{name} has no example"
+    for one in tests:
+        assert not doctest.DocTestRunner(verbose=False).run(one).failed
