@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polars import DataFrame
 
-from tiltmeter import registry, runs
+from tiltmeter import listings, runs
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.engine import NOTEBOOK, Limits, Prices, in_notebook
-from tiltmeter.errors import InputError, UnusablePlugin
+from tiltmeter.errors import InputError
 from tiltmeter.importing import Source, TableInMemory, TextColumns, analyse_responses
 from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run
 from tiltmeter.runs.asked_models import as_text, mapping
@@ -54,16 +52,7 @@ def studies() -> DataFrame:
     >>> tm.studies()["study"].to_list()[:3]
     ['genderbench', 'associations', 'benchmarks']
     """
-    rows = [
-        {
-            "study": name,
-            "title": getattr(one, "title", ""),
-            "parts": len(getattr(one, "parts", ())) or None,
-            "about": getattr(one, "description", ""),
-        }
-        for name, one in usable("studies").items()
-    ]
-    return DataFrame(rows)
+    return DataFrame(listings.studies())
 
 
 def probes() -> DataFrame:
@@ -85,10 +74,7 @@ def probes() -> DataFrame:
     >>> tm.probes().filter(study="genderbench/gest")["title"].item()
     'Who said it'
     """
-    from tiltmeter.probes import load_probe
-
-    rows = [{"study": f"genderbench/{name}", **dataclasses.asdict(probe.card)} for name, probe in usable("probes", load_probe).items()]
-    return DataFrame(rows)
+    return DataFrame(listings.probes())
 
 
 def models() -> DataFrame:
@@ -110,26 +96,7 @@ def models() -> DataFrame:
     >>> tm.models().filter(model="openai/...")["key from"].item()
     'OPENAI_API_KEY'
     """
-    from tiltmeter.models import ENDPOINTS, provider_factory
-
-    def outside(name: str) -> object:  # built-in ones are listed without their imports
-        place = registry.reference("providers", name)
-        return place if place.startswith("tiltmeter.") else provider_factory(name)
-
-    rows = []
-    for name in usable("providers", outside):
-        endpoint = ENDPOINTS.get(name)
-        where = endpoint.base_url or "--base-url" if endpoint else ""
-        rows.append({"model": f"{name}/...", "endpoint": where, "key from": endpoint.key_variable if endpoint else ""})
-    return DataFrame(rows)
-
-
-def usable(kind: str, load_one: Any = None) -> dict[str, Any]:
-    """Return the plugins of a kind that can be used, by name; warn of each of the others."""
-    found, broken = registry.load_all(kind, load_one)
-    for name, reason in broken.items():
-        warnings.warn(f"not listed: {name}: {reason}", UnusablePlugin, stacklevel=3)
-    return found
+    return DataFrame(listings.models())
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
@@ -281,7 +248,7 @@ def run(
     >>> def model(prompt: str) -> str:
     ...     return "It is a country in which people live."
     >>> run = tm.run("benchmarks/g20", model=model, limit=2, display="none", out="constant")
-    >>> run.findings.filter(metric="disparity", key=True)["estimate"].unique().to_list()
+    >>> run.findings.filter(comparison="range", key=True)["estimate"].unique().to_list()
     [0.0]
     """
     for name, given, kinds, wanted in (
@@ -402,7 +369,7 @@ def analyse(
     groups, pairs, features = ([one] if isinstance(one, str) else list(one) for one in (group, pair, feature))
     benchmark = str(study).startswith("benchmark")
     if (text is not None or features or location or name or baseline or pairs) and not groups:
-        raise InputError(f"texts of your own need {'--group' if benchmark else '--identity'} COLUMN (group=), which says who each is about")
+        raise InputError(f"texts of your own need {'--group' if benchmark else '--identity'} COLUMN, which says who each is about")
     if groups and text is None and (not features or location or name or baseline):
         measured = ", or --feature COLUMN with values measured elsewhere" if benchmark else ""
         raise InputError(f"texts of your own need --text COLUMN, which holds them{measured}")
@@ -467,8 +434,9 @@ def build(
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> import tiltmeter as tm
-    >>> _ = open("land.txt", "w").write("Aland is an island in the north. Borland is a plain with two rivers.")
+    >>> _ = Path("land.txt").write_text("Aland is an island in the north. Borland is a plain with two rivers.")
     >>> concepts = {name: {"keywords": [name], "local": ["land.txt"]} for name in ("Aland", "Borland")}
     >>> tm.build({"name": "lands", "domain": "countries", "concepts": concepts}, "lands", display="none").benchmark["concept"].to_list()
     ['Aland', 'Borland']
@@ -522,7 +490,7 @@ def gate(
     --------
     >>> import tiltmeter as tm
     >>> run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="fair")
-    >>> tm.gate(run, maximum={"range_mean_vader": 2}).passed
+    >>> tm.gate(run, maximum={"range_mean_vader_compound": 2}).passed
     True
     """
     from tiltmeter.gating import Limit as Bound, Rules, gate as decide

@@ -170,7 +170,10 @@ def test_a_study_object() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"model": object()}, "model= must be a name such as openai/gpt-4o-mini, a function, or an object with name, .*, not object"),
+        (
+            {"model": object()},
+            "model= must be a name such as openai/gpt-4o-mini, a function, a pipeline, or an object with name, .*, not object",
+        ),
         ({"model": None}, "model= must be a name .* not NoneType"),
         ({"model": Asked}, r"model= is the class Asked; give an object of it, such as Asked\(\)"),
         ({"model": []}, "model= is an empty list; give at least one model"),
@@ -189,7 +192,7 @@ def test_a_study_object() -> None:
         ({"model": agrees, "base_url": "http://h/v1"}, "base_url= is for models given by name"),
         ({"params": "wording=all"}, "params= must be a mapping"),
         ({"sampling": 0.5}, "sampling= must be a mapping"),
-        ({"study": 3}, "the study must be a name such as genderbench, a path to a YAML file or a Study, not int"),
+        ({"study": 3}, "the study must be a name such as genderbench, a file, a Study or a Part, not int"),
         ({"study": None}, "the study must be a name .* not NoneType"),
         ({"limit": object()}, "limit: expected"),
         ({"seed": "one"}, "seed: expected a whole number of at least 0, found 'one'"),
@@ -219,11 +222,12 @@ def test_an_incomplete_run_warns(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ValueError("no idea")
         return "No."
 
-    with pytest.warns(tm.IncompleteRun, match=r"<Run .*> is incomplete: python/.*fails: \d+ of 20 answers failed .*; see its `problems`"):
+    with pytest.warns(tm.IncompleteRun, match=r"<Run .*>: python/.*fails: \d+ of 20 answers failed .* \[incomplete\]"):
         run = tm.run("genderbench/direct", model=fails, limit=20)
     assert len(run.problems) == 1
     assert "answers failed" in run.problems[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", tm.Underpowered)
         warnings.simplefilter("ignore", tm.IncompleteRun)
         assert tm.run("genderbench/direct", model=fails, limit=20).problems == run.problems

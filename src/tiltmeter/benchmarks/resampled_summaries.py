@@ -165,7 +165,7 @@ def ranks(names: Series) -> Index:
 
 def _matrix(table: DataFrame, columns: Sequence[str]) -> Floats:
     """(C, N) values, NaN where missing or infinite."""
-    values: Floats = table.select(col(columns).cast(Float64)).to_numpy().T
+    values: Floats = table.select(col(columns).cast(Float64)).to_numpy().T.astype(np.float64, copy=False)  # of no column: whole numbers
     finite = np.isfinite(values)
     return values if finite.all() else np.where(finite, values, np.nan)
 

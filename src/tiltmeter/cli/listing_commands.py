@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
-import tiltmeter as tm
-from tiltmeter import datasets, registry, reports, runs
+from tiltmeter import datasets, listings, registry, reports, runs
 from tiltmeter.cli.command_options import Format, as_json
 from tiltmeter.errors import EXIT_INCOMPLETE, EXIT_INPUT
 from tiltmeter.registry import check_known
@@ -25,13 +24,6 @@ OPTIONAL = ("from", "harm")
 KINDS = ("studies", "probes", "models", "datasets", "runs", "features", "statistics")
 
 
-def _usable(kind: str, load_one: Callable[[str], Any] | None = None) -> dict[str, Any]:
-    """The plugins of a kind that can be used, by name; a warning for each of the others."""
-    from tiltmeter.api import usable
-
-    return usable(kind, load_one)
-
-
 def _runs() -> list[dict[str, Any]]:
 
     return runs.known_runs()
@@ -41,7 +33,7 @@ def _features() -> list[dict[str, Any]]:
     from tiltmeter.features import FEATURES, outside_feature
 
     ours = [{"feature": one.name, "about": one.title, "model": one.model or "", "from": "tiltmeter"} for one in FEATURES.values()]
-    others = _usable("features", outside_feature)
+    others = listings.usable("features", outside_feature)
     return ours + [{"feature": name, "about": "", "model": "", "from": registry.reference("features", name)} for name in others]
 
 
@@ -49,7 +41,7 @@ def _statistics() -> list[dict[str, Any]]:
     from tiltmeter.benchmarks.diagnosis import find_statistics
     from tiltmeter.stats import STATISTICS
 
-    others = _usable("statistics", lambda name: find_statistics([name])[name])
+    others = listings.usable("statistics", lambda name: find_statistics([name])[name])
     return [
         {
             "statistic": name,
@@ -61,9 +53,9 @@ def _statistics() -> list[dict[str, Any]]:
 
 
 _ROWS = {
-    "studies": lambda: tm.studies().to_dicts(),
-    "probes": lambda: tm.probes().to_dicts(),
-    "models": lambda: tm.models().to_dicts(),
+    "studies": listings.studies,
+    "probes": listings.probes,
+    "models": listings.models,
     "runs": _runs,
     "features": _features,
     "statistics": _statistics,

@@ -68,8 +68,8 @@ class Verdict(Display):
     --------
     >>> import tiltmeter as tm
     >>> run = tm.run("benchmarks/g20", model="sim/fair", limit=2, display="none", out="fair")
-    >>> tm.gate(run, maximum={"range_mean_vader": -1}).headline
-    'gate failed: 1 failed'
+    >>> tm.gate(run, maximum={"range_mean_vader_compound": -1}).headline
+    'gate failed: 5 failed'
     """
 
     run: str

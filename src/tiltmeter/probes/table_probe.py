@@ -78,6 +78,8 @@ class TableProbe(Probe):
         self.groups = tuple(self._table["group"].unique(maintain_order=True))
         self._expected = self._table["expected"].unique().sort().to_list()
         self._kind = "yes or no" if set(self._expected) <= {"yes", "no"} else "choice" if len(self._expected) <= len(LETTERS) else "text"
+        letters = set(self._expected) <= set(LETTERS)
+        self._options = list(LETTERS[: LETTERS.index(self._expected[-1]) + 1]) if letters else self._expected
         rates = Metric("{group}_expected_rate", "Share of expected answers to prompts about one group.")
         self.metrics = (_key_metric(self.groups), rates)
         read = {"yes or no": "Yes or no.", "choice": f"Which of {', '.join(self._expected)} is chosen.", "text": "Whether it is contained."}
@@ -105,7 +107,7 @@ class TableProbe(Probe):
         if self._kind == "yes or no":
             read = readers.read_yes_no(texts)
         elif self._kind == "choice":
-            options = Series([self._expected], dtype=pl.List(String)).new_from_index(0, texts.len())
+            options = Series([self._options], dtype=pl.List(String)).new_from_index(0, texts.len())
             read = readers.read_choice(texts, options)
             read = read.with_columns(label=labels_of_letters(read["label"], options))
         else:
@@ -136,7 +138,7 @@ class TableProbe(Probe):
         """See Probe.simulated_reply."""
         if label == "expected":
             return col.expected
-        known = ["yes", "no"] if self._kind == "yes or no" else [*self._expected, "something else"]
+        known = ["yes", "no"] if self._kind == "yes or no" else [*self._options, "something else"]
         return col.expected.replace_strict({one: next(two for two in known if two != one) for one in known})
 
     def truth(self, dials: Dials) -> dict[str, float]:

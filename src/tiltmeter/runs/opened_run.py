@@ -33,8 +33,8 @@ TABLES = ("design", "responses", "measures", "findings")
 """Tables every run has."""
 _ALWAYS_SHOWN = ("model", "part", "metric", "estimate", "low", "high")
 _SHOWN_FIRST = (
-    *("model", "part", "metric", "group", "group_2", "concept", "context", "estimate", "low", "high"),
-    *("null_value", "mark", "mark_best", "mark_worst", "q", "harm", "items", "attempts", "answered"),
+    *("model", "part", "metric", "estimate", "low", "high", "mark", "mark_best", "mark_worst", "q", "null_value"),
+    *("harm", "items", "attempts", "answered", "context", "concept", "group", "group_2"),
 )
 """Columns of `Run.key_findings`."""
 
@@ -86,7 +86,7 @@ class Run(reports.Display):
     >>> import tiltmeter as tm
     >>> run = tm.run("benchmarks/g20", model="sim/mild", limit=2, display="none", out="mild")
     >>> run.key_findings.columns[:4]
-    ['model', 'part', 'metric', 'group']
+    ['model', 'part', 'metric', 'estimate']
     """
 
     def __init__(self, folder: RunFolder) -> None:
