@@ -23,6 +23,8 @@ verify: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/stability.py --check
+	$(BIN)/codespell
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

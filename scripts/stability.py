@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import tiltmeter
-from tiltmeter import errors, study
-from tiltmeter.benchmarks.files import BENCHMARK
+from tiltmeter import api, errors, study
+from tiltmeter.benchmarks.benchmark_tables import BENCHMARK
 from tiltmeter.engine.database import SCHEMA
 from tiltmeter.runs.resolving import StudyDocument
 
@@ -21,7 +21,7 @@ def names() -> list[str]:
     """One line for each public name, with its signature; of classes the public members."""
     lines = []
     for name in tiltmeter.__all__:
-        thing = getattr(tiltmeter, name)
+        thing = getattr(api, name, None) or getattr(tiltmeter, name)
         if inspect.isfunction(thing):
             lines.append(f"{name}{inspect.signature(thing)}")
         elif isinstance(thing, type) and not issubclass(thing, BaseException):

@@ -85,7 +85,7 @@ SCHEMAS = {
     "study": ("tiltmeter.runs.resolving", "StudyDocument"),
     "grid": ("tiltmeter.associations.design", "Grid"),
     "benchmark": ("tiltmeter.benchmarks.builder.spec", "Spec"),
-    "probe": ("tiltmeter.probes.table_probe", "PromptRow"),
+    "probe": ("tiltmeter.probes.table_probe", "ProbeRow"),
 }
 """Models of the files a user may write; a probe's table has one such row per prompt."""
 

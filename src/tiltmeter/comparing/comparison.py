@@ -14,7 +14,7 @@ from tiltmeter.comparing.difference_blocks import columns_of, interval_of, metri
 from tiltmeter.comparing.differences import VERDICTS, judged_differences
 from tiltmeter.comparing.sides import Side, SideView, choose, document_of, opened
 from tiltmeter.errors import InputError
-from tiltmeter.reports import Display
+from tiltmeter.reports import Result
 from tiltmeter.runs import Run
 from tiltmeter.sanitising import shortened
 from tiltmeter.study import Part, Settings, metric_name
@@ -24,7 +24,7 @@ SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Display):
+class Comparison(Result):
     """What differs between two sides.
 
     Attributes

@@ -16,7 +16,7 @@ from tiltmeter.comparing import compare
 from tiltmeter.errors import EXIT_GATE, EXIT_INCOMPLETE, EXIT_OK, EXIT_PROVIDER, InputError
 from tiltmeter.gating.rule_files import Limit, Rules
 from tiltmeter.paths import sha256
-from tiltmeter.reports import Display
+from tiltmeter.reports import Result
 from tiltmeter.reports.words import level_words, mark_words
 from tiltmeter.runs import Run, caveats, sentences
 from tiltmeter.runs.opened_run import NARROW, OF_THE_WHOLE
@@ -61,7 +61,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict(Display):
+class Verdict(Result):
     """Whether a run passes, and all that was looked at.
 
     Examples

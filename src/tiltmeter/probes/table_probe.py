@@ -18,7 +18,7 @@ from tiltmeter.records import Record
 from tiltmeter.registry import did_you_mean
 
 
-class PromptRow(Record):
+class ProbeRow(Record):
     """One row of the table."""
 
     prompt: str

@@ -1,10 +1,10 @@
 from .charts import write_charts as write_charts
-from .display import Display as Display
 from .files import write_table as write_table, writing as writing
 from .latex import as_latex as as_latex
 from .layout import print_text as print_text
 from .markdown import as_markdown as as_markdown
 from .page import Report as Report, as_html as as_html, write_page as write_page
+from .result import Result as Result
 from .terminal import (
     print_blocks as print_blocks,
     print_evidence as print_evidence,

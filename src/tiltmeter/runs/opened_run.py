@@ -73,7 +73,7 @@ def resting_on(folder: RunFolder, condition: str, measures: LazyFrame) -> LazyFr
         return pl.SQLContext({**tables, "measures": measures}, eager=False).execute(query)
 
 
-class Run(reports.Display):
+class Run(reports.Result):
     """A finished run: its findings, its tables, and the responses behind each number. Tables are read from its folder when asked for.
 
     Attributes

@@ -12,7 +12,7 @@ from tiltmeter import stats
 from tiltmeter.blocks import Bars, Block, Callout, Column, Kind, Table
 from tiltmeter.datasets import Library
 from tiltmeter.engine import Cost, Limits, Prices
-from tiltmeter.reports import Display
+from tiltmeter.reports import Result
 from tiltmeter.runs.resolving import Resolved
 from tiltmeter.study import NotRun, Part
 
@@ -23,7 +23,7 @@ CHARACTERS_PER_TOKEN = 4.0
 
 
 @dataclass(slots=True)
-class Plan(Display):
+class Plan(Result):
     """What a study would take and what it could show.
 
     Attributes

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 
-class Display(ABC):
+class Result(ABC):
     """A result that can be looked at: as a table (`frame`), as a chart (`plot`), in a notebook, with `help` for what else it has."""
 
     @abstractmethod
