@@ -37,17 +37,23 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 SHELL = ("", "sh", "bash", "shell", "console")
 PARSED = ("yaml", "json", "toml")
 WRITTEN = {"yaml": "mine.yaml", "python": "answer.py"}
+OWN = {"csv": "prompts.csv", "python": "my_probe.py", "yaml": "grid.yaml"}
+"""The files of one's own, which other pages name, too."""
 PROVIDERS = ("OPENAI", "OLLAMA", "VLLM", "LLAMACPP", "OPENROUTER", "TOGETHER", "DEEPINFRA", "GROQ", "GEMINI", "ANTHROPIC", "TILTMETER")
 TINY = {"hf/Qwen/Qwen3-0.6B": f"hf/{ROOT / 'tests' / 'fixtures' / 'storyteller'}", "any/mistral:mistral-small-latest": "sim/mild"}
 """Weights and vendors that cannot be had here, and what stands for them."""
 
 
 @pytest.fixture(scope="module")
-def address(shared: Path) -> Iterator[str]:
+def address(shared: Path, made: Path) -> Iterator[str]:
     model = SimulatedModel("sim/mild", Dials())
     with patch.dict(os.environ, {"TILTMETER_DATA": str(shared / "data")}):
         for study, params in (("genderbench", {}), ("associations", {"setting": "two,single,balanced,negative"}), ("benchmarks", {})):
             assert learn_study(model, study, **params) == []
+        own = {"prompts.csv": {}, "my_probe.py:Raise": {"wording": "all"}}
+        for study, params in own.items():
+            assert learn_study(model, f"{made}/{study}", **params) == []
+        assert learn_study(model, "associations/age", grid=f"{made}/grid.yaml") == []
     with running(model) as url:
         yield url
 
@@ -87,6 +93,9 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared: Path) -> Path:
     shutil.copy(shared / "golden/badf/recovered_counts_gender.csv", home / "counts.csv")
     shutil.copy(shared / "data/badf/Sample_eva.csv", home / "sample.csv")
     shutil.copytree(ROOT / "examples" / "benchmark_spec", home, dirs_exist_ok=True)
+    for block in blocks(ROOT / "docs" / "own.md"):
+        if block.kind in OWN:
+            (home / OWN[block.kind]).write_text(block.text)
     rows = ("Chad,Chad is,Chad is big.", "Chad,Chad has,Chad has a lake.", "Mali,Mali is,Mali is big.")
     (home / "mine.csv").write_text("\n".join(("concept,prompt,baseline", *rows, "")))
     for name, log in {"gestprobe_1.jsonl": "Gest", "gestcreativeprobe_1.jsonl": "GestCreative"}.items():
@@ -240,4 +249,4 @@ def test_every_block(page: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -
         elif block.kind in PARSED:
             check_parsed(block)
         else:
-            assert block.kind in ("text", "latex", "html"), f"{page.name}:{block.line}: a block of {block.kind}"
+            assert block.kind in ("text", "latex", "html", "csv"), f"{page.name}:{block.line}: a block of {block.kind}"

@@ -33,5 +33,5 @@ def test_a_notebook(path: Path, workplace: Path) -> None:
 
 
 def test_nothing_a_cell_gave_is_kept() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["associations", "benchmarks", "probes"]
+    assert [path.stem for path in NOTEBOOKS] == ["associations", "benchmarks", "probes", "python"]
     assert not any('"output_type"' in path.read_text(encoding="utf-8") for path in NOTEBOOKS)
