@@ -14,10 +14,8 @@ from tiltmeter import listings, runs
 from tiltmeter.datasets import Library, first_use_notice
 from tiltmeter.engine import NOTEBOOK, Limits, Prices, in_notebook
 from tiltmeter.errors import InputError
-from tiltmeter.importing import Source, TableInMemory, TextColumns, analyse_responses
 from tiltmeter.runs import AskedModel, Asking, Judging, Plan, Run
 from tiltmeter.runs.asked_models import as_text, mapping
-from tiltmeter.runs.building import Built, build_benchmark
 from tiltmeter.runs.resolving import Asked
 
 if TYPE_CHECKING:
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
 
     from tiltmeter.benchmarks.builder import Spec
     from tiltmeter.gating import Verdict
+    from tiltmeter.importing import Source
+    from tiltmeter.runs.building import Built
 
 Limit = int | float | str
 """Items of each part: a number (50), a share (0.1), a range ("0-99"), or also those of single parts ("100,hiring_an=2000")."""
@@ -366,6 +366,8 @@ def analyse(
     >>> run.problems
     []
     """
+    from tiltmeter.importing import TextColumns, analyse_responses
+
     groups, pairs, features = ([one] if isinstance(one, str) else list(one) for one in (group, pair, feature))
     benchmark = str(study).startswith("benchmark")
     if (text is not None or features or location or name or baseline or pairs) and not groups:
@@ -441,6 +443,8 @@ def build(
     >>> tm.build({"name": "lands", "domain": "countries", "concepts": concepts}, "lands", display="none").benchmark["concept"].to_list()
     ['Aland', 'Borland']
     """
+    from tiltmeter.runs.building import build_benchmark
+
     asking = _asking(limits, journal, display, engine, engine_options)
     judging = Judging(judge, judge_base_url, mapping("judge_options", judge_options))
     return build_benchmark(spec, out, judge=judging, asking=asking, offline=offline, progress=progress)
@@ -531,6 +535,8 @@ def _asking(
 
 def _sources(data: Any) -> list[Source]:
     """Files as paths, a table as what stands for a file."""
+    from tiltmeter.importing import TableInMemory
+
     if isinstance(data, DataFrame):
         return [TableInMemory(data)]
     if type(data).__module__.partition(".")[0] == "pandas":

@@ -15,8 +15,8 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts are loaded when they are first used
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, stdtr, stdtrit
 
 from tiltmeter.arrays import Booleans, Floats
 from tiltmeter.stats.arithmetic import ROUNDING, count_present, floats, mean_present, ratio, sorted_quantile
@@ -355,7 +355,7 @@ def independent_difference(estimates: ArrayLike, lows: ArrayLike, highs: ArrayLi
     down, up = value - low, high - value
     below, above = np.hypot(down[..., 1], up[..., 0]), np.hypot(up[..., 1], down[..., 0])
     reach = two_sided_z(level) * ratio(np.abs(d), np.where(d > 0, below, above))
-    p = np.where(d == 0, 1.0, 2.0 * ndtr(-reach))
+    p = np.where(d == 0, 1.0, 2.0 * scipy.special.ndtr(-reach))
     return PairedDifference(d - below, d + above, np.where(np.isnan(below + above), np.nan, p))
 
 
@@ -365,8 +365,8 @@ def _by_resampling(value: Floats, samples: Floats, units: Floats, reach: Floats,
     squares = np.nansum((samples - mean[..., None]) ** 2, axis=-1)
     spread = np.sqrt(ratio(squares, np.where(count >= FEWEST, count - 1, 0)))
     free = np.maximum(units - 1.0, 1.0)
-    half = stdtrit(free, (1.0 + level) / 2.0) * spread
-    p = 2.0 * stdtr(free, -ratio(np.abs(value), spread))
+    half = scipy.special.stdtrit(free, (1.0 + level) / 2.0) * spread
+    p = 2.0 * scipy.special.stdtr(free, -ratio(np.abs(value), spread))
     rigid = spread <= ROUNDING * np.fmax(1.0, np.abs(mean))
     span = np.where(np.isfinite(reach), 2.0 * reach, np.nan)
     some = np.maximum(units, 1.0)
@@ -381,5 +381,5 @@ def _by_exchange(tested: Floats, exchanged: Floats) -> Floats:
     chance = excess_p(np.abs(tested), np.abs(exchanged), 1)
     count = count_present(exchanged)
     floor = 1.0 / (1.0 + count)
-    beyond = 2.0 * ndtr(-ratio(np.abs(tested), np.sqrt(mean_present(exchanged**2))))
+    beyond = 2.0 * scipy.special.ndtr(-ratio(np.abs(tested), np.sqrt(mean_present(exchanged**2))))
     return np.where(count == 0, 1.0, np.where(chance > floor, chance, np.fmin(floor, beyond)))

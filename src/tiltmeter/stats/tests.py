@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import scipy  # its parts are loaded when they are first used
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, gammaln, ndtr
 
 from tiltmeter.arrays import Floats
 from tiltmeter.stats.arithmetic import count_present, floats, ratio
@@ -49,7 +48,7 @@ def independence_p(a: ArrayLike, n: ArrayLike) -> Floats:
     gap = np.abs(np.stack([does, size - does]) - expected)
     gap -= np.where((free == 1)[..., None], np.minimum(0.5, gap), 0.0)
     statistic = np.nansum(ratio(gap**2, expected), axis=(0, -1))
-    return np.where(free > 0, chdtrc(np.maximum(free, 1), statistic), 1.0)
+    return np.where(free > 0, scipy.special.chdtrc(np.maximum(free, 1), statistic), 1.0)
 
 
 def greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
@@ -91,7 +90,7 @@ def z_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
     a, n, c, m = counts_and_sizes(a, n, c, m)
     does, total = a + c, np.maximum(n + m, 1)
     sd = np.sqrt(n * m * does * (n + m - does) / total**3)
-    return np.where(sd > 0, ndtr(-ratio(a - 0.5 - does * n / total, sd)), 1.0)
+    return np.where(sd > 0, scipy.special.ndtr(-ratio(a - 0.5 - does * n / total, sd)), 1.0)
 
 
 def exact_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -> Floats:
@@ -143,7 +142,7 @@ def stratified_greater(a: ArrayLike, n: ArrayLike, c: ArrayLike, m: ArrayLike) -
     variance = (n * m * does * (total - does) / (total**2 * np.maximum(total - 1, 1))).sum(axis=-1)
     lowest, highest = np.maximum(does - m, 0), np.minimum(n, does)
     room = np.minimum((expected - lowest).sum(axis=-1), (highest - expected).sum(axis=-1))
-    normal = ndtr(-ratio((a - expected).sum(axis=-1) - 0.5, np.sqrt(variance)))
+    normal = scipy.special.ndtr(-ratio((a - expected).sum(axis=-1) - 0.5, np.sqrt(variance)))
     p = np.where((room >= SMALL) & (variance > 0), normal, 1.0)
     # Strata without any choice give their only count for certain, so that they pass through the convolution unharmed.
     exact = (room < SMALL) & (variance > 0)
@@ -293,7 +292,7 @@ def _block_tail(a: Floats, n: Floats, c: Floats, m: Floats, lowest: Floats, widt
 def _square_sums(total: int, size: int, groups: int) -> Floats:
     """Relative chance of each sum of squares (total**2 + 1,) of `groups` counts that add up to `total`."""
     ways = np.arange(min(total, size) + 1)
-    log = gammaln(size + 1.0) - gammaln(ways + 1.0) - gammaln(size - ways + 1.0)
+    log = scipy.special.gammaln(size + 1.0) - scipy.special.gammaln(ways + 1.0) - scipy.special.gammaln(size - ways + 1.0)
     weight = np.exp(log - log.max())
     chance = np.zeros((total + 1, total * total + 1))
     chance[0, 0] = 1.0
