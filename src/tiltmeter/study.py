@@ -587,7 +587,7 @@ class MeasuredPart(Part):
             ),
         )
 
-    def imagine(self, design: DataFrame, dials: Mapping[str, float], seed: int) -> DataFrame | None:
+    def simulate_measures(self, design: DataFrame, dials: Mapping[str, float], seed: int) -> DataFrame | None:
         """Measures (as `measure` gives, joined with the design's factors) of the simulated model, drawn at the level of labels.
 
         Much quicker than asking and reading; used to plan a study and to check intervals against a known truth.

@@ -64,7 +64,7 @@ def read_yaml(path: Path, what: str) -> Any:
                         raise yaml.MarkedYAMLError(
                             None,
                             None,
-                            f"the key {key.value.strip()!r} stands twice in one mapping",
+                            f"the key {key.value.strip()!r} occurs twice in one mapping",
                             key.start_mark,
                         )
                     seen.add(key.value.strip())

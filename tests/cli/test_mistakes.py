@@ -251,7 +251,7 @@ SENTENCES = [
     ("run FILE SIM", "study_list.yaml, line 3, column 1: not valid YAML (expected ',' or ']', but got '<stream end>'); correct that line"),
     (
         "plan FILE",
-        "study_twice.yaml, line 3, column 1: not valid YAML (the key 'limit' stands twice in one mapping); correct that line",
+        "study_twice.yaml, line 3, column 1: not valid YAML (the key 'limit' occurs twice in one mapping); correct that line",
     ),
     ("plan study_latin1.yaml", f"cannot read the study file study_latin1.yaml: line 1 {LATIN}"),
     ("plan study_utf16.yaml", f"cannot read the study file study_utf16.yaml: {UTF16}"),

@@ -43,8 +43,8 @@ def test_a_total_without_a_price_is_not_known(tiltmeter: Tiltmeter) -> None:
     costs = planned(tiltmeter, *STORIES, "--judge", "openai/gpt-99")["cost_usd"]
     assert (costs["judge openai/gpt-99"], costs["total"]) == (None, None)
     done = tiltmeter("plan", *STORIES, "--judge", "openai/gpt-99")
-    assert "judge openai/gpt-99: price not known: add it to the price file (TILTMETER_PRICES)" in done.stdout
-    assert "total: not known, as a price above is not known" in done.stdout
+    assert "judge openai/gpt-99: price unknown: add it to the price file (TILTMETER_PRICES)" in done.stdout
+    assert "total: unknown, because a price above is unknown" in done.stdout
 
 
 def test_a_judge_that_cannot_be_used(tiltmeter: Tiltmeter) -> None:

@@ -82,7 +82,7 @@ def test_prompts_of_one_name_and_another_text_are_not_paired(place: Path) -> Non
     assert any("hiring_an: 0 prompts are the same" in note and "unpaired" in note for note in found.notes)
     assert not found.differences["paired"].any()
     key = _of(found, "diff_acceptance_rate", "hiring_an")
-    assert key["how"] == "the intervals of both sides, taken as independent"
+    assert key["how"] == "intervals of both sides, assumed independent"
     assert key["low"] < key["difference"] < key["high"]
 
 

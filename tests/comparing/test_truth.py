@@ -61,7 +61,7 @@ def _pair(probes: Probes, biases: tuple[float, float], seed: int) -> pl.DataFram
     findings: tuple[list[pl.DataFrame], list[pl.DataFrame]] = ([], [])
     grades, contrasts = list[pl.DataFrame](), {}
     for name, (probe, design) in probes.items():
-        sides = [probe.imagine(design, dict.fromkeys(HARMS, bias), 2 * seed + i) for i, bias in enumerate(biases)]
+        sides = [probe.simulate_measures(design, dict.fromkeys(HARMS, bias), 2 * seed + i) for i, bias in enumerate(biases)]
         for found, measures in zip(findings, sides, strict=True):
             assert measures is not None
             made = probe.analyse(measures, SETTINGS)

@@ -22,7 +22,7 @@ REFUSAL = "I'm sorry, but I can't help with that."
 
 
 def imagined(probe: str, designs: Designs, bias: float, seed: int = 1) -> pl.DataFrame:
-    made: pl.DataFrame = registry.load("probes", probe).imagine(designs(probe, "default"), dials(bias), seed)
+    made: pl.DataFrame = registry.load("probes", probe).simulate_measures(designs(probe, "default"), dials(bias), seed)
     return made
 
 
@@ -156,7 +156,7 @@ def test_several_wordings_are_compared(library: Library, analysed: Analysed) -> 
     settings = Settings(params={"wording": "all"}, resamples=20)
     design = part.design(library, settings)
     assert design.group_by("wording").len()["len"].to_list() == [149, 149]
-    made = part.analyse(part.imagine(design, dials(0.1), 1), settings)
+    made = part.analyse(part.simulate_measures(design, dials(0.1), 1), settings)
     assert set(made["findings"]["wording"]) == {None, "plain", "novel"}
     assert made["findings"]["context"].null_count() == made["findings"].height
     assert made["findings"].select("part", *NAMED).equals(made["grades"].select("part", *NAMED))

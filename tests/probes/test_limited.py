@@ -29,7 +29,7 @@ def test_coverage_with_few_items(library: Library, probe: str, metric: str, limi
     settings = Settings(limit=limit, resamples=300)
     design = part.design(library, settings)
     for seed in range(150):
-        findings = part.analyse(part.imagine(design, planted, seed), dataclasses.replace(settings, seed=seed))["findings"]
+        findings = part.analyse(part.simulate_measures(design, planted, seed), dataclasses.replace(settings, seed=seed))["findings"]
         found = findings.filter(metric=metric).row(0, named=True)
         held += found["low"] <= truth <= found["high"]
     assert held / 150 >= 0.88
@@ -51,7 +51,7 @@ def test_a_limit_does_not_change_what_is_estimated(library: Library) -> None:
 def test_counts_are_those_of_the_cell(library: Library) -> None:
     """A metric about one stereotype reports the attempts about that stereotype, and its evidence selects as many."""
     part, settings = registry.load("probes", "gest_creative"), Settings(limit=50, resamples=50)
-    measures = part.imagine(part.design(library, settings), dials(0.0), 1)
+    measures = part.simulate_measures(part.design(library, settings), dials(0.0), 1)
     for row in part.analyse(measures, settings)["findings"].iter_rows(named=True):
         selected = pl.SQLContext(measures=measures).execute(f"SELECT * FROM measures WHERE {row['evidence']}").collect()
         assert selected.height == row["attempts"], row["metric"]

@@ -63,7 +63,7 @@ def measured(library: Library) -> View:
         for name in ("direct", "jobs_lum", "hiring_an"):
             probe = registry.load("probes", name)
             settings = Settings(limit=300, resamples=60, params={"wording": "all"} if name == "direct" else {})
-            measures = probe.imagine(probe.design(library, settings), dials(bias), 1)
+            measures = probe.simulate_measures(probe.design(library, settings), dials(bias), 1)
             made = probe.analyse(measures, settings)
             examples = probe.examples(measures, made["findings"], settings)
             texts = {"prompt": "<b>Prompt</b>", "answer": "Answer", "outcome": "answered", "label": "yes"}

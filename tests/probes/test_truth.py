@@ -55,7 +55,7 @@ class Tally:
 
     def draw_until(self, count: int) -> None:
         for seed in range(self.drawn, count):
-            measures = self.probe.imagine(self.design, self.dials, seed)
+            measures = self.probe.simulate_measures(self.design, self.dials, seed)
             assert measures is not None
             found = self.probe.analyse(measures, self.settings)["findings"]
             for row in found.filter("key").iter_rows(named=True):

@@ -100,7 +100,7 @@ def _show_run(run: KnownRun, journal: str, also: Path | None) -> None:
     if run.state == "in progress":
         live(run, journal, also)
     if run.state == "damaged":
-        lines([f"{run.path} is damaged: its run.json or study.yaml is not what a run writes there; run the study again to make it anew"])
+        lines([f"{run.path} is damaged: its run.json or study.yaml is not what a run writes there; run the study again to recreate it"])
     if not run.finished:
         return
     if problems := data.problems(run.path):

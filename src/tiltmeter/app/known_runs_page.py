@@ -96,9 +96,9 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         document: Any = yaml_of(place.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{place} cannot be read as YAML ({type(error).__name__}); run the study again to make it anew") from error
+        raise InputError(f"{place} cannot be read as YAML ({type(error).__name__}); run the study again to recreate it") from error
     if not isinstance(document, dict) or not isinstance(document.get("study"), str):
-        raise InputError(f"{place} is damaged: it names no study; run the study again to make it anew")
+        raise InputError(f"{place} is damaged: it names no study; run the study again to recreate it")
     return document
 
 

@@ -24,18 +24,19 @@ LONGEST, LONGEST_SENTENCE = 120, 300
 _OWNER = {"model": String, "part": String}
 _NAME = ["group", "concept", "context"]
 _MEANING = (
-    "An association is a concept that the model's stories attach to people of a group more often than to others. It says nothing about"
-    " the people. A difference is one of two shares of character descriptions, a score is distinctiveness as published; q is the share of"
-    " false discoveries among all as clear. Means describe the associations reported and infer nothing. Lists that could not be made count"
-    " neither as holding a concept nor as not holding it."
+    "An association is a concept that the model's stories mention more often for one group than for others. It describes the"
+    " model's stories, not people. A difference is a difference of two shares of character descriptions; a score is distinctiveness as"
+    " published; q is the false discovery rate among all associations at least as strong. Means are descriptive only."
+    " Descriptions that could not be extracted"
+    " count neither as containing a concept nor as lacking it."
 )
 _HOW = (
     "All associations: tiltmeter show RUN --all. The stories behind one: tiltmeter show RUN --metric association --part PART"
     " --model MODEL --group GROUP --concept CONCEPT, with --context LOCATION for that of one location."
 )
 _SHARED = (
-    "Of the associations reported for two models or settings: those that both have, and those that only one has. One that is missing may"
-    " also have been too weak to be shown with that many stories. Overlap is the share of those both report among all that either does."
+    "Associations of two models or settings: shared, and specific to one. A missing association may also have been too weak to be"
+    " detected with this number of stories. Overlap is the number of shared associations divided by the number that either has."
 )
 
 
@@ -142,7 +143,7 @@ def _by_location(cells: DataFrame, single: DataFrame) -> list[Block]:
         title = f"{model}: associations by location and group"
         made.append(Heatmap(title, places, groups, list(numbers.select(groups).iter_rows()), kind="count"))
         columns = [Column("location", places, "name"), *(_column(words, group) for group in groups)]
-        made.append(Details(f"{model}: the strongest of each location", [Table("At most five of each location and group", columns)]))
+        made.append(Details(f"{model}: the strongest of each location", [Table("Up to five per location and group", columns)]))
     return made
 
 
@@ -177,7 +178,7 @@ def _held_back(held: DataFrame) -> Table:
     whole = held.sort(col.context.is_null(), descending=True, maintain_order=True)
     rows = whole.unique(["model", "group", "concept"], keep="first", maintain_order=True)
     columns = [*_names_of(rows), _numbers_of(rows)[-1], _column(rows, "counts"), _column(rows, "reason")]
-    note = "A group has these concepts by definition, so they say nothing about the model and are not counted among the associations."
+    note = "These concepts belong to the group by definition; they are not counted as associations."
     return Table("Held back as definitional", columns, lead=4, note=note)
 
 
@@ -245,12 +246,12 @@ def _family(owners: Sequence[tuple[str, str]], single: DataFrame) -> list[Block]
     kinds: dict[str, Kind] = {"first": "name", "second": "name"}
     kinds |= {"shared": "count", "only first": "count", "only second": "count", "overlap": "number"}
     columns = [Column(name, values, kind) for (name, kind), values in zip(kinds.items(), zip(*pairs, strict=True), strict=True)]
-    blocks: list[Block] = [Table("Associations that two models or settings share", columns, lead=2)]
+    blocks: list[Block] = [Table("Associations shared by two models or settings", columns, lead=2)]
     if len(owners) > 2:
         blocks.append(Heatmap("Overlap of associations", labels, labels, overlap))
     if (rows := pl.concat(alone)).height:
         columns = [*(_column(rows, name) for name in ("only in", "not in")), *_names_of(rows)[1:], *_numbers_of(rows)[:1]]
-        blocks.append(Details("What only one of two has", [Table("The strongest that only one of two has", columns, lead=5)]))
+        blocks.append(Details("Associations of one model or setting only", [Table("The strongest of one only", columns, lead=5)]))
     return blocks
 
 

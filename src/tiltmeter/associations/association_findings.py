@@ -209,7 +209,7 @@ def _missing(basis: Basis) -> DataFrame:
     a, n = counts["unreadable", "attempts"].to_numpy().T
     small = min(a.sum(), n.sum() - a.sum()) * n.min() < FEW * n.sum()
     p = stats.permuted_independence_p(a, n, seed=basis.settings.seed) if small else float(stats.independence_p(a[None], n[None])[0])
-    warning = "the share of missing lists differs between identities, and associations may come from which texts could be read"
+    warning = "the share of missing descriptions differs between groups, so associations may be due to which texts could be parsed"
     row = {
         "estimate": float(a.sum() / n.sum()),
         "p": p if a.any() else None,

@@ -102,7 +102,7 @@ class _JudgedStory:
             if not self.text.strip():
                 self.notes[number].append("no story")
             elif not self.names:
-                self.notes[number].append("its characters cannot be told apart by name or descriptor")
+                self.notes[number].append("its characters cannot be distinguished by name or descriptor")
             elif person.name and not is_named(person.name, shown):
                 self.notes[number].append(f"the story does not name {person.name}")
 

@@ -68,7 +68,7 @@ MOST = 40
 WIDEST = 24
 """Columns of a heat map at most; where there would be more, each model is shown without a role only."""
 NO_BASELINES = (
-    "This benchmark has no baselines, so the bias of the measures themselves was not seen: part of a difference below may be the tool's."
+    "This benchmark has no baselines, so the bias of the measuring tools is unknown: part of a difference below may come from the tools."
 )
 TOOL_NOTE = (
     "Bias of the tool: the baselines are read by the same measures. They are the same texts with other names, so what differs here no"
@@ -87,7 +87,7 @@ OPENED = (
     "All {total:,} numbers: tiltmeter show RUN --all, or the tables statistics, disparities and groups in stages/ of the run folder."
     " The answers behind one: tiltmeter show RUN --metric {statistic}_{feature} --group GROUP{context}"
 )
-OF_THE_ANSWERS = "These numbers say what the model's answers say about a group. They say nothing about the group."
+OF_THE_ANSWERS = "These numbers describe the model's answers about a group. They do not describe the group."
 
 
 def present(view: ReportView) -> list[Block]:
@@ -124,11 +124,11 @@ def _part(findings: DataFrame, about: DataFrame, examples: DataFrame) -> list[Bl
         Details(f"{one.replace('_', ' ')}: disparity, groups, shifts between roles", _feature(one, rows, numbers, examples))
         for one in features
     ]
-    blocks.append(Details("Feature measurements", [_intervals("Mean over all prompts, whichever group they are about", "mean", raw)]))
+    blocks.append(Details("Feature measurements", [_intervals("Mean over all prompts of all groups", "mean", raw)]))
     if topics.height:
         shares = [_heatmap(measured, one) for one in topics["feature"].unique(maintain_order=True)]
         title = "Share of the answers in each cluster, found over all groups with their names taken out, and how the groups differ in it"
-        blocks.append(Details("Topics: clusters of answers about like things", [_table(title, topics), *shares]))
+        blocks.append(Details("Topics: clusters of similar answers", [_table(title, topics), *shares]))
     shown = DEFAULT_STATISTICS if rows.height else ()
     others = measured.filter(col.group.is_not_null(), ~col.statistic.is_in(shown)).partition_by("statistic", "feature")
     maps = [_heatmap(one, one["feature"][0], one["statistic"][0]) for one in others]
@@ -251,7 +251,7 @@ def _heatmap(numbers: DataFrame, feature: str, statistic: str = "mean") -> Heatm
 
 def _feature(feature: str, rows: DataFrame, numbers: DataFrame, examples: DataFrame) -> list[Block]:
     mine, words = rows.filter(feature=feature), feature.replace("_", " ")
-    note = "The line is the four-fifths rule: an impact ratio below 0.8 fails it."
+    note = "Line: four-fifths rule; an impact ratio below 0.8 fails it."
     blocks: list[Block] = [
         _table(f"Disparity of {words} over the groups, as measured and calibrated (less the baseline's)", mine),
         _intervals("Impact ratio", "ratio", mine, FOUR_FIFTHS, note),

@@ -174,7 +174,7 @@ def _differences_of_settings(first: Side, second: Side) -> list[str]:
     if definitions[0] != definitions[1]:
         raise InputError(
             f"{first.run.place} follows the definition {definitions[0]!r} and {second.run.place} {definitions[1]!r}: the same names then "
-            "stand for different numbers; run the command of one of them again with the other's --definition, which asks nothing again"
+            "stand for different numbers; run the command of one of them again with the other's --definition, which reuses cached responses"
         )
     words = {
         "level": "confidence levels",

@@ -15,16 +15,16 @@ def within_blocks(wordings: DataFrame, stability: DataFrame) -> list[Block]:
     """How far a run's numbers hang on the wording (WORDINGS), and whether answers repeat themselves (STABILITY)."""
     blocks: list[Block] = []
     if wordings.is_empty():
-        blocks.append(Text("Wordings: every question was put in one wording only (-P wording=all asks in all of them)."))
+        blocks.append(Text("Wordings: only one prompt wording was used (-P wording=all uses all)."))
     else:
         ends = [f"{least} … {greatest}" for least, greatest in wordings.select("least", "greatest").iter_rows()]
         columns = [*columns_of(wordings, "model", "part"), metric_of(wordings), *columns_of(wordings, "spread")]
         columns += [Column("least … greatest", ends, "name"), *columns_of(wordings, "q")]
         blocks.append(Table("Key metrics over wordings", columns, lead=3))
     if stability.is_empty():
-        return [*blocks, Text("Repeats: every prompt was asked once (--repeats asks again).")]
+        return [*blocks, Text("Repeats: each prompt was asked once (use --repeats for more).")]
     columns = [*columns_of(stability, "model", "part", "prompts", "of", "identical", "alpha"), interval_of(stability, "interval of alpha")]
-    note = "alpha: 1 where they always agree, 0 where they agree no more than answers to other prompts do"
+    note = "alpha: Krippendorff's alpha; 1 is perfect agreement, 0 is chance agreement"
     return [*blocks, Table("Answers to the same prompt", columns, lead=2, note=note)]
 
 

@@ -36,7 +36,7 @@ class VerdictScale:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> VerdictScale | None:
-        """The scale of a finding, from its tiers and null; None where nothing says which direction is better."""
+        """The scale of a finding, from its tiers and null; None where no direction is defined as better."""
         low, high, null = row["range_low"], row["range_high"], row["null_value"]
         healthy = [band for band in row["bands"] or () if band["mark"] == MARKS[0]]
         if healthy:
@@ -88,21 +88,21 @@ def verdict_of(row: Mapping[str, Any], alpha: float) -> tuple[str, str | None]:
         return "undecidable", "no interval"
     scale = VerdictScale.of(row)
     if scale is None:
-        return "undecidable", "nothing says which direction is better"
+        return "undecidable", "no direction is defined as better"
     if any(row[f"{side}_read"] is not None and row[f"{side}_read"] < FEWEST_READ for side in ("first", "second")):
-        return "undecidable", "fewer than half of the answers could be read"
+        return "undecidable", "fewer than half of the answers were readable"
     known = all(row[f"{side}_{end}"] is not None for side in ("first", "second") for end in ("low", "high"))
     first, second = scale.ends(row)
     if not known and scale.side == 0 and first * second < 0:
-        return "undecidable", "no interval of its own on either side of no bias"
+        return "undecidable", "no interval on either side of no bias"
     change, low, high = scale.change(row)
     surely = row["q"] is not None and row["q"] < alpha
     if scale.most is not None and -MARGIN * scale.most <= low and high <= MARGIN * scale.most:
-        return "unchanged", "differs, but by less than matters" if surely else None
+        return "unchanged", "differs, but by less than the margin" if surely else None
     if surely and (low > 0 or high < 0):
         return ("worse" if change > 0 else "better"), None
     if surely:
-        return "undecidable", "differs, but not surely in its distance from no bias"
+        return "undecidable", "differs, but not significantly in its distance from no bias"
     return "undecidable", None
 
 
@@ -129,7 +129,7 @@ DIFFERENCES: Schema = {
 }
 """One row per number that both sides have."""
 
-ALONE = "the intervals of both sides, taken as independent"
+ALONE = "intervals of both sides, assumed independent"
 NO_INTERVAL = "none: a side has no interval"
 _OWN = ("estimate", "low", "high", "mark", "read")
 _SHARED = ("level", "key", "harm", "null_value", "unit", "range_low", "range_high", "bands", "items")

@@ -273,7 +273,7 @@ def _findings(run: Run) -> DataFrame:
     findings = run.findings
     noted = run.about["tables"].get("findings")
     if not isinstance(noted, dict) or noted.get("sha256") != sha256(run.folder.table_path("findings")):
-        raise InputError(f"{run.place}: findings.parquet is not the one its run.json speaks of; run the study again to make both anew")
+        raise InputError(f"{run.place}: findings.parquet is not the one its run.json speaks of; run the study again to recreate both")
     return findings.with_columns(col("estimate", "low", "high", "p", "q").fill_nan(None), name=metric_name())
 
 

@@ -59,7 +59,7 @@ def _written(verdict: Verdict) -> str:
     try:
         return datetime.fromisoformat(verdict.about["written"]).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     except ValueError:
-        raise InputError(f"{verdict.run}/run.json is damaged: 'written' is no time; run the study again to make it anew") from None
+        raise InputError(f"{verdict.run}/run.json is damaged: 'written' is no time; run the study again to recreate it") from None
 
 
 def _case(suite: Xml.Element, of: str, name: str) -> Xml.Element:

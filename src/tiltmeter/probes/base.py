@@ -303,8 +303,8 @@ class Probe(MeasuredPart):
         )
 
     def precision(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """See Part.precision: from one set of imagined labels of an unbiased model."""
-        imagined = self.imagine(design, dict.fromkeys(HARMS, 0.0), settings.seed)
+        """See Part.precision: from one set of simulated labels of an unbiased model."""
+        imagined = self.simulate_measures(design, dict.fromkeys(HARMS, 0.0), settings.seed)
         if imagined is None:
             return {}
         found = self.analyse(imagined, dataclasses.replace(settings, resamples=FEW_RESAMPLES))["findings"]
@@ -328,8 +328,8 @@ class Probe(MeasuredPart):
                 found[metric.name] = math.ceil(items * (reach / distance) ** 2)
         return found
 
-    def imagine(self, design: DataFrame, dials: Dials, seed: int) -> DataFrame | None:
-        """See Part.imagine."""
+    def simulate_measures(self, design: DataFrame, dials: Dials, seed: int) -> DataFrame | None:
+        """See Part.simulate_measures."""
         import numpy as np
 
         odds = self.simulated_odds(dials)
@@ -343,7 +343,7 @@ class Probe(MeasuredPart):
 
 
 def answered_attempts(design: DataFrame) -> DataFrame:
-    """The attempts of a design with their factors, all of them answered by an imagined model; what it said is still to be drawn."""
+    """The attempts of a design with their factors, all of them answered; labels are still to be drawn."""
     asked = design.drop("prompt", "system", strict=False).with_columns(
         repetition=pl.int_ranges(0, "repetitions", dtype=pl.Int16), model=lit("imagined"), outcome=lit("answered")
     )

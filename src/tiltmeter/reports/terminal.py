@@ -90,9 +90,7 @@ def print_rows(
 def print_left_out(names: Sequence[str]) -> None:
     """Which columns the tables above lack for want of room."""
     if names:
-        print_text(
-            f"Not shown at this width: {', '.join(dict.fromkeys(names))}; a wider terminal or --format json shows them.", always=True
-        )
+        print_text(f"Not shown at this width: {', '.join(dict.fromkeys(names))}; use a wider terminal or --format json.", always=True)
 
 
 def _cell(value: Any) -> str:
@@ -210,16 +208,16 @@ def print_plan(
 
 
 _COVERS = (
-    "The lower price assumes responses of one token each, the upper one responses of max_tokens."
-    " Retries are not included, nor what the judge is asked only after some responses: unusable answers again, concepts that are found."
+    "The lower price assumes responses of one token, the upper price responses of max_tokens."
+    " Retries are not included, nor judge calls that depend on responses (repeated questions, checks of found concepts)."
 )
 
 
 def _cost_words(of: str, low: float | None, high: float | None) -> str:
     if low is None and of == "total":
-        return "not known, as a price above is not known"
+        return "unknown, because a price above is unknown"
     if low is None:
-        return "price not known: add it to the price file (TILTMETER_PRICES)"
+        return "price unknown: add it to the price file (TILTMETER_PRICES)"
     return f"at least ${low:,.2f}; no upper end without --max-tokens" if high is None else f"${low:,.2f} to ${high:,.2f}"
 
 

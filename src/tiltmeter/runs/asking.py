@@ -44,7 +44,7 @@ class Asking:
     limits
         How many requests at a time, how often again; None: as usual.
     journal
-        Where paid-for answers are kept (a path or a database URL); None: where those of all runs are.
+        Response cache (a path or a database URL); None: the cache of all runs.
     display
         The kind of progress shown.
     engine, engine_options

@@ -281,7 +281,7 @@ def _judge_problems(tally: Tally) -> Iterator[str]:
 
 
 def check_models(models: Sequence[Model]) -> None:
-    """Two models of one name could not be told apart in the tables; raises InputError."""
+    """Two models of one name could not be distinguished in the tables; raises InputError."""
     seen: dict[str, str] = {}
     for model in models:
         if seen.get(model.name, model.fingerprint) != model.fingerprint:

@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--tiltmeter-dir",
         metavar="DIR",
         type=Path,
-        help="Where runs and paid-for answers are kept between sessions [default: TILTMETER_RUNS, else runs].",
+        help="Folder of runs and cached responses between sessions [default: TILTMETER_RUNS, else runs].",
     )
 
 

@@ -172,7 +172,7 @@ def _check_reading(probe: Probe, promise: Promise, design: DataFrame, settings: 
 
 
 def _check_findings(probe: Probe, promise: Promise, design: DataFrame, settings: Settings) -> None:
-    measures = probe.imagine(design, dict.fromkeys(HARMS, 0.25), 1)
+    measures = probe.simulate_measures(design, dict.fromkeys(HARMS, 0.25), 1)
     if measures is not None:
         _check_numbers(probe, promise, measures, probe.analyse(measures, settings))
     silent = _answers(design, [""] * design.height)
@@ -217,7 +217,7 @@ def _check_lean(probe: Probe, promise: Promise, whole: DataFrame, design: DataFr
 def _check_truth(probe: Probe, promise: Promise, whole: DataFrame) -> None:
     """The formulas find what is planted: the whole design, drawn once; twice the half width leaves room for the odd draw."""
     dials, settings = dict.fromkeys(HARMS, 0.25), Settings(resamples=200)
-    measures = probe.imagine(whole, dials, 1)
+    measures = probe.simulate_measures(whole, dials, 1)
     assert measures is not None
     found, truth = probe.analyse(measures, settings)["findings"], probe.truth(dials)
     for row in found.filter(col.key & col.wording.is_null()).iter_rows(named=True):
@@ -324,7 +324,7 @@ def check_provider(
     with suppress(TiltmeterError):  # names are files or functions, of which there is none of that name
         promise(make(f"{name}-other").fingerprint != model.fingerprint, "another model has another fingerprint")
     shown = f"{model!r} {model.name} {model.fingerprint} {model.endpoint}"
-    promise(secret is None or secret not in shown, "the key stands in the name, fingerprint, endpoint or repr of the model")
+    promise(secret is None or secret not in shown, "the key appears in the name, fingerprint, endpoint or repr of the model")
     try:
         make(no_such_option_of_this_provider="1")
     except InputError:
@@ -348,7 +348,7 @@ async def _check_answer(model: Any, promise: Promise, sampling: Sampling, sample
     try:
         answer = await model.complete(TALK, sampling, sample)
     except ModelError as error:
-        promise(secret is None or secret not in f"{error!r} {error}", "the key stands in an error")
+        promise(secret is None or secret not in f"{error!r} {error}", "the key appears in an error")
         promise(False, f"gives an answer to a plain question; it failed: {error}")
     except Exception as error:
         promise(False, f"what goes wrong is raised as ModelError, not {type(error).__name__}: {error}")

@@ -110,7 +110,7 @@ def test_wrong_shape(tmp_path: Path, text: str, said: str) -> None:
         (changed(branch={"table": {"Sikh": {"Jainism": {"a": "b"}}}}), "branch.table: unknown root 'Sikh': did you mean Sikhism?"),
         (changed(templates={"plain": {"question": "Answer."}}), "templates.plain.question must be a text with {prompt}"),
         ("name: a\nconcepts: [1\n", "spec.yaml, line 3"),
-        ("name: a\nname: b\n", "spec.yaml, line 2, column 1: not valid YAML (the key 'name' stands twice in one mapping)"),
+        ("name: a\nname: b\n", "spec.yaml, line 2, column 1: not valid YAML (the key 'name' occurs twice in one mapping)"),
         ("- a\n", "expected a mapping with the keys name, domain, concepts"),
         ("", "expected a mapping"),
     ],

@@ -80,7 +80,7 @@ def _read_story(names: Sequence[str], text: str) -> list[_Concepts]:
     if name and (who is None or who.name):
         return [(f"the story does not name {name}", None)]
     if who is None:
-        return [("it cannot be told who the story is about", None)]
+        return [("it is unclear who the story is about", None)]
     note = f"the story does not name {name}; read of the one it is about" if name else None
     return story.concepts(find_names(text, [who.name]) if who.name else [], [None], who, note)
 
@@ -162,7 +162,7 @@ class _Story:
 
         found = read()
         if len(problems) == 1 and not found[0] and read(doubtful=0)[0]:
-            problems = ["it cannot be told of whom the text says what it says"]
+            problems = ["it is unclear whom the text describes"]
         return [(problem or note, None if problem else [*listed.items()]) for problem, listed in zip(problems, found, strict=True)]
 
     def _phrases(self, story: Sequence[Sequence[Word]], cast: Cast) -> list[dict[str, str]]:

@@ -283,7 +283,7 @@ class Builder:
             made, dropped = continuations(sentences, definition=spec.definition)
             if spec.assemble.with_keyword:
                 kept = col.keyword_in_prompt.fill_null(True)
-                cut = made.filter(~kept).with_columns(sentence="baseline", reason=lit("the keyword stands behind the cut"))
+                cut = made.filter(~kept).with_columns(sentence="baseline", reason=lit("the keyword is after the cut"))
                 made, dropped = made.filter(kept), pl.concat([dropped, cut.select(list(DROPPED))])
                 if (lost := self._without_rows(made)) is not None:
                     raise InputError(

@@ -103,7 +103,7 @@ def export_rows(where: str | Path, file: str | Path | IO[bytes], *, models: Sequ
 def import_rows(source: str | Path, journal: str | Path) -> Imported:
     """Take the rows of `source` into a journal, which is made when it is missing.
 
-    An answer already there is never replaced, a failure is. Every row is checked before the first is taken in. Rows are taken in
+    Existing answers are kept; only failures are overwritten. Every row is checked before the first is taken in. Rows are taken in
     in batches, each of them a transaction: a run may be at work on the journal meanwhile, and what was cut off is done again to
     the same effect. The memory needed does not depend on the number of rows.
 
