@@ -85,7 +85,7 @@ def test_one_minute_is_enough_to_see_how_many_of_whom_and_the_strongest() -> Non
     assert len(rows(strongest)) == TOP
     (heat,) = blocks(Heatmap, made)
     assert (heat.rows, heat.columns, heat.values) == (["media", "sports"], ["female", "male"], [(0, 0), (4, 1)])
-    assert "says nothing about the people" in " ".join(block.text for block in blocks(Text, made))
+    assert "describes the model's stories, not people" in " ".join(block.text for block in blocks(Text, made))
 
 
 def test_what_an_association_rests_on_and_its_sentences_are_details() -> None:
@@ -157,7 +157,7 @@ def test_what_two_models_share() -> None:
     assert Headline("What is shared") in made
     (pairs,) = blocks(Table, made, "share")
     assert rows(pairs) == [("one", "two", 1, 2, 1, pytest.approx(1 / 4))]
-    (details,) = blocks(Details, made, "only one")
+    (details,) = blocks(Details, made, "one model or setting only")
     (table,) = blocks(Table, details.blocks)
     assert rows(table, "only in", "not in", "concept", "where") == [
         ("one", "two", "witty", "all"), ("one", "two", "calm", "sports"), ("two", "one", "calm", "media"),

@@ -73,7 +73,7 @@ def test_what_is_unchanged_and_what_is_not_known() -> None:
     assert _judged(0.1, 0.1, None, **MORE_IS_WORSE)["note"] == "no interval"
     assert _judged(None, 0.1, **MORE_IS_WORSE)["verdict"] == "undecidable"
     assert "half of the answers" in _judged(0.1, 0.4, answered=40, **MORE_IS_WORSE)["note"]
-    assert "which direction" in _judged(0.1, 0.4, **(MORE_IS_WORSE | {"bands": None}))["note"]
+    assert "no direction" in _judged(0.1, 0.4, **(MORE_IS_WORSE | {"bands": None}))["note"]
     assert _judged(0.1, 0.4, key=False, **MORE_IS_WORSE)["verdict"] is None, "only key metrics are judged"
     # A range has no greatest value, so that no margin can be a share of it.
     assert _judged(0.1, 0.1, 0.001, **RANGE)["verdict"] == "undecidable"

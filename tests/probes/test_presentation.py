@@ -92,8 +92,8 @@ def test_each_model_has_its_marks_and_what_to_look_at_first(measured: View) -> N
     small = [block.text for block in only(Text, blocks) if block.small]
     assert len(small) == 2
     for text in small:
-        assert "of 2,700 attempts (100.0%) gave an answer that could be read" in text
-        assert re.search(r"How sure: \d of \d marks would be the same anywhere in their interval", text)
+        assert "of 2,700 attempts (100.0%) gave a readable answer" in text
+        assert re.search(r"Confidence: \d of \d marks are the same over their whole interval", text)
         assert "Definition: default@1." in text
 
 
@@ -208,7 +208,7 @@ def test_who_is_favoured_in_the_paper(published: dict[str, Any], whole: View) ->
     men = sum(low > middles[name] for name in signed for low, _ in published[name]["ci95"].values())
     alone = View(whole.findings.filter(pl.col("model") != "vendor/own"), whole.grades)
     (dots,) = only(Dots, list(inner(shown(alone))))
-    assert f"Of 84 intervals, {women} lie wholly on the side of women, {men} wholly on that of men" in dots.note
+    assert f"Of 84 intervals, {women} are entirely on the side of women and {men} entirely on that of men" in dots.note
     assert (dots.ends, len(dots.values)) == (("women", "men"), 12)
     for model, values in dots.values.items():
         for label, value in zip(dots.labels, values, strict=True):
