@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -63,8 +64,12 @@ class Result(ABC):
         """Print what the result has: each attribute and method with one line."""
         print(f"{type(self).__name__}: {_summary(type(self))}\n")
         members = [(name, value) for name, value in inspect.getmembers(type(self)) if not name.startswith("_")]
-        fields = [f"{name}" for name in getattr(self, "__dataclass_fields__", {}) if not name.startswith("_")]
-        shown = {**dict.fromkeys(fields, ""), **{name: _summary(value) for name, value in members if name not in fields}}
+        fields = [name for name in getattr(self, "__dataclass_fields__", {}) if not name.startswith("_")]
+        described = dict(re.findall(r"^(\w+)\n    (.+)$", inspect.getdoc(type(self)) or "", re.MULTILINE))
+        shown = {
+            **{name: described.get(name, "") for name in fields},
+            **{name: _summary(value) for name, value in members if name not in fields},
+        }
         shown = {name + "()" * callable(getattr(type(self), name, None)): line for name, line in shown.items()}
         width = max(map(len, shown))
         for name, line in shown.items():
