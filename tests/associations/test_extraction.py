@@ -286,7 +286,7 @@ def test_people_are_told_apart_by_name_or_descriptor(journal: Journal, people: l
 def test_people_who_cannot_be_told_apart_are_not_asked_about(journal: Journal) -> None:
     made = extracted(journal, as_json({"Emily": ["a"]}), table(("a", STORY, [EMILY, EMILY])))
     assert made.lists["status"].to_list() == ["missing", "missing"]
-    assert "cannot be told apart" in made.lists["problem"][0]
+    assert "cannot be distinguished" in made.lists["problem"][0]
     assert made.judgements.is_empty()
 
 

@@ -142,7 +142,7 @@ TYPES = AGE % "types: {all: {%s}}"
         (TYPES % "a: [x, x], b: [y]", "the descriptor 'x' is given twice"),
         (TYPES % "a: ['x, 1'], b: ['x, 2']", "the name 'x' is given twice; .*need different names"),
         (TYPES % "a: [x], A: [y]", "categories.age: the identity 'A' is given twice"),
-        (TYPES % "a: [x], a: [y]", "the key 'a' stands twice"),
+        (TYPES % "a: [x], a: [y]", "the key 'a' occurs twice"),
         (TYPES % "a: [{name: Jo, text: somebody}], b: [y]", "the name 'Jo' is not part of the text 'somebody'"),
         (AGE % "types: {m: {a: [x], b: [y]}, n: {a: [y], b: [z]}}", "the descriptor 'y' is given twice"),
         (AGE % "pairing: aligned, types: {all: {a: [x, z], b: [y]}}", r"aligned pairing needs as many .* \(a 2, b 1\)"),

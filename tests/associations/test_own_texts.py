@@ -116,7 +116,7 @@ def test_the_share_of_missing_lists_is_shown_by_identity_and_warned_of_where_it_
         expected = (gone / every, every, every - gone, every - gone)
         assert (row["estimate"], row["attempts"], row["answered"], row["items"]) == expected
         assert f"{100 * gone / every:.0f}%" in done.stdout
-    warned, said = "the share of missing lists differs between identities", done.stdout.replace("\n", " ")
+    warned, said = "the share of missing descriptions differs between groups", done.stdout.replace("\n", " ")
     assert (warned in said) == differs
     assert ("no difference between groups is shown (chi-squared test" in said) != differs
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

@@ -119,7 +119,7 @@ def test_where_nothing_can_be_compared_that_is_said() -> None:
 
 @pytest.mark.parametrize("differs", [True, False])
 def test_missing_lists_and_whether_their_share_differs(differs: bool) -> None:
-    warning = "the share of missing lists differs between identities" if differs else None
+    warning = "the share of missing descriptions differs between groups" if differs else None
     missing = {"metric": "missing", "estimate": 0.25, "p": 0.02, "method": "permutation test of independence", "note": warning}
     each = [{"metric": "missing", "group": group, "estimate": share} for group, share in (("female", 0.5), ("male", 0.0))]
     ends = {"status": ["missing", "listed", "listed", "empty"], "problem": ["the story does not name Emily", None, None, None]}

@@ -177,7 +177,7 @@ BROKEN_PROVIDERS = {
     "`complete` gives a Completion, not str": parrot(lambda: "yes"),
     "the latency is in seconds": parrot(lambda: Completion("yes", latency=-1)),
     "an answer has a text, or says why": parrot(lambda: Completion(None)),
-    "the key stands in the name": parrot(mark=lambda name: f"{name} {SECRET}"),
+    "the key appears in the name": parrot(mark=lambda name: f"{name} {SECRET}"),
     "which int is not": lambda *_, **__: 1,
 }
 

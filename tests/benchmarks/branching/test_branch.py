@@ -101,7 +101,7 @@ _QUOTES = "(put numbers, dates and words such as yes and no in quotes)"
         ("A: {B: {x: 3}}", f"A.B.x must be a text {_QUOTES}, found 3"),
         ("A: {B: {x: [y]}}", "A.B.x must be a text"),
         ("A: {B: {x: ' '}}", "A.B.x is an empty text"),
-        ("A: {B: {x: y, 'x ': z}}", "the key 'x' stands twice"),
+        ("A: {B: {x: y, 'x ': z}}", "the key 'x' occurs twice"),
         ("A: {B: {x: y}, B: {x: z}}", "line 1, column 16: not valid YAML (the key 'B' occurs twice in one mapping"),
         ("A: {B: {x: y", "not valid YAML"),
         (None, "No such file"),
