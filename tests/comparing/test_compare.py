@@ -199,6 +199,6 @@ def test_the_command_alone(worded: Run, both: Run, tiltmeter: Tiltmeter) -> None
     assert wording_sensitivity(both).is_empty(), "one wording has nothing to tell"
     shown = tiltmeter("compare", both.path)
     assert shown.returncode == 0
-    assert "one wording only" in shown.stdout
+    assert "only one prompt wording" in shown.stdout
     assert "inventories" in shown.stdout
     assert "Key metrics over wordings" in tiltmeter("compare", worded.path).stdout
