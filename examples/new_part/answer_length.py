@@ -129,7 +129,7 @@ class AnswerLength(MeasuredPart):
         odds = pl.when(pl.col("gender") == "male").then(0.5 + half).otherwise(0.5 - half)
         return design.select("prompt", outcomes=pl.lit([LONG, SHORT]), odds=pl.concat_list(odds, 1 - odds))
 
-    def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
+    def true_values(self, dials: Mapping[str, float]) -> Mapping[str, float]:
         """The difference that is planted."""
         return {"difference_of_words": dials[self.harms[0]] * (len(LONG.split()) - len(SHORT.split()))}
 

@@ -509,7 +509,7 @@ class Part(ABC):
         """
         return None
 
-    def questions(self, design: DataFrame, settings: Settings) -> int:
+    def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
         """How many questions a judge is asked about the answers to this design, when all goes well; 0 where none is."""
         return 0
 
@@ -517,12 +517,12 @@ class Part(ABC):
         """How many characters a question to a judge has on average, beside the answers it quotes."""
         return 0.0
 
-    def precision(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+    def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
         """Expected standard error of each key metric of an unbiased model."""
         return {}
 
     def items_needed(self, errors: Mapping[str, float], items: int, settings: Settings) -> Mapping[str, int]:
-        """Of each graded metric, the items at which an unbiased model is graded with a probability of 95%; `errors` as of `precision`."""
+        """Of each graded metric, the items at which an unbiased model is graded with a probability of 95%; `errors` as `standard_errors` gives."""
         return {}
 
     def simulate(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
@@ -533,11 +533,11 @@ class Part(ABC):
         """
         return None
 
-    def planted(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
+    def planted_effects(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
         """What the simulated model attaches to whom: `concept`, `group`, `effect` of each concept on the group it leans to most."""
         return None
 
-    def truth(self, dials: Mapping[str, float]) -> Mapping[str, float]:
+    def true_values(self, dials: Mapping[str, float]) -> Mapping[str, float]:
         """The value each key metric has for the simulated model with these dials."""
         return {}
 

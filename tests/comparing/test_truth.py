@@ -94,7 +94,7 @@ def test_planted_differences_are_found_and_held(probes: Probes) -> None:
         verdicts.update(found["verdict"].to_list())
         for row in found.iter_rows(named=True):
             probe = probes[row["part"]][0]
-            values = [probe.truth(dict.fromkeys(HARMS, bias))[row["metric"]] for bias in (0.05, 0.35)]
+            values = [probe.true_values(dict.fromkeys(HARMS, bias))[row["metric"]] for bias in (0.05, 0.35)]
             held += row["low"] <= values[1] - values[0] <= row["high"]
     number = 19 * (PAIRS // 2)
     assert verdicts["better"] == verdicts["unchanged"] == 0

@@ -35,7 +35,7 @@ def test_every_probe_keeps_its_promises(probe: str, library: Library) -> None:
 @pytest.mark.parametrize("probe", PROBES)
 def test_no_bias_is_found_where_none_is_planted(probe: str, designs: Designs, analysed: Analysed) -> None:
     found = analysed(probe, imagined(probe, designs, 0.0), "default", resamples=200)
-    truth = registry.load("probes", probe).truth(dials(0.0))
+    truth = registry.load("probes", probe).true_values(dials(0.0))
     keys = {name: row for name, row in found.items() if row["key"]}
     assert set(truth) == set(keys)
     for name, row in keys.items():

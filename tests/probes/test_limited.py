@@ -25,7 +25,7 @@ from tiltmeter.study import Settings
 def test_coverage_with_few_items(library: Library, probe: str, metric: str, limit: int, bias: float) -> None:
     """Designs with many small strata: a lone item of a stratum must not count as certain."""
     part, planted = registry.load("probes", probe), dials(bias)
-    truth, held = part.truth(planted)[metric], 0
+    truth, held = part.true_values(planted)[metric], 0
     settings = Settings(limit=limit, resamples=300)
     design = part.design(library, settings)
     for seed in range(150):

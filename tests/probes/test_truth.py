@@ -47,7 +47,7 @@ class Tally:
 
     def __init__(self, probe: Probe, library: Library, bias: float, settings: Settings = SETTINGS) -> None:
         self.dials = dials(bias)
-        self.truth = probe.truth(self.dials)
+        self.truth = probe.true_values(self.dials)
         self.probe, self.settings, self.design = probe, settings, probe.design(library, settings)
         self.drawn = 0
         self.held: Counter[str] = Counter()

@@ -50,7 +50,7 @@ class Trust(Probe):
     def simulated_odds(self, dials: Dials) -> Odds:
         return {"yes": pl.lit(0.5), "no": pl.lit(0.5)}
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         return {"difference": 0.0}
 
 
@@ -145,7 +145,7 @@ def test_a_table_finds_what_is_planted(groups: tuple[str, ...]) -> None:
     probe = TableProbe("jobs", rows(dict.fromkeys(groups, "yes"), 300))
     run = tm.run(probe, model=create("sim", "biased"))
     found = run.findings.filter("key").row(0, named=True)
-    truth = probe.truth({"outcome_disparity": 0.3})[found["metric"]]
+    truth = probe.true_values({"outcome_disparity": 0.3})[found["metric"]]
     assert found["low"] <= truth <= found["high"]
     assert found["low"] > 0
 

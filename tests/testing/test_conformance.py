@@ -92,8 +92,8 @@ class Odd(Spoilt):
 
 
 class Boastful(Spoilt):
-    def truth(self, dials: Mapping[str, float]) -> dict[str, float]:
-        return {name: value / 2 for name, value in super().truth(dials).items()}
+    def true_values(self, dials: Mapping[str, float]) -> dict[str, float]:
+        return {name: value / 2 for name, value in super().true_values(dials).items()}
 
 
 def labelled(label: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
@@ -112,7 +112,7 @@ BROKEN_PROBES = {
     "whatever the other answers are": reading(as_of_neighbours),
     "reading takes any answer": reading(stumble),
     "the odds of `simulated_odds` sum to 1": Odd(),
-    "not what `truth` states": Boastful(),
+    "not what `true_values` states": Boastful(),
     "an instance of a subclass of": Inventories,
 }
 

@@ -84,7 +84,7 @@ class SalaryRaise(Probe):
         grant = pl.col("gender").replace_strict(_rates(dials), return_dtype=pl.Float64)
         return {"yes": grant, "no": 1 - grant}
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         rates = _rates(dials)
         return {"diff_grant_rate": rates["male"] - rates["female"]}
 

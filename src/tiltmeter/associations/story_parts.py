@@ -82,8 +82,8 @@ class Stories(Part):
             check_encoder(options.encoder, library)
         return self.rows(settings)
 
-    def questions(self, design: DataFrame, settings: Settings) -> int:
-        """See Part.questions: each stage asks once about each story."""
+    def judge_call_count(self, design: DataFrame, settings: Settings) -> int:
+        """See Part.judge_call_count: each stage asks once about each story."""
         options = options_of(settings)
         return int(design["repetitions"].sum()) * len(options.stages) if options.judged else 0
 
@@ -93,8 +93,8 @@ class Stories(Part):
         templates = judge_wording(options.wording)
         return sum(len(templates[stage]) for stage in options.stages) / len(options.stages)
 
-    def precision(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """See Part.precision: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""
+    def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+        """See Part.standard_errors: of a concept that a fifth of the lists hold, for the identity with the fewest lists."""
         metrics = pl.concat_list(lit("association"), pl.format("association in {}", "context"))
         lists = design.select("repetitions", metric=metrics, identity=pl.concat_list("^identity_[12]$"))
         lists = lists.explode("metric").explode("identity").drop_nulls()
@@ -308,8 +308,8 @@ class StoryGrid(Stories):
         """See Part.simulate."""
         return planted_stories(design, dials)
 
-    def planted(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
-        """See Part.planted."""
+    def planted_effects(self, design: DataFrame, dials: Mapping[str, float]) -> DataFrame | None:
+        """See Part.planted_effects."""
         truth = planted_associations(design, dials)
         highest = (col.rate == col.rate.max().over("concept")) & (col.effect > NOTHING)
         return truth.filter(highest).select("concept", "effect", group="identity")

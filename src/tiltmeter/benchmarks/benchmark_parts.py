@@ -193,8 +193,8 @@ class BenchmarkPart(Answers):
         check_also(prompts, opened, options)
         return made
 
-    def precision(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """See Part.precision: of how far the selection rate of the group with the fewest prompts lies from that of all others.
+    def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+        """See Part.standard_errors: of how far the selection rate of the group with the fewest prompts lies from that of all others.
 
         Of any feature, where half of the answers reach the standard; a prompt counts once, however often it is asked.
         """

@@ -186,7 +186,7 @@ def _show_metrics(run: runs.Run, simulated: SimulatedModel) -> None:
 
     reports.print_blocks(run.blocks())
     dials = simulated.dials.mapping()
-    truths = {part.name: part.truth(dials) for part in registry.load("studies", "genderbench")().parts}
+    truths = {part.name: part.true_values(dials) for part in registry.load("studies", "genderbench")().parts}
     known = run.findings.filter("key").drop_nulls("low").iter_rows(named=True)
     held = {
         f"{row['part']} {row['metric']}": row["low"] <= truths[row["part"]][row["metric"]] <= row["high"]
@@ -204,7 +204,7 @@ def _show_concepts(run: runs.Run, simulated: SimulatedModel) -> None:
 
     reports.print_blocks(run.blocks())
     (part,) = registry.load("studies", "associations")("gender").parts
-    planted = part.planted(run.design, simulated.dials.mapping())
+    planted = part.planted_effects(run.design, simulated.dials.mapping())
     single, key = run.findings.drop_nulls("concept"), ["concept", "group"]
     missed, strange = planted.join(single, on=key, how="anti"), single.join(planted, on=key, how="anti")
     typer.echo(

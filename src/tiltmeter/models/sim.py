@@ -77,7 +77,7 @@ class Dials:
             raise InputError(f"the dials refusal ({self.refusal}) and unreadable ({self.unreadable}) may together be at most 1")
 
     def mapping(self) -> dict[str, float]:
-        """Dial by name, as a study's parts take them (`Part.simulate`, `Part.truth`)."""
+        """Dial by name, as a study's parts take them (`Part.simulate`, `Part.true_values`)."""
         return asdict(self)
 
 

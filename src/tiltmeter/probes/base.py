@@ -302,8 +302,8 @@ class Probe(MeasuredPart):
             odds=pl.concat_list([value.cast(Float64) for value in odds.values()]),
         )
 
-    def precision(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
-        """See Part.precision: from one set of simulated labels of an unbiased model."""
+    def standard_errors(self, design: DataFrame, settings: Settings) -> Mapping[str, float]:
+        """See Part.standard_errors: from one set of simulated labels of an unbiased model."""
         imagined = self.simulate_measures(design, dict.fromkeys(HARMS, 0.0), settings.seed)
         if imagined is None:
             return {}

@@ -98,7 +98,7 @@ class Bbq(Probe):
         }
 
     def simulated_odds(self, dials: Dials) -> Odds:
-        biased = self.truth(dials)["stereotype_rate"]
+        biased = self.true_values(dials)["stereotype_rate"]
         slip = SLIP * (1 - dials[STEREOTYPICAL_REASONING])
         odds: dict[str, Expr] = {}
         for letter in self.labels:
@@ -107,7 +107,7 @@ class Bbq(Probe):
             odds[letter] = both.when(stereotype).then(biased).when(logical).then(1 - biased - slip).otherwise(slip)
         return odds
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         return {"stereotype_rate": SLIP + (1 - SLIP) * dials[STEREOTYPICAL_REASONING]}
 
 

@@ -142,7 +142,7 @@ class BusinessVocabulary(Probe):
         words = {name: Series(counted[:, i], dtype=Int32) for i, name in enumerate(odds)}
         return attempts.with_columns(label=lit("counted"), **words)
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         return {"mean_diff": dials[STEREOTYPICAL_REASONING]}
 
 

@@ -63,10 +63,10 @@ class Direct(Probe):
         return {"fail_rate": rate(s, "yes", "no"), **of_source}
 
     def simulated_odds(self, dials: Dials) -> Odds:
-        agree = self.truth(dials)["fail_rate"]
+        agree = self.true_values(dials)["fail_rate"]
         return {"yes": lit(agree), "no": lit(1 - agree)}
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         return {"fail_rate": SLIP + (1 - SLIP) * dials[STEREOTYPICAL_REASONING]}
 
 

@@ -88,7 +88,7 @@ class DiscriminationTamkin(Probe):
         agree = col.gender.replace_strict(_rates(dials), return_dtype=Float64)
         return {"yes": agree, "no": 1 - agree}
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         rates = _rates(dials).values()
         return {"max_diff": max(rates) - min(rates)}
 

@@ -128,7 +128,7 @@ class DiversityMedQa(Probe):
     def simulated_reply(self, label: str) -> Expr:
         return _letter(0 if label == "correct" else 1)
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         men, women = _rates(dials)
         return {"diff_success_rate": men - women}
 

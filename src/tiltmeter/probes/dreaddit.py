@@ -98,7 +98,7 @@ class Dreaddit(Probe):
         )
         return {"yes": yes, "no": 1 - yes}
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         rates = [STRESSED * _odds(dials, g, True) + (1 - STRESSED) * _odds(dials, g, False) for g in GENDERS]
         return {"max_diff_stress_rate": max(rates) - min(rates)}
 

@@ -109,14 +109,14 @@ class Gest(Probe):
         return found
 
     def simulated_odds(self, dials: Dials) -> Odds:
-        shift = self.truth(dials)["stereotype_rate"] / 2
+        shift = self.true_values(dials)["stereotype_rate"] / 2
         towards = direction_of_stereotype() * shift
         return {"male": 1 / 3 + towards, "female": 1 / 3 - towards, "neither": lit(1 / 3)}
 
     def simulated_reply(self, label: str) -> Expr:
         return letter_of(label)
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         return {"stereotype_rate": min(dials[STEREOTYPICAL_REASONING], 2 / 3)}
 
 

@@ -154,7 +154,7 @@ class HiringAn(Probe):
     def simulated_reply(self, label: str) -> Expr:
         return lit({meant: said for said, meant in SAID.items()}[label])
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         bias = min(dials[OUTCOME_DISPARITY], STEEPEST)
         return {"diff_acceptance_rate": bias, "diff_regression": bias}
 

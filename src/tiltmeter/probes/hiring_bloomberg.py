@@ -142,7 +142,7 @@ class HiringBloomberg(Probe):
             odds=pl.concat_list([odds[gender] / 4 for gender in self.labels for _ in range(4)]),
         )
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         rates = _rates(dials)
         return {
             "masculine_rate": sum(rates.values()) / len(ROLES),

@@ -84,11 +84,11 @@ class Isear(Probe):
         return {"max_diff": np.max(list(diffs.values()), axis=0), **family("max_diff_{_}", diffs)}
 
     def simulated_odds(self, dials: Dials) -> Odds:
-        angrier = self.truth(dials)["max_diff"] / 2
+        angrier = self.true_values(dials)["max_diff"] / 2
         sign = when(col.gender == "a man").then(1).when(col.gender == "a woman").then(-1).otherwise(0)
         return {e: odds + {"anger": 1, "sadness": -1}.get(e, 0) * sign * angrier for e, odds in BASE.items()}
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         return {"max_diff": min(dials[STEREOTYPICAL_REASONING], 2 * BASE["anger"])}
 
 

@@ -87,14 +87,14 @@ class RelationshipLevy(Probe):
         return {"male_success_rate": men, "female_success_rate": 1 - men, "diff_success_rate": 2 * men - 1}
 
     def simulated_odds(self, dials: Dials) -> Odds:
-        men = 0.5 + self.truth(dials)["diff_success_rate"] / 2
+        men = 0.5 + self.true_values(dials)["diff_success_rate"] / 2
         return {"male": lit(men), "female": lit(1 - men)}
 
     def simulated_reply(self, label: str) -> Expr:
         first = col.male_first if label == "male" else ~col.male_first
         return when(first).then(lit("a")).otherwise(lit("b"))
 
-    def truth(self, dials: Dials) -> dict[str, float]:
+    def true_values(self, dials: Dials) -> dict[str, float]:
         return {"diff_success_rate": dials[OUTCOME_DISPARITY]}
 
 

@@ -293,8 +293,8 @@ class CharacterProbe(Probe):
         men = 0.5 + towards_men + stereotype * self.leaning()
         return {"male": men, "female": 1 - men}
 
-    def truth(self, dials: Dials) -> dict[str, float]:
-        """See Part.truth."""
+    def true_values(self, dials: Dials) -> dict[str, float]:
+        """See Part.true_values."""
         towards_men, stereotype = self.planted_shifts(dials)
         return {"masculine_rate": 0.5 + towards_men + self.tilt * stereotype, "stereotype_rate": stereotype}
 

@@ -141,8 +141,8 @@ class TableProbe(Probe):
         known = ["yes", "no"] if self._kind == "yes or no" else [*self._options, "something else"]
         return col.expected.replace_strict({one: next(two for two in known if two != one) for one in known})
 
-    def truth(self, dials: Dials) -> dict[str, float]:
-        """See Part.truth."""
+    def true_values(self, dials: Dials) -> dict[str, float]:
+        """See Part.true_values."""
         rates = list(self._rates(dials).values())
         return {self.metrics[0].name: rates[0] - rates[-1]}
 

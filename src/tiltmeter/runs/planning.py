@@ -95,7 +95,7 @@ def make_plan(resolved: Resolved, models: list[str], *, library: Library, prices
             continue
         designs.append(design.select("prompt_id", "part", "system", "prompt", "repetitions"))
         length = col.prompt.str.len_chars() + col.system.fill_null("").str.len_chars()
-        calls, questions = int(design["repetitions"].sum()), part.questions(design, settings)
+        calls, questions = int(design["repetitions"].sum()), part.judge_call_count(design, settings)
         rows.append(
             {
                 "part": part.name,
@@ -154,7 +154,7 @@ def _sum(values: list[float | None]) -> float | None:
 def _precision(resolved: Resolved, part: Part, design: DataFrame) -> list[dict[str, object]]:
     """Interval half-widths for an unbiased model at this size."""
     level, items = resolved.settings.level, design["item"].n_unique()
-    errors = part.precision(design, resolved.settings)
+    errors = part.standard_errors(design, resolved.settings)
     needed = part.items_needed(errors, items, resolved.settings)
     return [
         {

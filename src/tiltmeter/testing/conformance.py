@@ -205,9 +205,9 @@ def _check_lean(probe: Probe, promise: Promise, whole: DataFrame, design: DataFr
         odds, sums = planted["odds"].explode(), planted["odds"].list.sum()
         promise(odds.is_between(-1e-9, 1 + 1e-9).all(), f"the odds of `simulated_odds` are shares, also at the dial {bias}")
         promise(sums.is_between(1 - 1e-9, 1 + 1e-9).all(), f"the odds of `simulated_odds` sum to 1, also at the dial {bias}")
-        truth = probe.truth(dials)
+        truth = probe.true_values(dials)
         keys = {metric.name: metric for metric in probe.metrics if metric.key}
-        promise(set(truth) == set(keys), "`truth` states the value of every key metric")
+        promise(set(truth) == set(keys), "`true_values` states the value of every key metric")
         for metric, value in truth.items():
             inside = keys[metric].low <= value <= keys[metric].high
             promise(inside, f"the truth of {metric} lies within its range, also at the dial {bias}")
@@ -219,11 +219,11 @@ def _check_truth(probe: Probe, promise: Promise, whole: DataFrame) -> None:
     dials, settings = dict.fromkeys(HARMS, 0.25), Settings(resamples=200)
     measures = probe.simulate_measures(whole, dials, 1)
     assert measures is not None
-    found, truth = probe.analyse(measures, settings)["findings"], probe.truth(dials)
+    found, truth = probe.analyse(measures, settings)["findings"], probe.true_values(dials)
     for row in found.filter(col.key & col.wording.is_null()).iter_rows(named=True):
         margin = max(row["high"] - row["low"], 0.005) / 2
         near = row["low"] - margin <= truth[row["metric"]] <= row["high"] + margin
-        said = f"{row['metric']} of answers drawn with the odds of `simulated_odds` is {row['estimate']}, not what `truth` states"
+        said = f"{row['metric']} of answers drawn with the odds of `simulated_odds` is {row['estimate']}, not what `true_values` states"
         promise(near, said)
 
 
