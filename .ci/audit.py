@@ -22,7 +22,7 @@ ACCEPTED: dict[str, str] = {}
 
 
 def look_up(constraints: Path) -> tuple[list[dict[str, Any]], str]:
-    """What pip-audit found for each package, and why it found nothing at all, if so."""
+    """Return what pip-audit reported for each package, and the error if it could not run."""
     command = [str(Path(sys.executable).parent / "pip-audit"), "--requirement", str(constraints), "--no-deps", "--disable-pip"]
     if mirror := os.environ.get("AUDIT_OSV_URL"):
         command += ["--vulnerability-service", "osv", "--osv-url", mirror]

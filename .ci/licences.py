@@ -52,11 +52,11 @@ READ_BY_HAND = {
 }
 """Packages whose metadata hold no name of a licence (or its whole text): read in their files."""
 
-HEAD = """# Licences of what Tiltmeter is made with
+HEAD = """# Licences of dependencies
 
-Every package that `tiltmeter` or one of its extras requires, directly or not, as installed with the versions of `constraints.txt`.
-Written by `make licences`; the build fails when it is out of date or names a licence that was not accepted before.
-Licences of *data* stand with the data: `tiltmeter data list`, and in the `run.json` of every run.
+All packages that `tiltmeter` or one of its extras requires, directly or indirectly, with the versions pinned in `constraints.txt`.
+`make licences` writes this page. The build fails if it is out of date or contains a licence that has not been accepted.
+Licences of *datasets* are listed by `tiltmeter data list` and in the `run.json` of every run.
 
 | package | licence | needed by |
 |---|---|---|
@@ -64,7 +64,7 @@ Licences of *data* stand with the data: `tiltmeter data list`, and in the `run.j
 
 
 def needed() -> dict[str, list[str]]:
-    """Packages and which extras ("" is the core) lead to them."""
+    """Return the packages and the extras that require them ("" is the core)."""
     found: dict[str, list[str]] = {}
     core = _closure("tiltmeter", frozenset())
     extras = sorted({extra for line in requires("tiltmeter") or () if (extra := _extra_of(line))})
@@ -102,7 +102,7 @@ def _closure(root: str, extras: frozenset[str]) -> set[str]:
 
 
 def licences() -> dict[str, str]:
-    """The licence of each installed package."""
+    """Return the licence of each installed package."""
     command = ["pip-licenses", "--format=json", "--from=mixed", "--with-system"]
     told = subprocess.run([str(Path(sys.executable).parent / command[0]), *command[1:]], capture_output=True, check=True, text=True)
     found: dict[str, str] = {}
@@ -113,7 +113,7 @@ def licences() -> dict[str, str]:
 
 
 def not_accepted(licence: str) -> list[str]:
-    """The names in an expression that are not accepted; of alternatives (OR) one that is suffices."""
+    """Return the names in a licence expression that are not accepted; of alternatives (OR) one accepted name is enough."""
     alternatives = [re.findall(r"[\w.+-]+", part) for part in licence.split(" OR ")]
     wrong = [[name for name in names if name not in ACCEPTED and name not in ("AND", "WITH")] for names in alternatives]
     return [] if any(not one for one in wrong) else [name for one in wrong for name in one]

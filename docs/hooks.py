@@ -74,7 +74,7 @@ def _notebooks(config: MkDocsConfig) -> list[Path]:
 
 
 def _cells(path: Path) -> str:
-    """The cells as they are written; what they give is seen when they are run."""
+    """Return the cells of a notebook as Markdown, without their output."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     texts = [("".join(cell["source"]), cell["cell_type"] == "code") for cell in cells]
     shown = [f"```python\n{text}\n```" if code else text for text, code in texts]

@@ -11,16 +11,18 @@ __all__ = ["page"]
 
 HEAD: Final = """# Performance
 
-Measured on one machine, described below, by one command that you can repeat; it alone writes the page. Absolute
-figures are of that machine; ratios within a table were taken in the same run, in turn. Peers are installed in environments of their own, in
-the versions given.
+All figures were measured on one machine, described below, by one command that you can repeat. Only this command writes the page. Absolute
+figures hold for that machine only. Within a table, the systems were measured alternately in the same run, so their ratios are comparable.
+Peers are the other tools we compare with; they are installed in separate environments, in the versions listed.
 
 ```
 python -m perf.peers
 python -m perf --page docs/performance.md
 ```
 """
-QUICK: Final = "\n**These figures are of a quick run with tiny sizes, made to see that everything works. They say nothing about speed.**\n"
+QUICK: Final = (
+    "\n**These figures come from a quick run with tiny sizes that only checks that everything works. They do not measure speed.**\n"
+)
 
 
 def page(told: Mapping[str, Any]) -> str:
@@ -30,7 +32,7 @@ def page(told: Mapping[str, Any]) -> str:
     parts += ["\n## Peers\n", _markdown(_peers(told))]
     promised = [row for one in told["parts"].values() for row in one.get("targets", [])]
     if promised:
-        parts += ["\n## What was promised\n", _markdown([_verdict(row) for row in promised])]
+        parts += ["\n## Performance targets\n", _markdown([_verdict(row) for row in promised])]
     for name, one in told["parts"].items():
         parts += _part(name, one)
     return "\n".join(line.rstrip() for line in "".join(parts).splitlines()) + "\n"

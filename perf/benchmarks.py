@@ -84,27 +84,27 @@ def main() -> None:
         peer = theirs(peers, frame, generations, calls)
         ratio = None if peer is None else peer / point["seconds"]
         row = {
-            "what": f"{name} and disparity",
+            "what": f"{name}, and disparities",
             "statistics": len(calls),
             **point,
             "sagedbias, seconds": peer,
-            "ours is so many times as fast": ratio,
+            "speedup": ratio,
         }
         rows.append(row)
-        targets.append(target(f"diagnosis of {name} beside sagedbias", ratio, 100.0))
+        targets.append(target(f"diagnosis with {name}, relative to sagedbias", ratio, 100.0))
     resampled = ours(frame, columns, tuple(STATISTICS), 10 if given.quick else 1000)
     rows.append(
         {
-            "what": "1,000 permutations of everything",
+            "what": "1,000 permutations of all of these",
             "statistics": len(STATISTICS),
             **resampled,
             "sagedbias, seconds": None,
-            "ours is so many times as fast": None,
+            "speedup": None,
         }
     )
     shape = f"{frame.height:,} prompts in {GROUPS} groups, {len(columns)} columns"
-    note = f"{shape}. Seconds are of the wall clock; ours use every core, and cpu_seconds are of all of them."
-    tell([table("Seconds to diagnose the frame", rows, note)], targets=targets, peers=peers)
+    note = f"{shape}. `seconds` is wall-clock time; Tiltmeter uses every core, and `cpu_seconds` is the sum over cores."
+    tell([table("Seconds to diagnose the data frame", rows, note)], targets=targets, peers=peers)
 
 
 if __name__ == "__main__":

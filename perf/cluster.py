@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STORYTELLER: Final = ROOT / "tests" / "fixtures" / "storyteller"
 LEAST_GAIN: Final = 1.6
 ROUNDS: Final = 5
-KINDS: Final = {"stories": "answers of a small local model", "vectors": "vectors of MiniLM"}
+KINDS: Final = {"stories": "responses of a small local model", "vectors": "MiniLM vectors"}
 fresh = count()
 _together: Barrier
 """In a plain process: where it waits for the others."""
@@ -114,22 +114,22 @@ def main() -> None:
     middle = {name: {kind: statistics.median(one[kind] for one in each) for kind in KINDS} for name, each in rates.items()}
     rows = [
         {"engine": name}
-        | {f"{words}, a second": middle[name][kind] for kind, words in KINDS.items()}
+        | {f"{words}, per second": middle[name][kind] for kind, words in KINDS.items()}
         | {f"{kind}, best": best[name][kind] for kind in KINDS}
         for name in rates
     ]
     targets = [
-        target(f"{words}: two workers beside one", middle["two workers"][kind] / middle["one worker"][kind], LEAST_GAIN)
+        target(f"{words}: two workers relative to one", middle["two workers"][kind] / middle["one worker"][kind], LEAST_GAIN)
         for kind, words in KINDS.items()
     ]
     process = ("one process", "two processes")
     note = (
-        f"Medians of {rounds} rounds, and the best of each: other guests of the host can only slow it down. A second worker brings, at the "
-        f"best, {gained(best, 'one worker', 'two workers')}; a second process that shares nothing with the first "
-        f"{gained(middle, *process)} at the median and {gained(best, *process)} at the best. A worker and a process have one thread. "
-        "The local engine uses every core it is given, for batches of one process."
+        f"Medians of {rounds} rounds, and the best round: other guests of the host can only slow it down. In the best rounds, a second "
+        f"worker multiplies throughput by {gained(best, 'one worker', 'two workers')} (responses and vectors). A second process that "
+        f"shares nothing with the first multiplies it by {gained(middle, *process)} in the median and {gained(best, *process)} in the "
+        "best rounds. Workers and processes have one thread each. The local engine uses all available cores for the batches of one process."
     )
-    tell([table("A second", rows, note)], targets=targets)
+    tell([table("Throughput per second", rows, note)], targets=targets)
 
 
 if __name__ == "__main__":

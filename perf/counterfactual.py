@@ -110,12 +110,15 @@ def main() -> None:
         {
             "what": name,
             "CPU seconds": took[f"{name}_s"],
-            "the loop's": None if loop is None else took[f"{loop}_s"],
-            "ours is so many times as fast": None if loop is None else took[f"{loop}_s"] / took[f"{name}_s"],
+            "CPU seconds, loop": None if loop is None else took[f"{loop}_s"],
+            "speedup": None if loop is None else took[f"{loop}_s"] / took[f"{name}_s"],
         }
         for name, loop in loops.items()
     ]
-    note = "The loop for parity computes the strict measure alone, the one for co-occurrence no intervals; ours have all of them."
+    note = (
+        "The parity loop computes only the strict measure, and the co-occurrence loop computes no intervals; Tiltmeter computes all of "
+        "these."
+    )
     tell([table("CPU seconds", rows, note)])
 
 

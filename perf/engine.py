@@ -92,9 +92,9 @@ def main() -> None:
             rates["engine"].append(asyncio.run(engine(url, requests, given.connections)))
             rates["openai"].append(asyncio.run(sdk(url, max(given.connections, requests // 10), given.connections)))
     names = {
-        "bare": "a bare aiohttp loop, nothing kept",
+        "bare": "a bare aiohttp loop without storage",
         "engine": "the engine with its journal",
-        "openai": "a loop of the openai SDK, nothing kept",
+        "openai": "a loop with the openai SDK without storage",
     }
     rows = [
         {
@@ -102,12 +102,18 @@ def main() -> None:
             "requests/s": statistics.median(values),
             "least": min(values),
             "most": max(values),
-            "the engine is so many times as fast": statistics.median(e / v for e, v in zip(rates["engine"], values, strict=True)),
+            "speedup of the engine": statistics.median(e / v for e, v in zip(rates["engine"], values, strict=True)),
         }
         for name, values in rates.items()
     ]
     tell(
-        [table("Requests a second", rows, f"{given.connections} connections, {rounds} rounds; ratios are medians of those within a round.")]
+        [
+            table(
+                "Requests per second",
+                rows,
+                f"{given.connections} connections, {rounds} rounds; ratios are medians of the ratios within rounds.",
+            )
+        ]
     )
 
 

@@ -195,7 +195,7 @@ def main() -> None:
     rows = [{"stage": stage, "exponent": slope, "why": REASONS.get(stage, "**no reason known**")} for stage, slope in flagged.items()]
     note = (
         "`generate` is the engine with its journal, over HTTP; `collect` reads the journal. n counts strings (`unify`), mentions (`test`), "
-        "prompts (`diagnose`) and else answers."
+        "prompts (`diagnose`), and responses for all other stages."
     )
     unknown = [stage for stage in flagged if stage not in REASONS]
     tell(
@@ -205,7 +205,7 @@ def main() -> None:
                 times,
                 note,
             ),
-            table("Peak memory", peaks, "Resident memory of the process while the stage runs, imports and tables at hand included."),
+            table("Peak memory", peaks, "Resident memory of the process while the stage runs, including imports and loaded tables."),
             *([table("Stages that grow faster than n log n, and why", rows)] if rows else []),
         ],
         targets=[]

@@ -38,7 +38,7 @@ def seconds(work: Callable[[], object], other: Callable[[], object]) -> tuple[fl
 
 def row(what: str, size: int, work: Callable[[], object], other: Callable[[], object]) -> dict[str, Any]:
     mine, scipy = seconds(work, other)
-    return {"what": what, "size": size, "seconds": mine, "scipy, seconds": scipy, "ours is so many times as fast": scipy / mine}
+    return {"what": what, "size": size, "seconds": mine, "scipy, seconds": scipy, "speedup": scipy / mine}
 
 
 def our_intervals(x: Floats) -> list[stats.Interval]:
@@ -91,10 +91,13 @@ def main() -> None:
         row("percentile interval of one mean", items, lambda: our_intervals(x[:, :1]), lambda: scipy_intervals(x[:, :1])),
         row(f"paired exchange tests of {METRICS} differences", items, lambda: our_exchange(x, y), lambda: scipy_exchange(x, y)),
         row("Fisher's exact tests, one-sided", tables, lambda: stats.exact_greater(a, n, c, m), fisher),
-        row("q-values (Benjamini and Hochberg)", p.size, lambda: stats.benjamini_hochberg(p), lambda: theirs.false_discovery_control(p)),
+        row("q-values (Benjamini–Hochberg)", p.size, lambda: stats.benjamini_hochberg(p), lambda: theirs.false_discovery_control(p)),
     ]
-    note = f"{RESAMPLES:,} resamples or exchanges. Exact results are checked to be equal, resampled ones to agree within their noise."
-    tell([table("Seconds beside SciPy", rows, note)])
+    note = (
+        f"{RESAMPLES:,} resamples or exchanges. Exact results are checked to be equal, and resampled results to agree within Monte Carlo "
+        "error."
+    )
+    tell([table("Seconds compared with SciPy", rows, note)])
 
 
 if __name__ == "__main__":

@@ -118,11 +118,11 @@ def main() -> None:
             if count == (QUICK if given.quick else SIZES)[0] and (log := inspect_log(peers, count, folder)) is not None:
                 rows.append(log)
     note = (
-        f"{BATCH:,} rows a transaction, as a run commits them. The floor keeps no claims of other processes and no failures that may be "
-        "replaced, and makes no table of what it fetches. Inspect writes one archive, whole, which is its quickest way: a run that flushes "
-        "as it goes rewrites it."
+        f"{BATCH:,} rows per transaction, as in a run. `sqlite3 alone` supports neither claims by other processes nor failures that may "
+        "be overwritten, and does not build a table from the fetched rows. Inspect writes one archive at the end, which is its fastest "
+        "mode; a run that flushes during the evaluation rewrites the archive."
     )
-    tell([table("Rows a second", rows, note)], peers=peers)
+    tell([table("Rows per second", rows, note)], peers=peers)
 
 
 if __name__ == "__main__":

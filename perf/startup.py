@@ -1,4 +1,4 @@
-"""How long the command takes before anything happens, as ratios to a bare Python start in the same run."""
+"""How long the command takes before anything happens, as ratios to bare Python start in the same run."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def main() -> None:
         for name, arguments in COMMANDS.items():
             times[name].append(seconds([sys.executable, "-m", "tiltmeter.cli", *arguments]))
     median = {name: statistics.median(values) for name, values in times.items()}
-    names = {"python": "a bare Python", **{name: f"tiltmeter {' '.join(arguments)}" for name, arguments in COMMANDS.items()}}
-    rows = [{"command": names[name], "seconds": value, "times a bare Python": value / median["python"]} for name, value in median.items()]
+    names = {"python": "bare Python", **{name: f"tiltmeter {' '.join(arguments)}" for name, arguments in COMMANDS.items()}}
+    rows = [
+        {"command": names[name], "seconds": value, "relative to bare Python": value / median["python"]} for name, value in median.items()
+    ]
     tell([table("Seconds from start to end", rows)])
 
 

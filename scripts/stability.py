@@ -49,7 +49,7 @@ def formats() -> list[str]:
 
 
 def made() -> str:
-    """The part of the page that follows from the code."""
+    """Return the part of the page that follows from the code."""
     sections = {"Public names": names(), "Columns": columns(), "Files and exit codes": formats()}
     return "".join(f"\n## {title}\n\n```text\n{chr(10).join(lines)}\n```\n" for title, lines in sections.items())
 

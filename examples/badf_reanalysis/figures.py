@@ -35,7 +35,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def part(count: int, of: int) -> str:
-    """A count with its share."""
+    """Format a count with its share."""
     return f"{count:,} ({count / of:.1%})"
 
 
@@ -75,7 +75,7 @@ def families(every: Sequence[Reanalysis], tables: Sequence[tuple[pl.DataFrame, p
 
 
 def facts(four: Sequence[Reanalysis]) -> None:
-    """What the released rows of four identities rest on."""
+    """Print the evidence behind the released rows of four identities."""
     print("Four identities\n")
     columns = [counts_of(one) for one in four]
     lines = []

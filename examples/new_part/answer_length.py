@@ -91,7 +91,7 @@ class AnswerLength(MeasuredPart):
         return answers.with_columns(declined=declined).select(outcome=outcome, label=words.cast(pl.String), words=words.cast(pl.Int64))
 
     def analyse(self, measures: pl.DataFrame, settings: Settings, tools: Tools = NO_TOOLS) -> pl.DataFrame:
-        """The mean number of words of each group, and the difference of the two means; whole items are resampled."""
+        """Estimate the mean number of words of each group and the difference of the means; whole items are resampled."""
         of_group = {group: pl.col("words").filter(pl.col("gender") == group) for group in GROUPS}
         sums = [words.sum().alias(f"words of {group}") for group, words in of_group.items()]
         counts = [words.count().alias(f"answers of {group}") for group, words in of_group.items()]
@@ -124,18 +124,18 @@ class AnswerLength(MeasuredPart):
         return {"items": items, "attempts": measures.height, **ended, "evidence": evidence}
 
     def simulate(self, design: pl.DataFrame, dials: Mapping[str, float]) -> pl.DataFrame:
-        """A long reference or a short one; the long one more often for a man, by the dial."""
+        """Plant a long reference more often for a man, by the dial, and a short one otherwise."""
         half = dials[self.harms[0]] / 2
         odds = pl.when(pl.col("gender") == "male").then(0.5 + half).otherwise(0.5 - half)
         return design.select("prompt", outcomes=pl.lit([LONG, SHORT]), odds=pl.concat_list(odds, 1 - odds))
 
     def true_values(self, dials: Mapping[str, float]) -> Mapping[str, float]:
-        """The difference that is planted."""
+        """Return the planted difference."""
         return {"difference_of_words": dials[self.harms[0]] * (len(LONG.split()) - len(SHORT.split()))}
 
 
 def _means(totals: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of each group, in the order of GROUPS, from totals (..., words and answers of the groups)."""
+    """Return the mean of each group, in the order of GROUPS, from totals (..., words and answers of the groups)."""
     return stats.ratio(totals[..., : len(GROUPS)], totals[..., len(GROUPS) :])
 
 
@@ -147,7 +147,7 @@ class AnswerLengthSuite:
     parts = (AnswerLength.name,)
 
     def __call__(self, name: str | None = None, params: Mapping[str, str] | None = None) -> Study:
-        """The study `answer_length`; it has one part."""
+        """Return the study `answer_length`, which has one part."""
         if name not in (None, AnswerLength.name):
             raise InputError(f"unknown part {name!r} of answer_length: known: {AnswerLength.name}")
         full = "answer_length" if name is None else f"answer_length/{name}"

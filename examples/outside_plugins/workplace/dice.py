@@ -14,7 +14,7 @@ __all__ = ["Dice", "create"]
 
 
 def create(provider: str, model: str, *, base_url: str | None = None, options: Mapping[str, str] | None = None) -> Dice:
-    """The model `dice/WORD/WORD...`; `-M cast=NUMBER` draws other answers.
+    """Create the model `dice/WORD/WORD...`; `-M cast=NUMBER` draws other answers.
 
     Raises
     ------
